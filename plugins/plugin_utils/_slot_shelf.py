@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.following import 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned, mark_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, upgrading_selector
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, upgrading_selectors
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import passing_as_silence
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import has_ended
 
@@ -50,9 +50,10 @@ class SlotShelf:
         self.following.close()
 
     def upgraded_nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes that an operator is upgrading, by its label."""
+        """Return the nodes that operators are upgrading, by their labels."""
+        selectors = [",".join(filter(None, (selector, self.nodes))) for selector in upgrading_selectors()]
         with passing_as_silence():
-            return nodes.labelled_nodes(self.connection, ",".join(filter(None, (upgrading_selector(), self.nodes))))
+            return [node for selector in selectors for node in nodes.labelled_nodes(self.connection, selector)]
 
     def is_short(self, node: str) -> bool:
         """Tell whether a node is there and still cordoned with our mark."""

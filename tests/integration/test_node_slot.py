@@ -107,8 +107,8 @@ def test_many_runs_at_once_never_exceed_the_limit(place: Place) -> None:
 def test_nodes_of_a_running_operator_count_until_it_has_done_with_them(place: Place) -> None:
     place.label(place.second, "pod-restart-required")
     message = place.refused(place.first)
-    assert f"the operator upgrades {place.second}" in message
-    assert "the operator upgrades this node" in place.refused(place.second, limit="0")
+    assert f"operators upgrade {place.second} (the Network Operator, state " in message
+    assert "an operator upgrades this node" in place.refused(place.second, limit="0")
     place.label(place.second, "upgrade-done")
     assert place.done(place.first)["changed"] is True
 

@@ -31,9 +31,11 @@ GROUP_LABEL = "rdma.fabric/slots"
 REASON = "rdma.fabric/slot-failed"
 PROCESS = "rdma.fabric/slot-process"
 DOMAIN = "rdma.fabric/slot-domain"
-# NVIDIA/k8s-operator-libs: the node's label, the states in which an upgrade has not begun or has ended, and the label
-# of nodes where none begins.
+# NVIDIA/k8s-operator-libs: the node's labels, each of the operator that sets it, the states in which an upgrade has not
+# begun or has ended, and the label of nodes where none begins.
 STATE_LABEL = "nvidia.com/ofed-driver-upgrade-state"
+GPU_STATE_LABEL = "nvidia.com/gpu-driver-upgrade-state"
+_OPERATORS = {STATE_LABEL: "the Network Operator", GPU_STATE_LABEL: "the GPU Operator"}
 SKIP_NODE = "nvidia.com/ofed-driver-upgrade.skip=true"
 _IDLE_STATES = ("", "upgrade-required", "upgrade-done")
 _MANAGED = {"app.kubernetes.io/managed-by": "rdma-fabric"}
@@ -223,16 +225,22 @@ def lease_of(slot: Slot, group: str, namespace: str) -> Made:
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
 
-def upgrading_selector() -> str:
-    """Return the label selector of the nodes that :func:`busy_of` names, so that a server sends no others."""
+def upgrading_selectors() -> list[str]:
+    """Return the label selectors of the nodes that :func:`busy_of` names, so that a server sends no others."""
     idle = ",".join(state for state in _IDLE_STATES if state)
-    return f"{STATE_LABEL},{STATE_LABEL} notin ({idle})"
+    return [f"{label},{label} notin ({idle})" for label in _OPERATORS]
 
 
 def busy_of(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the nodes that a running operator is upgrading, each with the state that its label names."""
-    states = {str(node["metadata"]["name"]): (node["metadata"].get("labels") or {}).get(STATE_LABEL) for node in nodes}
-    return {name: str(state) for name, state in states.items() if (state or "") not in _IDLE_STATES}
+    """Return the nodes that running operators upgrade, each with who does so and the state that its label names."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        labels = node["metadata"].get("labels") or {}
+        states = {operator: str(labels.get(label) or "") for label, operator in _OPERATORS.items()}
+        told = [f"{operator}, state {state}" for operator, state in states.items() if state not in _IDLE_STATES]
+        if told:
+            found[str(node["metadata"]["name"])] = "; ".join(told)
+    return found
 
 
 def decide(
@@ -255,12 +263,12 @@ def decide(
     if failed:
         return Stop(_named(failed))
     if wish.node in busy:
-        return Wait(f"the operator upgrades this node (state {busy[wish.node]})")
+        return Wait(f"an operator upgrades this node ({busy[wish.node]})")
     left = [slot for slot in others if slot.index in over and not slot.failed and is_short(slot.node)]
     taken = [slot for slot in others if slot.index not in over or slot.failed or slot in left]
     of_operator = sorted(set(busy) - {slot.node for slot in taken})
     if wish.limit and len(taken) + len(of_operator) >= wish.limit:
-        return Wait(_why_full(wish.limit, taken, left, of_operator))
+        return Wait(_why_full(wish.limit, taken, left, [f"{node} ({busy[node]})" for node in of_operator]))
     # Without limit, as many as are taken are enough to keep out of each other's way.
     room = (wish.limit - len(of_operator) if wish.limit else 2 * len(taken) + 1) - len(taken)
     first, *others = lowest_free(slots, {slot.index for slot in taken}, room)
@@ -292,7 +300,7 @@ def _why_full(limit: int, taken: Sequence[Slot], left: Sequence[Slot], of_operat
     if rest:
         text += f"; by {_named(rest)}"
     if of_operator:
-        text += f"; the operator upgrades {named(list(of_operator), _MOST_NAMED)}"
+        text += f"; operators upgrade {named(list(of_operator), _MOST_NAMED)}"
     return text
 
 

@@ -323,7 +323,7 @@ class TestWhoIsTold:
                 holding(Seat(server), "n2").give_back()
 
         seat.turn = swap
-        with pytest.raises(SlotRefused, match="the operator upgrades n3"):
+        with pytest.raises(SlotRefused, match="operators upgrade n3"):
             take(seat, within=100.0)
         # While nothing but the operator is in the way, it is asked for every half a minute.
         assert seat.requests <= 2 + 100 / 30 + 1

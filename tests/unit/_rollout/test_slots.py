@@ -10,6 +10,7 @@ from typing import Any, Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
+    GPU_STATE_LABEL,
     GROUP_LABEL,
     STATE_LABEL,
     Keep,
@@ -114,16 +115,25 @@ class TestOperator:
         assert after([held(0, "n2")], wish(limit=3), busy=busy) == Take(Slot(1))
         full = after([held(0, "n2")], busy=busy)
         assert isinstance(full, Wait)
-        assert "the operator upgrades n9" in full.why
+        assert "operators upgrade n9 (pod-restart-required)" in full.why
 
     def test_a_node_that_the_operator_upgrades_is_left_to_it(self) -> None:
         move = after([], busy={"n1": "cordon-required"})
-        assert move == Wait("the operator upgrades this node (state cordon-required)")
+        assert move == Wait("an operator upgrades this node (cordon-required)")
 
     def test_states_before_and_after_an_upgrade_take_no_slot(self) -> None:
         states = ["", "upgrade-required", "upgrade-done", "cordon-required", "upgrade-failed", "uncordon-required"]
         nodes = [{"metadata": {"name": f"n{at}", "labels": {STATE_LABEL: name}}} for at, name in enumerate(states)]
         assert set(busy_of([*nodes, {"metadata": {"name": "bare"}}])) == {"n3", "n4", "n5"}
+
+    def test_upgrades_of_the_gpu_driver_count_as_well(self) -> None:
+        labels = {STATE_LABEL: "upgrade-done", GPU_STATE_LABEL: "drain-required"}
+        both = {STATE_LABEL: "cordon-required", GPU_STATE_LABEL: "cordon-required"}
+        nodes = [{"metadata": {"name": "n1", "labels": labels}}, {"metadata": {"name": "n2", "labels": both}}]
+        assert busy_of(nodes) == {
+            "n1": "the GPU Operator, state drain-required",
+            "n2": "the Network Operator, state cordon-required; the GPU Operator, state cordon-required",
+        }
 
 
 class TestDeadRuns:

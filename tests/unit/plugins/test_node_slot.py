@@ -12,7 +12,11 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.action import node_slot
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import domain_group
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, STATE_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
+    GPU_STATE_LABEL,
+    GROUP_LABEL,
+    STATE_LABEL,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, failure
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -63,7 +67,7 @@ def test_a_slot_is_taken_kept_and_given_back(server: FakeServer) -> None:
     assert (shown["changed"], shown["lease"], PLACE in server.objects) == (True, LEASE, False)
     first = done("a")
     assert (first["changed"], first["lease"], first["run"], holder(server)) == (True, LEASE, "one", "a/one")
-    assert first["requests"] == {"get": 0, "list": 2, "watch": 0, "post": 1, "put": 0}
+    assert first["requests"] == {"get": 0, "list": 3, "watch": 0, "post": 1, "put": 0}
     again = done("a")
     assert (again["changed"], again["requests"]) == (False, {"get": 0, "list": 1, "watch": 0, "post": 0, "put": 0})
     assert done("a", state="given_back", check=True)["changed"] is True
@@ -109,7 +113,9 @@ def test_a_run_without_a_name_has_one_of_its_own(server: FakeServer) -> None:
 
 def test_nodes_of_the_operator_and_nodes_left_cordoned_count(server: FakeServer) -> None:
     node(server, "op", labels={STATE_LABEL: "drain-required"})
-    assert "the operator upgrades op" in refused("a")
+    assert "operators upgrade op (the Network Operator, state drain-required)" in refused("a")
+    node(server, "op", labels={STATE_LABEL: "upgrade-done", GPU_STATE_LABEL: "drain-required"})
+    assert "operators upgrade op (the GPU Operator, state drain-required)" in refused("a")
     node(server, "op", labels={STATE_LABEL: "upgrade-done"})
     node(server, "left", annotations={ANNOTATION: "{}"})
     done("left", run="dead", duration=1)
