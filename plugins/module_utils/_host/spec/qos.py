@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Iterable, Mapping, Sequence, TypedDict, TypeVar, Union, cast
+from typing import Any, Callable, Iterable, Literal, Mapping, Sequence, TypedDict, TypeVar, Union, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Found,
@@ -76,7 +76,7 @@ class Qos(TypedDict, total=False):
 
 
 # What one interface says: its own settings, False to keep those of the host from it, None for nothing.
-InterfaceQos = Union[Qos, bool, None]
+InterfaceQos = Union[Qos, Literal[False], None]
 _Remark = TypeVar("_Remark", Violation, Notice)
 
 
