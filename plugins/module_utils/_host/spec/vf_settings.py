@@ -28,7 +28,7 @@ LINK_STATES = ("auto", "enable", "disable")
 class VfSettings(TypedDict):
     """Settings of the virtual functions of a port; ``max_tx_rate`` is in Mb/s, the key of an address a function."""
 
-    mac: Any
+    mac: str | dict[str, str] | None
     vlan: int | None
     trust: bool | None
     spoofchk: bool | None
@@ -88,9 +88,9 @@ def _link_state(place: Place, value: Any) -> str | None:
     return None
 
 
-def _mac(place: Place, value: Any, count: int | None) -> Any:
+def _mac(place: Place, value: Any, count: int | None) -> str | dict[str, str] | None:
     if value is None or value == DETERMINISTIC:
-        return value
+        return None if value is None else DETERMINISTIC
     if not isinstance(value, Mapping):
         place.violation(
             f"is {kind_of(value)} ({shown(value)}), {DETERMINISTIC} or a mapping of function numbers to addresses "
