@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import nothing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wishes_text
 
 Facts = Any
@@ -218,8 +219,7 @@ def vf_settings(**changes: Any) -> Any:
 
 def interface(**wanted: Any) -> Any:
     """One entry of HostSpec.interfaces."""
-    keys = ("name", "rdma_name", "mtu", "vf_mtu", "state", "vfs", "vf_settings")
-    return {**dict.fromkeys(keys), **wanted}
+    return {**nothing(), **wanted}
 
 
 def desired(*interfaces: Any, consents: dict[str, bool] | None = None, **changes: Any) -> Any:
@@ -287,7 +287,7 @@ def _renamed(state: Facts, step: Any) -> Facts:
         return state
     for entry in _netdevs_of(state, address):
         entry["name"] = step["to"]
-        files.update(name_file(Interface({}, physical, entry), step["to"]))
+        files.update(name_file(Interface(nothing(), physical, entry), step["to"]))
     physical["netdevs"] = [step["to"]]
     for uplink in state["uplinks"]:
         if uplink["pci"] == address:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import devices, eswitch, functions, topology
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import every_function, read_interrupts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import interrupts_of_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import read_netdevs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.numa import NODES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
@@ -216,6 +216,5 @@ def test_interrupts_in_use_with_the_processors_that_serve_them(facts: Facts) -> 
         for file in ("smp_affinity_list", "effective_affinity_list"):
             tree.files[f"/proc/irq/{number}/{file}"] = f"{processors}\n"
         tree.dirs += [f"/proc/irq/{number}/{name}"] if name else []
-    wanted = every_function([cast("Any", {"address": address})])
-    found: dict[str, Any] = {**read_interrupts(Probe(RecordedHost(tree.document())), wanted, ())}
+    found: dict[str, Any] = {**interrupts_of_functions(Probe(RecordedHost(tree.document())), [address])}
     assert found["interfaces"][address]["irqs"] == {str(number): where for number, _name, where in facts["rows"]}

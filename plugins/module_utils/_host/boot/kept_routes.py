@@ -61,7 +61,7 @@ def kept_routes(context: Context) -> list[KeptRoutes]:
     found = []
     for interface in context.kept_interfaces:
         netdev = interface.netdev
-        routes, rules = (tuple(interface.wanted.get(key) or ()) for key in (ROUTES, RULES))
+        routes, rules = tuple(interface.wanted[ROUTES] or ()), tuple(interface.wanted[RULES] or ())
         if netdev is not None and (routes or rules) and not is_refused(context, f"routing:{interface.key}"):
             name = boot_name(context, interface, netdev)
             owner = owner_of(context.actual, netdev, name)

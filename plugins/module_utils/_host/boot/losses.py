@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import is_executable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import unowned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import owned_keys
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import enabled_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
@@ -127,7 +127,7 @@ def _is_lost(context: Context, former: Wish, key: str, nic: Nic | None, netdev: 
     if any(map(is_executable, now)) or (context.removing and not now):
         # It changes with this run, or it was there before the first one and goes the way it came.
         return False
-    if not unowned(context.actual.facts, nic, {key: former[key]}).get(key):
+    if key in owned_keys(context.actual.facts, nic):
         return False
     if key in (*_OF_FUNCTIONS, "vfs", "eswitch_mode") and (nic is None or (key != "eswitch_mode" and not _number(nic))):
         return False

@@ -101,7 +101,7 @@ def _carried_for_functions(context: Context, interface: Interface, wish: Mapping
     if not wish.get("vfs") or interface.netdev is None or interface.nic is None:
         return 0
     own = [
-        other.wanted.get("mtu")
+        other.wanted["mtu"]
         for other in context.kept_interfaces
         if other.nic is not None
         and other.nic["pf"] == interface.nic["address"]
@@ -132,12 +132,12 @@ def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> 
     """
     nic = interface.nic
     waiting = {step["id"] for step in context.earlier if step["status"] != PLANNED}
-    held = interface.wanted.get("vfs") is not None and f"vfs:{interface.key}" in waiting
+    held = interface.wanted["vfs"] is not None and f"vfs:{interface.key}" in waiting
     if held or (nic is not None and is_guest_function(nic)):
         wish.pop("vfs", None)
         if interface.functions:
             wish["vfs"] = interface.functions
-    if interface.wanted.get("eswitch_mode") is not None and f"eswitch:{interface.key}" in waiting:
+    if interface.wanted["eswitch_mode"] is not None and f"eswitch:{interface.key}" in waiting:
         wish["eswitch_mode"] = present_mode(context.actual, interface)
     for key, kept in KEPT.items():
         if kept.held and kept.step_id(interface.key) in waiting:
@@ -149,4 +149,4 @@ def _selector(context: Context, interface: Interface) -> dict[str, str]:
     nic, netdev = interface.nic, interface.netdev
     if nic is not None and (netdev is None or context.actual.port_of(nic) is not None):
         return {"pci": str(nic["address"])}
-    return {"current_name": str(interface.wanted.get("name") or interface.name)}
+    return {"current_name": str(interface.wanted["name"] or interface.name)}

@@ -69,8 +69,8 @@ def persistence(context: Context) -> list[Persistence]:
         netdev = interface.netdev
         if netdev is None:
             continue
-        mtu = None if is_refused(context, f"mtu:{interface.key}") else interface.wanted.get("mtu")
-        state = None if is_refused(context, f"link:{interface.key}") else interface.wanted.get("state")
+        mtu = None if is_refused(context, f"mtu:{interface.key}") else interface.wanted["mtu"]
+        state = None if is_refused(context, f"link:{interface.key}") else interface.wanted["state"]
         if mtu is not None or state is not None:
             found.append(_decide(context, interface, netdev, mtu, state))
     return found
@@ -82,7 +82,7 @@ def boot_name(context: Context, interface: Interface, netdev: Netdev) -> str:
         step["id"] == f"naming:{interface.key}" and step["status"] in (REFUSED, NEEDS_CONSENT)
         for step in context.earlier
     )
-    return str((None if held else interface.wanted.get("name")) or netdev["name"])
+    return str((None if held else interface.wanted["name"]) or netdev["name"])
 
 
 def _decide(context: Context, interface: Interface, netdev: Netdev, mtu: int | None, state: str | None) -> Persistence:
@@ -157,8 +157,7 @@ def _is_for_it_alone(context: Context, entry: Persistence, owner: Owner) -> bool
     """Return whether what is added to networkd's file ``owner.file`` is wanted by every interface that it is about."""
 
     def wants_the_same(other: Interface | None) -> bool:
-        settings = other.wanted if other else {}
-        return (settings.get("mtu"), settings.get("state")) == (entry.mtu, entry.state)
+        return (entry.mtu, entry.state) == ((other.wanted["mtu"], other.wanted["state"]) if other else (None, None))
 
     others = sharing(context, entry.interface, owner)
     named = owner.network is not None and networkd.names_interfaces(owner.network)

@@ -43,16 +43,13 @@ def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
     if nic is None or not enabled:
         return []
     functions = actual.vfs_of(nic)
-    mode = interface.wanted.get("eswitch_mode")
-    if interface.wanted.get("vfs") not in (None, enabled) or mode not in (None, present_mode(actual, interface)):
+    mode = interface.wanted["eswitch_mode"]
+    if interface.wanted["vfs"] not in (None, enabled) or mode not in (None, present_mode(actual, interface)):
         return functions
     before = interface.wanted.get(BEFORE)
     mac = permanent_mac(interface.netdev) if interface.netdev is not None else None
-    wanted = (
-        wanted_settings(interface.wanted, mac, len(functions))
-        if before is None
-        else former_settings(before, len(functions))
-    )
+    given, count = interface.wanted["vf_settings"], len(functions)
+    wanted = wanted_settings(given, mac, count) if before is None else former_settings(before, count)
     changes = differences(wanted, settings_of(nic))
     own = port_guid(actual, nic, interface.netdev)
     return [
@@ -60,7 +57,7 @@ def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
         for number, function in enumerate(functions)
         if "mac" in changes.get(number, {})
         or (number in changes and function["driver"] in USER_SPACE_DRIVERS)
-        or _has_another_driver(function, interface.wanted.get("vf_driver"))
+        or _has_another_driver(function, interface.wanted["vf_driver"])
         or _has_another_guid(actual, interface, function, number, own)
     ]
 
@@ -72,7 +69,7 @@ def _has_another_driver(function: Nic, wanted: str | None) -> bool:
 
 
 def _has_another_guid(actual: HostState, interface: Interface, function: Nic, number: int, own: str | None) -> bool:
-    guids = interface.wanted.get("vf_guids")
+    guids = interface.wanted["vf_guids"]
     if not guids:
         return False
     read = actual.facts["guids"].get(interface.key)

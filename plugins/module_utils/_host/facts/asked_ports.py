@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.affected_vfs import renewed_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import read_eswitches
@@ -15,7 +15,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import read_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import every_function, read_interrupts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import (
+    interrupts_of_functions,
+    read_interrupts,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos import everything_of, read_qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import read_queues
@@ -24,9 +27,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.spectrum_x import read_roce_registers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import read_users
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
 
-def read_asked_ports(probe: Probe, desired: Mapping[str, Any], interfaces: Sequence[Interface], facts: Facts) -> None:
+def read_asked_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], facts: Facts) -> None:
     """Add to the facts what is only read of devices that an entry of the spec is about."""
     actual = HostState(facts)
     _read_cards(probe, desired, interfaces, actual)
@@ -43,10 +47,11 @@ def read_asked_ports(probe: Probe, desired: Mapping[str, Any], interfaces: Seque
 def read_every_port(probe: Probe, facts: Facts) -> None:
     """Read for a recording what any spec may ask of the ports."""
     read_qos(probe, *everything_of(facts))
-    read_interrupts(probe, every_function(facts["nics"]), ())
+    if facts["nics"]:
+        interrupts_of_functions(probe, [nic["address"] for nic in facts["nics"]])
 
 
-def _read_cards(probe: Probe, desired: Mapping[str, Any], interfaces: Iterable[Interface], actual: HostState) -> None:
+def _read_cards(probe: Probe, desired: HostSpec, interfaces: Iterable[Interface], actual: HostState) -> None:
     """Add what only commands tell of NVIDIA cards: of the physical functions that are asked for."""
     cards = {nic["address"] for nic in actual.nvidia_nics() if nic["function"] == "pf"}
     # What is asked of all interfaces at once is asked of each.

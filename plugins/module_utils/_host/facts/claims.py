@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Literal
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import (
@@ -18,14 +18,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners imp
     SRIOV,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
 
 # What of an entry of rdma_fabric_interfaces each part of a port is.
-_KEYS = {
+_Key = Literal["vfs", "eswitch_mode", "mtu", "vf_settings", "vf_driver", "vf_guids", "vf_mtu", "qos", "queues"]
+_KEYS: dict[str, tuple[_Key, ...]] = {
     NUMBER: ("vfs",),
     ESWITCH: ("eswitch_mode",),
     MTU: ("mtu",),
     FUNCTIONS: ("vf_settings", "vf_driver", "vf_guids", "vf_mtu"),
 }
+_OF_THE_NIC: tuple[_Key, ...] = ("qos", "queues")
 
 
 def sriov_parts(facts: Facts, address: str) -> list[str]:
@@ -46,12 +49,20 @@ def nic_daemon(facts: Facts) -> str:
     return (seen["daemon"] if seen is not None else None) or ""
 
 
-def unowned(facts: Facts, nic: Nic | None, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+def unowned(facts: Facts, nic: Nic | None, wanted: InterfaceSpec) -> InterfaceSpec:
     """Return a wanted interface without what operators look after: that is theirs to keep over a reboot, too."""
-    if nic is None:
-        return wanted
-    theirs = [key for part in sriov_parts(facts, nic["address"]) for key in _KEYS[part]]
-    left = {**wanted, **{key: None for key in theirs if key in wanted}}
-    if nic["vendor"] == MELLANOX and nic_daemon(facts):
-        left.update({key: value for key, value in (("qos", False), ("queues", None)) if key in wanted})
+    left: InterfaceSpec = {**wanted}
+    for key in owned_keys(facts, nic):
+        if key == "qos":
+            left[key] = False
+        else:
+            left[key] = None
     return left
+
+
+def owned_keys(facts: Facts, nic: Nic | None) -> list[_Key]:
+    """Return the keys of a wanted interface that operators look after."""
+    if nic is None:
+        return []
+    found = [key for part in sriov_parts(facts, nic["address"]) for key in _KEYS[part]]
+    return [*found, *(_OF_THE_NIC if nic["vendor"] == MELLANOX and nic_daemon(facts) else ())]

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.network import read_snapshot, read_stacked
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import read_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import runs_what_is_installed
@@ -20,26 +18,27 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import INBOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import parse_driver_version
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
 
-def read_stack_state(probe: Probe, desired: Mapping[str, Any], facts: Facts) -> None:
+def read_stack_state(probe: Probe, desired: HostSpec, facts: Facts) -> None:
     """Add to ``facts`` what ``desired`` asks about its driver and its peer memory.
 
     The network is only written down where the driver may be reloaded: that takes a program for each interface.
     """
-    requests = desired.get("requests") or []
-    if desired.get("driver") or any(request.get("driver") for request in requests):
+    requests = desired["requests"]
+    if desired["driver"] or any(request["driver"] for request in requests):
         facts["next_boot"] = next_boot_of(probe, facts)
-        state = read_driver(probe, facts["system"], facts["next_boot"]["kernel"], desired.get("driver"))
+        state = read_driver(probe, facts["system"], facts["next_boot"]["kernel"], desired["driver"])
         if _may_reload(desired, state, facts["stack"]):
             state["snapshot"] = read_snapshot(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
             state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
             facts["eswitch"].update(read_modes(probe, _of_unknown_mode(facts)))
         facts["driver"] = state
     if (
-        desired.get("peer_memory")
+        desired["peer_memory"]
         or desired.get("peer_memory_before") is not None
-        or any(request.get("peer_memory") is not None for request in requests)
+        or any(request["peer_memory"] is not None for request in requests)
     ):
         facts["peer_memory"] = read_peer_memory(probe, facts["system"])
 
@@ -51,19 +50,16 @@ def _of_unknown_mode(facts: Facts) -> list[str]:
     return [address for address in ports if address in switched and address not in facts["eswitch"]]
 
 
-def _may_reload(desired: Mapping[str, Any], state: DriverState, stack: Stack) -> bool:
+def _may_reload(desired: HostSpec, state: DriverState, stack: Stack) -> bool:
     """Say whether anything that ``desired`` asks for differs from what runs; node selectors are not looked at."""
     if state["journal"] or runs_what_is_installed(state) is False:
         return True
-    own = desired.get("driver") or {}
-    inbox = own.get("state") == ABSENT or own.get("flavour") == INBOX
-    if inbox or (own.get("flavour") and not own.get("version")):
-        return bool(stack["flavour"] != (INBOX if inbox else own["flavour"]))
+    own = desired["driver"]
+    if own is not None:
+        inbox = own["state"] == ABSENT or own["flavour"] == INBOX
+        if inbox or (own["flavour"] and not own["version"]):
+            return stack["flavour"] != (INBOX if inbox else own["flavour"])
     running = parse_driver_version(stack["version"] or "")
-    texts = [own.get("version"), *(request["driver"].get("version") for request in _driver_requests(desired))]
+    texts = [own["version"] if own else None, *((one["driver"] or {}).get("version") for one in desired["requests"])]
     wanted = [parse_driver_version(str(text)) for text in texts if text]
     return any(release is None or running is None or release.fields != running.fields for release in wanted)
-
-
-def _driver_requests(desired: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [request for request in desired.get("requests") or [] if request.get("driver")]

@@ -42,7 +42,7 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitc
     What devlink does not tell is None; ``problem`` says why the mode is not known, empty when it is. ``offload`` of a
     port that shall be in switchdev mode tells whether rules of tc reach its hardware, None where nobody can change it.
     """
-    asked = [port for port in ports if port.wanted.get("eswitch_mode") is not None or _may_be_switched(port)]
+    asked = [port for port in ports if port.wanted["eswitch_mode"] is not None or _may_be_switched(port)]
     found = read_modes(probe, [port.key for port in asked])
     for port in ports:
         if offload_wanted(port) is not None and port.netdev is not None:
@@ -75,13 +75,13 @@ def _may_be_switched(port: Interface) -> bool:
 
     mlx5 gives ports one in legacy mode, too, since they have ports of devlink (en/devlink.c).
     """
-    return port.wanted.get("vfs") is not None and port.has_switch
+    return port.wanted["vfs"] is not None and port.has_switch
 
 
 def offload_wanted(port: Interface) -> bool | None:
     """Return whether rules of tc shall reach a port's hardware, None where nobody asks; a removal knows how it was."""
     original = port.wanted.get("offload")
-    return True if port.wanted.get("eswitch_mode") == SWITCHDEV else original if isinstance(original, bool) else None
+    return True if port.wanted["eswitch_mode"] == SWITCHDEV else original if isinstance(original, bool) else None
 
 
 def features_command(name: str) -> tuple[str, ...]:

@@ -34,7 +34,6 @@ INTERNAL_CPU = (
 )
 SRIOV = ("SRIOV_EN", "NUM_OF_VFS")
 # Settings of a port that belong to the Arm side of a BlueField in DPU mode.
-_OF_THE_ARM_SIDE = ("eswitch_mode", "qos", "vf_settings", "vf_guids", "firmware_image")
 QUERY_SECONDS = 30.0
 _ROW = re.compile(
     r"^(?P<marks>[\s*]*(?:\(?RO\)?\s+)?)(?P<name>[A-Z](?:[A-Z0-9_]|x86)*(?:\[\d+\])?)\s+(?P<values>\S.*)$"
@@ -86,9 +85,11 @@ def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
     """Return the device to ask and the names to keep, by card."""
     asked: dict[str, tuple[str, list[str]]] = {}
     for port in ports:
-        names = list(port.wanted.get("firmware") or ())
+        names = list(port.wanted["firmware"] or ())
         is_bluefield = port.nic is not None and (port.nic["family"] or "").startswith(BLUEFIELD)
-        needs_mode = is_bluefield and any(port.wanted.get(key) is not None for key in _OF_THE_ARM_SIDE)
+        needs_mode = is_bluefield and any(
+            port.wanted[key] is not None for key in ("eswitch_mode", "qos", "vf_settings", "vf_guids", "firmware_image")
+        )
         if not names and not needs_mode:
             continue
         device, known = asked.get(card_of(port.key), (port.key, [*SRIOV, *(INTERNAL_CPU if is_bluefield else ())]))

@@ -45,12 +45,12 @@ def read_firmware_images(probe: Probe, ports: Sequence[Interface], actual: HostS
 
     Either has ``version``, ``running``, ``psid``, ``security`` and ``problem``, a card the ``device`` to name as well.
     """
-    asked = [port for port in ports if port.wanted.get("firmware_image")]
+    asked = [(port, image) for port in ports for image in [port.wanted["firmware_image"]] if image]
     if not asked:
         return {"tool": None, "cards": {}, "files": {}}
     tool = next((path for path in FLINT if probe.host.exists(path)), None)
-    cards = list(dict.fromkeys(flash_of(actual, port.key) for port in asked))
-    paths = list(dict.fromkeys(filter(None, (port.wanted["firmware_image"]["file"] for port in asked))))
+    cards = list(dict.fromkeys(flash_of(actual, port.key) for port, _image in asked))
+    paths = list(dict.fromkeys(filter(None, (image["file"] for _port, image in asked))))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         of_cards = pool.map(lambda card: _card(probe.host, tool, functions_of_flash(actual, card)), cards)
         of_files = pool.map(lambda path: _file(probe.host, tool, path), paths)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Iterable, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import read_boot_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, nic_family
@@ -46,6 +46,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_counts import read_vf_counts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 
 FORMAT = 1
 _LINK_LAYERS = {"infiniband": "InfiniBand", "ether": "Ethernet"}
@@ -62,7 +63,7 @@ def gather(
     host: Host,
     connection_address: str | None = None,
     kernel_modules: Iterable[str] = (),
-    desired: Mapping[str, Any] | None = None,
+    desired: HostSpec | None = None,
 ) -> Facts:
     """Read a host once and return its facts; see ``read_host``."""
     return read_host(host, connection_address, kernel_modules, desired).facts
@@ -72,7 +73,7 @@ def read_host(
     host: Host,
     connection_address: str | None = None,
     kernel_modules: Iterable[str] = (),
-    desired: Mapping[str, Any] | None = None,
+    desired: HostSpec | None = None,
     *,
     everything: bool = False,
 ) -> Reading:
@@ -83,22 +84,22 @@ def read_host(
     read that ``desired`` asks for; ``everything`` reads, for a recording, what any spec may ask for. No failed read is
     fatal: what a host does not tell is None, and what it unexpectedly refused is in ``unreadable``.
     """
+    wish = check_spec({}) if desired is None else desired
     probe = Probe(host)
     with_processors = processor_nodes(probe)
     system = read_system(probe, with_processors)
     functions = read_functions(probe)
     tables = read_tables(probe, every_hop=desired is not None)
-    named_uplinks = (desired or {}).get("protected_interfaces") or ()
     carried = read_carried(probe, tables, read_remote_storage(probe))
-    netdevs = read_netdevs(probe, [*tables.defaults, *named_uplinks, *(each.netdev for each in carried)])
+    netdevs = read_netdevs(probe, [*tables.defaults, *wish["protected_interfaces"], *(each.netdev for each in carried)])
     rdma = read_rdma(probe, netdevs, tables.addressed)
     nics, gpus, managers = _placed(probe, functions, netdevs, rdma, with_processors)
     fabric = [nic for nic in nics if nic["address"] not in managers]
     modules = read_modules(probe, system["kernel"], kernel_modules)
     own_files = read_own_files(probe)
-    uplinks = read_uplinks(probe, tables, netdevs, connection_address, named_uplinks, carried=carried)
+    uplinks = read_uplinks(probe, tables, netdevs, connection_address, wish["protected_interfaces"], carried=carried)
     netdev_facts = [netdev.facts for netdev in netdevs]
-    vf_counts = read_vf_counts(probe, desired or {}, netdev_facts, nics)
+    vf_counts = read_vf_counts(probe, wish, netdev_facts, nics)
     facts: Facts = {
         "format": FORMAT,
         "system": system,
@@ -114,7 +115,7 @@ def read_host(
         "uplinks": uplinks,
         "labels": node_labels(system, nics, bool(gpus)),
         "boot": read_boot_state(probe, [netdev.raw_name for netdev in netdevs], own_files, vf_counts),
-        "naming": read_naming(probe, system, netdev_facts, nics, desired),
+        "naming": read_naming(probe, system, netdev_facts, nics, wish),
         "owners": read_owners(probe),
         # What a wish about a device asks for; it is matched to the devices above.
         "vf_users": {},
@@ -124,13 +125,13 @@ def read_host(
         "guids": {},
         "queues": {},
         "interrupts": {},
-        "settings": read_settings(probe, desired or {}, [netdev["name"] for netdev in netdev_facts], own_files),
+        "settings": read_settings(probe, wish, [netdev["name"] for netdev in netdev_facts], own_files),
         "routing": {},
         "unreadable": [],
     }
     _add_gpu_state(probe, functions, facts, managers)
-    matched = match_spec(desired or {}, HostState(facts))
-    _read_asked(probe, desired or {}, matched, facts)
+    matched = match_spec(wish, HostState(facts))
+    _read_asked(probe, wish, matched, facts)
     if everything:
         _read_every_port(probe, facts)
     facts["unreadable"] = probe.unreadable()
@@ -167,17 +168,17 @@ def _read_every_port(probe: Probe, facts: Facts) -> None:
     read_every_port(probe, facts)
 
 
-def _read_asked(probe: Probe, desired: Mapping[str, Any], matched: Matched, facts: Facts) -> None:
+def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts) -> None:
     """Add to the facts what is only read where the spec asks for it, or files of ours tell that an earlier one did.
 
     What reads it is imported then: each module is compiled on the host in every run.
     """
-    if desired.get("interfaces") or facts["boot"]["files"]:
+    if desired["interfaces"] or facts["boot"]["files"]:
         from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_ports import read_asked_ports
 
         read_asked_ports(probe, desired, matched.interfaces, facts)
     known_before = desired.get("peer_memory_before") is not None
-    if known_before or any(desired.get(key) for key in ("driver", "peer_memory", "requests")):
+    if known_before or desired["driver"] or desired["peer_memory"] or desired["requests"]:
         from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.drivers import read_stack_state
 
         read_stack_state(probe, desired, facts)

@@ -31,7 +31,7 @@ def read_guids(probe: Probe, ports: Sequence[Interface]) -> dict[str, Guids]:
     """
     found: dict[str, Guids] = {}
     for port in ports:
-        if not port.wanted.get("vf_guids"):
+        if not port.wanted["vf_guids"]:
             continue
         devices = port.nic["rdma"] if port.nic is not None else []
         files = next((name for name in devices if probe.host.exists(_directory(name))), None)

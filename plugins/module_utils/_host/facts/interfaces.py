@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import enabled_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
 
 
 @dataclass(frozen=True)
 class Interface:
     """One wanted interface and the device that it means; ``nic`` is missing for what has no PCI function."""
 
-    wanted: Mapping[str, Any]
+    wanted: InterfaceSpec
     nic: Nic | None
     netdev: Netdev | None
 

@@ -18,7 +18,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
     FunctionInterrupts,
     Interrupts,
     Irqbalance,
-    Nic,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_DIRECTORIES
@@ -99,20 +98,20 @@ def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: It
     All CPUs are lists in text. ``irqs`` are those that may serve each interrupt in use by its number, ``elsewhere``
     that which does, where it is none of them (``effective_affinity_list``).
     """
-    wanted = [interface for interface in interfaces if interface.wanted.get("irq_affinity")]
+    wanted = [interface for interface in interfaces if interface.wanted["irq_affinity"]]
     if not wanted and not any(path == DROP_IN or path.startswith(SCRIPT) for path in own_files):
         return {}
+    return interrupts_of_functions(probe, [one.key for one in wanted if one.nic is not None])
+
+
+def interrupts_of_functions(probe: Probe, addresses: Iterable[str]) -> Interrupts:
+    """Return the same of the PCI functions with these addresses."""
     return {
         "online": _list(probe, f"{_CPU}/online"),
         "isolated": _list(probe, f"{_CPU}/isolated"),
-        "interfaces": {one.key: _read_function(probe, one.key) for one in wanted if one.nic is not None},
+        "interfaces": {address: _read_function(probe, address) for address in addresses},
         "irqbalance": _read_irqbalance(probe),
     }
-
-
-def every_function(nics: Iterable[Nic]) -> list[Interface]:
-    """Return what ``read_interrupts`` is asked with to read those of all NICs."""
-    return [Interface({"irq_affinity": True}, nic, None) for nic in nics]
 
 
 def _read_function(probe: Probe, address: str) -> FunctionInterrupts:

@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Iterable, Mapping, NamedTuple
+from typing import Iterable, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import SELECTORS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import SELECTORS, InterfaceSpec
 
-_NEEDS_NETDEV = ("name", "mtu", "state", "routes", "routing-policy")
 _CANDIDATES = 3
 
 
@@ -24,7 +24,7 @@ class Unmatched(NamedTuple):
     key: str
     target: str
     action: str
-    after: Any
+    after: str | list[str] | None
     reason: str
     detail: str
 
@@ -36,19 +36,19 @@ class Matched(NamedTuple):
     unmatched: list[Unmatched]
 
 
-def match_spec(desired: Mapping[str, Any], actual: HostState) -> Matched:
+def match_spec(desired: HostSpec, actual: HostState) -> Matched:
     """Return the interfaces that ``desired`` has entries for; of a removal those that the host still has."""
-    wanted = desired.get("interfaces") or ()
+    wanted = desired["interfaces"]
     return match_interfaces(_still_there(wanted, actual) if desired.get("removing") else wanted, actual)
 
 
-def match_interfaces(wanted: Iterable[Mapping[str, Any]], actual: HostState) -> Matched:
+def match_interfaces(wanted: Iterable[InterfaceSpec], actual: HostState) -> Matched:
     """Return the device of each wanted interface."""
     interfaces: list[Interface] = []
     unknown = []
     for entry in wanted:
         key, value = selector_of(entry)
-        found = _candidates(actual, key, value, entry.get("name"))
+        found = _candidates(actual, key, value, entry["name"])
         if len(found) == 1:
             interfaces.append(Interface(entry, *found[0]))
         else:
@@ -63,14 +63,14 @@ def match_interfaces(wanted: Iterable[Mapping[str, Any]], actual: HostState) -> 
     return Matched(ordered, sorted(refused + managing + doubled + without_netdev, key=lambda entry: entry.key))
 
 
-def _still_there(wanted: Iterable[Mapping[str, Any]], actual: HostState) -> list[Mapping[str, Any]]:
+def _still_there(wanted: Iterable[InterfaceSpec], actual: HostState) -> list[InterfaceSpec]:
     """Return the wanted interfaces that the host has: nothing is to be brought back of what is gone."""
-    return [entry for entry in wanted if _candidates(actual, *selector_of(entry), entry.get("name"))]
+    return [entry for entry in wanted if _candidates(actual, *selector_of(entry), entry["name"])]
 
 
-def selector_of(entry: Mapping[str, Any]) -> tuple[str, str]:
+def selector_of(entry: InterfaceSpec) -> tuple[str, str]:
     """Return the selector of a wanted interface: its kind and its value."""
-    return next((key, str(entry[key])) for key in SELECTORS if entry.get(key) is not None)
+    return next((key, str(entry.get(key))) for key in SELECTORS if entry.get(key) is not None)
 
 
 def _candidates(
@@ -112,15 +112,15 @@ def same_address(actual: str | None, wanted: str) -> bool:
     return ours[-8:] == theirs[-8:]
 
 
-def _wants_netdev(entry: Mapping[str, Any]) -> bool:
-    return any(entry.get(key) is not None for key in _NEEDS_NETDEV)
+def _wants_netdev(entry: InterfaceSpec) -> bool:
+    return any(entry[key] is not None for key in ("name", "mtu", "state", "routes", "routing-policy"))
 
 
 def _unmatched(
     actual: HostState,
     key: str,
     value: str,
-    entry: Mapping[str, Any],
+    entry: InterfaceSpec,
     found: list[tuple[Nic | None, Netdev | None]],
     *,
     coming: bool,
@@ -135,7 +135,7 @@ def _unmatched(
     what = {"pci": "PCI address", "mac": "hardware address", "current_name": "name"}[key]
     return Unmatched(
         key=f"{key}={value}",
-        target=entry.get("name") or value,
+        target=entry["name"] or value,
         action=f"find the interface with the {what} {value}",
         after=value,
         reason=f"rdma_fabric_interfaces asks for the {what} {value}, which no single interface of this host has",
@@ -144,7 +144,7 @@ def _unmatched(
 
 
 def _gets_functions(interface: Interface) -> bool:
-    return bool((interface.wanted.get("vfs") or 0) > interface.functions)
+    return bool((interface.wanted["vfs"] or 0) > interface.functions)
 
 
 def _nearest(actual: HostState, key: str, value: str) -> list[str]:
@@ -165,7 +165,7 @@ def _managing(interface: Interface) -> Unmatched:
     selector = "{} {}".format(*selector_of(interface.wanted))
     return Unmatched(
         key=f"{interface.key}:manages-nvswitches",
-        target=interface.wanted.get("name") or interface.key,
+        target=interface.wanted["name"] or interface.key,
         action=f"leave {selector} alone",
         after=None,
         reason=f"rdma_fabric_interfaces has an entry for {selector}",
@@ -216,7 +216,7 @@ def _without_netdev(actual: HostState, interface: Interface) -> Unmatched:
         key=f"{interface.key}:no-interface",
         target=interface.key,
         action="find its network interface",
-        after=interface.wanted.get("name"),
+        after=interface.wanted["name"],
         reason="name, MTU, link state and routes are properties of a network interface",
         detail=detail,
     )

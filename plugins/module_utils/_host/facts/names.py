@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any, Iterable, Mapping
+from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import read_others
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.name_references import read_references
@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
     System,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, texts_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
 UDEVADM = ("/usr/bin/udevadm", "/bin/udevadm", "/sbin/udevadm")
 # iproute2's, by the path that stays when a distribution merges its directories.
@@ -44,8 +45,8 @@ def read_naming(
     probe: Probe,
     system: System,
     netdevs: Iterable[ReadNetdev],
-    nics: Iterable[Nic] = (),
-    desired: Mapping[str, Any] | None = None,
+    nics: Iterable[Nic],
+    desired: HostSpec,
 ) -> Naming:
     """Return ``udev`` (whether it is installed), ``rdma`` (the program's path), ``initramfs`` and ``references``.
 
@@ -54,23 +55,23 @@ def read_naming(
     """
     read = list(netdevs)
     names = {netdev["name"] for netdev in read if netdev["kind"] == "physical"}
-    others, link_files = read_others(probe, read, nics) if _asks_for_names(desired or {}) else ({}, {})
+    others, link_files = read_others(probe, read, nics) if _asks_for_names(desired) else ({}, {})
     return {
         "udev": _first(probe, UDEVADM) is not None,
         "rdma": _first(probe, RDMA),
         "initramfs": _initramfs(probe, system["kernel"], system["cmdline"]),
-        "references": read_references(probe, sorted(names | wanted_names(desired or {}))),
+        "references": read_references(probe, sorted(names | wanted_names(desired))),
         "others": others,
         "link_files": link_files,
     }
 
 
-def wanted_names(desired: Mapping[str, Any]) -> set[str]:
+def wanted_names(desired: HostSpec) -> set[str]:
     """Return the names of interfaces that are asked for."""
-    return {str(entry["name"]) for entry in desired.get("interfaces") or [] if entry.get("name")}
+    return {entry["name"] for entry in desired["interfaces"] if entry["name"]}
 
 
-def _asks_for_names(desired: Mapping[str, Any]) -> bool:
+def _asks_for_names(desired: HostSpec) -> bool:
     return not desired.get("removing") and bool(wanted_names(desired))
 
 

@@ -8,7 +8,7 @@ What of the vendor's files a driver has depends on its release, so each is looke
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
@@ -19,7 +19,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_s
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Netdev, Nic, RdmaDevice
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import nothing
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, Qos, only
 
 _DCB = ("dcb", "--json")
 _UNSUPPORTED = "Operation not supported"
@@ -31,7 +33,7 @@ _OF_DCB = ("dcbx", "trust", "dscp_priority", "cable_length", "ets", "pfc")
 
 def read_qos(
     probe: Probe,
-    desired: Mapping[str, Any],
+    desired: HostSpec,
     interfaces: Iterable[Interface],
     rdma: Sequence[RdmaDevice],
 ) -> HostQos | None:
@@ -57,11 +59,15 @@ def read_qos(
     }
 
 
-def everything_of(facts: Facts) -> tuple[dict[str, Any], list[Interface], Sequence[RdmaDevice]]:
+def everything_of(facts: Facts) -> tuple[HostSpec, list[Interface], Sequence[RdmaDevice]]:
     """Return what ``read_qos`` needs to read all that any plan may ask of the Ethernet ports with RDMA."""
     ports = {device["netdev"] for device in facts["rdma"]}
     names = [netdev["name"] for netdev in facts["netdevs"] if netdev["name"] in ports]
-    wanted = {"interfaces": [{"current_name": name} for name in names], "roce_qos": dict.fromkeys(QOS_KEYS)}
+    wanted: HostSpec = {
+        **check_spec({}),
+        "interfaces": [{**nothing(), "current_name": name} for name in names],
+        "roce_qos": only(dict.fromkeys(QOS_KEYS), QOS_KEYS),
+    }
     return wanted, list(match_spec(wanted, HostState(facts)).interfaces), facts["rdma"]
 
 
@@ -75,9 +81,7 @@ def pause_command(name: str) -> tuple[str, ...]:
     return ("ethtool", "-a", name)
 
 
-def _port(
-    probe: Probe, interface: Interface, netdev: Netdev, qos: Mapping[str, Any], rdma: Iterable[RdmaDevice]
-) -> QosPort:
+def _port(probe: Probe, interface: Interface, netdev: Netdev, qos: Qos, rdma: Iterable[RdmaDevice]) -> QosPort:
     name, nic = str(netdev["name"]), interface.nic
     device = rdma_of(interface, rdma)
     port: QosPort = {
@@ -102,7 +106,7 @@ def _port(
     return port
 
 
-def _by_file(probe: Probe, name: str, found: QosPort, qos: Mapping[str, Any]) -> None:
+def _by_file(probe: Probe, name: str, found: QosPort, qos: Qos) -> None:
     files = found["files"]
     if qos_paths.TRUST in files and "trust" in qos:
         found["trust"] = probe.text(qos_paths.file(name, qos_paths.TRUST), limit=16)
@@ -120,7 +124,7 @@ def _by_file(probe: Probe, name: str, found: QosPort, qos: Mapping[str, Any]) ->
         found["cable_length"] = probe.number(qos_paths.file(name, qos_paths.CABLE))
 
 
-def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Mapping[str, Any]) -> None:
+def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Qos) -> None:
     """Ask ``dcb`` for what no file tells; ``dcb`` of the result says whether the port answers: yes, no, missing."""
     files = found["files"]
     if not any(key in qos for key in _OF_DCB):

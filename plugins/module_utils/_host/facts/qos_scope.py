@@ -5,23 +5,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RdmaDevice
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, Qos, merged, only
 
 # Settings of the RDMA device; all others are of the port, which virtual functions share with their physical one.
 OF_DEVICE = ("traffic_class", "tos")
 
 
-def given(desired: Mapping[str, Any], interface: Interface) -> Qos:
+def given(desired: HostSpec, interface: Interface) -> Qos:
     """Return the settings that variables give an interface, in the order in which they are made.
 
     The host's settings are for Ethernet ports; of virtual functions they reach the RDMA device only.
     """
-    own = interface.wanted.get("qos")
-    of_host: Qos = desired.get("roce_qos") or Qos()
+    own = interface.wanted["qos"]
+    of_host: Qos = desired["roce_qos"] or Qos()
     if not _is_ethernet(interface):
         of_host = {}
     elif is_function(interface):
@@ -29,7 +30,7 @@ def given(desired: Mapping[str, Any], interface: Interface) -> Qos:
     return merged(of_host, own)
 
 
-def asked(desired: Mapping[str, Any], interface: Interface) -> Qos:
+def asked(desired: HostSpec, interface: Interface) -> Qos:
     """Return the same with what follows from it: priority flow control needs global pause off."""
     together = given(desired, interface)
     if together.get("pfc") and "pause" not in together and not desired.get("removing"):

@@ -36,7 +36,7 @@ def read_queues(probe: Probe, interfaces: Iterable[Interface]) -> dict[str, dict
     """
     found: dict[str, dict[str, Queue]] = {}
     for interface in interfaces:
-        asked = list(interface.wanted.get("queues") or ())
+        asked = list(interface.wanted["queues"] or ())
         if interface.netdev is not None and asked:
             commands = dict.fromkeys(show_command(key, interface.netdev["name"]) for key in asked)
             results = [probe.command(*command) for command in commands]

@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
     Uplink,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
     DEFAULT,
     IPV6_METRIC,
@@ -74,7 +75,7 @@ def commands(names: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def read_routing(
-    probe: Probe, desired: Mapping[str, Any], interfaces: Sequence[Interface], boot: Boot, uplinks: Iterable[Uplink]
+    probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], boot: Boot, uplinks: Iterable[Uplink]
 ) -> Routing:
     """Return what is there, nothing where ``desired`` asks for no routes and no file of ours keeps any.
 
@@ -82,8 +83,8 @@ def read_routing(
     routes and rules as ``wanted.routes`` has them, with their ``protocol``; addresses as ``10.1.0.2/24``. What can't be
     read is None. Routes and rules that can't be asked for (several gateways, marks, other types) are left out.
     """
-    wanted = desired.get("interfaces") or ()
-    asked = any(entry.get(key) is not None for entry in wanted for key in (ROUTES, RULES))
+    wanted = desired["interfaces"]
+    asked = any(entry[ROUTES] is not None or entry[RULES] is not None for entry in wanted)
     if not wanted or not (asked or keeps_any(boot["files"])):
         return {}
     found: dict[str, InterfaceRouting] = {}
@@ -93,7 +94,7 @@ def read_routing(
             routes = [parse_routes(_printed(probe, routes_command(version, name)), version) for version in VERSIONS]
             found[interface.key] = {"routes": _joined(routes), "addresses": _addresses(probe, name)}
     rules = [parse_rules(_printed(probe, rules_command(version)), version) for version in VERSIONS]
-    names = {*(uplink["netdev"] for uplink in uplinks), *(desired.get("protected_interfaces") or ())}
+    names = {*(uplink["netdev"] for uplink in uplinks), *desired["protected_interfaces"]}
     of_uplinks = [address for name in sorted(names) for address in _addresses(probe, name) or ()]
     return {"interfaces": found, "rules": _joined(rules), "uplinks": of_uplinks}
 

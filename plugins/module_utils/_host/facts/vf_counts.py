@@ -12,7 +12,7 @@ ifupdown: a command of a stanza that writes a number to a port's ``sriov_numvfs`
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Iterable, Iterator
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import link_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ifupdown, ini
@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
     printable,
     texts_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
 _PROFILES = ("/etc/NetworkManager/system-connections/",)
 _NETPLAN = ("/etc/netplan/",)
@@ -37,7 +38,7 @@ _MOST = 32
 
 def read_vf_counts(
     probe: Probe,
-    desired: Mapping[str, Any],
+    desired: HostSpec,
     netdevs: Iterable[ReadNetdev],
     nics: Iterable[Nic],
 ) -> dict[str, list[VfCount]]:
@@ -45,7 +46,7 @@ def read_vf_counts(
 
     Nothing is read unless a number of functions is asked for.
     """
-    if not any(entry.get("vfs") is not None for entry in desired.get("interfaces") or []):
+    if not any(entry["vfs"] is not None for entry in desired["interfaces"]):
         return {}
     read = list(netdevs)
     ports = [netdev for netdev in read if netdev["pci"] and netdev["kind"] == "physical"]

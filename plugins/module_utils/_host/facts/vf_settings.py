@@ -10,7 +10,11 @@ from typing import Any, Dict, Final, Mapping, Sequence, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, binds_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import DETERMINISTIC, VF_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import (
+    DETERMINISTIC,
+    VF_KEYS,
+    VfSettings,
+)
 
 # By what they are called: those of ``VF_KEYS``, and what engine/effects.py says of functions.
 Settings = Dict[str, Union[str, int]]
@@ -34,14 +38,15 @@ def deterministic_mac(port_mac: str, number: int) -> str:
     return ":".join(f"{octet:02x}" for octet in (first, *digest[1:6]))
 
 
-def wanted_settings(wanted: Mapping[str, Any], mac: str | None, count: int) -> list[Settings]:
+def wanted_settings(given: VfSettings | None, mac: str | None, count: int) -> list[Settings]:
     """Return what is wanted of each function; ``mac`` is the port's, needed for deterministic ones only."""
-    given = wanted.get("vf_settings") or {}
-    common = {key: given[key] for key in VF_KEYS if key != "mac" and given.get(key) is not None}
+    if given is None:
+        return [{} for _number in range(count)]
+    common = {key: given[key] for key in ("vlan", "trust", "spoofchk", "max_tx_rate", "link_state")}
     functions = []
     for number in range(count):
-        own = _mac(given.get("mac"), mac, number)
-        functions.append({**({"mac": own} if own else {}), **common})
+        own = {"mac": _mac(given["mac"], mac, number) or None, **common}
+        functions.append({key: value for key, value in own.items() if value is not None})
     return functions
 
 
@@ -54,10 +59,10 @@ def former_settings(before: Mapping[str, Any], count: int) -> list[Settings]:
     ]
 
 
-def _mac(wanted: Any, mac: str | None, number: int) -> str | None:
+def _mac(wanted: str | dict[str, str] | None, mac: str | None, number: int) -> str | None:
     if wanted == DETERMINISTIC:
         return deterministic_mac(mac, number) if mac else None
-    return wanted.get(str(number)) if isinstance(wanted, Mapping) else None
+    return wanted.get(str(number)) if isinstance(wanted, dict) else None
 
 
 def differences(wanted: Sequence[Settings], actual: Sequence[Mapping[str, object]] | None) -> Changes:

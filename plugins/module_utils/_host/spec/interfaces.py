@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware im
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import FirmwareImage, firmware_image
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
+    Found,
     Place,
     kind_of,
     known_keys,
@@ -126,6 +127,11 @@ def interfaces(place: Place, value: Any) -> list[InterfaceSpec]:
     no_shared_names(places, [entry["representor_prefix"] for entry in entries], [entry["name"] for entry in entries])
     no_shared_routes(places, [entry[ROUTES] for entry in entries], [entry[RULES] for entry in entries])
     return entries
+
+
+def nothing() -> InterfaceSpec:
+    """Return an entry that selects no interface and asks nothing of it."""
+    return _interface(Place(Found(), ""), {})
 
 
 def _interface(place: Place, item: Mapping[Any, Any]) -> InterfaceSpec:

@@ -36,7 +36,7 @@ def cards_of(context: Context) -> list[Card]:
     cards = context.actual.facts["firmware"]["cards"]
     by_card: dict[str, list[Interface]] = {}
     for interface in context.interfaces:
-        if interface.nic is not None and interface.wanted.get("firmware"):
+        if interface.nic is not None and interface.wanted["firmware"]:
             by_card.setdefault(card_of(interface.key), []).append(interface)
     found = []
     for card, interfaces in sorted(by_card.items()):
@@ -44,7 +44,7 @@ def cards_of(context: Context) -> list[Card]:
         wanted: dict[str, str] = {}
         contradictions = []
         for interface in interfaces:
-            for name, value in interface.wanted["firmware"].items():
+            for name, value in (interface.wanted["firmware"] or {}).items():
                 if name in wanted and not same(wanted[name], value):
                     contradictions.append(f"{name} is {wanted[name]} and {value}")
                 wanted[name] = value

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import flash_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import SECURE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import CardImage, Image
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import FirmwareImage
 
 _SAVED = "/var/lib/rdma-fabric/firmware"
 
@@ -22,7 +23,7 @@ class ImageCard(NamedTuple):
 
     key: str
     interfaces: tuple[Interface, ...]
-    wanted: Mapping[str, Any]
+    wanted: FirmwareImage
     disagree: bool
     read: CardImage
     file: Image | None
@@ -55,20 +56,21 @@ def _unread(device: str) -> CardImage:
 def image_cards(context: Context) -> list[ImageCard]:
     """Return the cards that entries of the desired state ask an image of; functions of one card are one."""
     images = context.actual.facts["firmware_images"]
-    by_card: dict[str, list[Interface]] = {}
+    by_card: dict[str, list[tuple[Interface, FirmwareImage]]] = {}
     for interface in context.interfaces:
-        if interface.nic is not None and interface.wanted.get("firmware_image"):
-            by_card.setdefault(flash_of(context.actual, interface.key), []).append(interface)
+        image = interface.wanted["firmware_image"]
+        if interface.nic is not None and image:
+            by_card.setdefault(flash_of(context.actual, interface.key), []).append((interface, image))
     found = []
-    for key, interfaces in sorted(by_card.items()):
-        wanted = interfaces[0].wanted["firmware_image"]
+    for key, entries in sorted(by_card.items()):
+        wanted = entries[0][1]
         read = images["cards"][key] if key in images["cards"] else _unread(key)
         found.append(
             ImageCard(
                 key,
-                tuple(interfaces),
+                tuple(interface for interface, _image in entries),
                 wanted,
-                any(other.wanted["firmware_image"] != wanted for other in interfaces),
+                any(image != wanted for _interface, image in entries),
                 read,
                 images["files"].get(wanted["file"] or ""),
             )

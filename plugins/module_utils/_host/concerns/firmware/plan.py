@@ -153,7 +153,7 @@ def _warned(card: Card, changes: list[str]) -> str:
 
 
 def _unknown(context: Context, changes: list[str]) -> str:
-    names = [name for name in unknown(changes) if name not in (context.desired.get("firmware_allow") or ())]
+    names = [name for name in unknown(changes) if name not in context.desired["firmware_allow"]]
     if not names:
         return ""
     return (

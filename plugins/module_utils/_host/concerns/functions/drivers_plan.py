@@ -46,7 +46,7 @@ Drivers = Dict[int, Optional[str]]
 
 def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> list[Step]:
     """Return the step that binds functions, those included that a step of ``earlier`` creates."""
-    asked = interface.wanted.get("vf_driver")
+    asked = interface.wanted["vf_driver"]
     if interface.nic is None or asked is None:
         return []
     created = next((s for s in earlier if is_executable(s) and s["id"] == f"vfs:{interface.key}"), None)

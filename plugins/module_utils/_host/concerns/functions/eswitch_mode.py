@@ -39,7 +39,7 @@ def switches(interface: Interface) -> bool:
 
 def leaves_switchdev(actual: HostState, interface: Interface) -> bool:
     """Say whether the e-switch of a port is in switchdev mode and shall be in legacy mode."""
-    wanted, now = interface.wanted.get("eswitch_mode"), present_mode(actual, interface)
+    wanted, now = interface.wanted["eswitch_mode"], present_mode(actual, interface)
     return (wanted, now) == (LEGACY, SWITCHDEV) and switches(interface)
 
 
@@ -60,7 +60,7 @@ def unbound_functions(actual: HostState, interface: Interface) -> list[int]:
 
     Where ``vf_driver`` is asked for, the step about it binds them.
     """
-    if not binds_functions(interface.nic) or interface.wanted.get("vf_driver") is not None:
+    if not binds_functions(interface.nic) or interface.wanted["vf_driver"] is not None:
         return []
     known = actual.nics
     addresses = enumerate(actual.vf_addresses(interface.nic))

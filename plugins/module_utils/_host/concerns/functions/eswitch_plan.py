@@ -94,7 +94,7 @@ def _waiting(step: Step, held: Step) -> Step:
 
 
 def _steps(context: Context, interface: Interface) -> list[Step]:
-    wanted = interface.wanted.get("eswitch_mode")
+    wanted = interface.wanted["eswitch_mode"]
     now = present_mode(context.actual, interface)
     if wanted is None or (not switches(interface) and wanted == now):
         return []

@@ -72,7 +72,7 @@ def work(context: Context, step: Step) -> Work:
     interface = next(interface for interface in context.interfaces if interface.key == address)
     files = _files(context, interface)
     binds = binds_functions(interface.nic)
-    binds = binds or interface.wanted.get("vf_driver") is not None
+    binds = binds or interface.wanted["vf_driver"] is not None
     do: list[Operation] = []
     undo: list[Operation] = []
     for text, change in step["to"].items():

@@ -50,20 +50,20 @@ def plan(context: Context) -> ConcernPlan:
     steps: list[Step] = []
     notices: list[str] = []
     for interface in context.interfaces:
-        if not interface.wanted.get("vf_guids"):
+        if not interface.wanted["vf_guids"]:
             continue
         created = context.planned(f"vfs:{interface.key}")
         count = int(created["to"]) if created else interface.functions
         if count:
             steps += _steps(context, interface, count, created is not None)
-        elif interface.wanted.get("vfs") != 0:
+        elif interface.wanted["vfs"] != 0:
             notices.append(f"{context.target_of(interface)}: vf_guids has no effect, there are no virtual functions")
     return steps, notices
 
 
 def _steps(context: Context, interface: Interface, count: int, created: bool) -> list[Step]:
     own = port_guid(context.actual, interface.nic, interface.netdev) if interface.nic else None
-    guids = [wanted_guid(interface.wanted["vf_guids"], number, own) for number in range(count)]
+    guids = [wanted_guid(interface.wanted["vf_guids"] or [], number, own) for number in range(count)]
     changes = _changes(context, interface, guids, created)
     refusal = _refusal(context, interface, guids, {} if created else changes)
     if not changes and not refusal:
@@ -128,10 +128,10 @@ def _refusal(context: Context, interface: Interface, guids: list[str | None], ch
 
 def _guids_problem(context: Context, interface: Interface, guids: list[str | None]) -> str:
     if None in guids:
-        if interface.wanted["vf_guids"] == DETERMINISTIC:
+        wanted = interface.wanted["vf_guids"] or []
+        if wanted == DETERMINISTIC:
             return "the GUID of the port is not known, from which those of its functions are made"
-        size = size_of(interface.wanted["vf_guids"])
-        return f"vf_guids holds {size} GUIDs for {len(guids)} functions: add GUIDs, or lower vfs"
+        return f"vf_guids holds {size_of(wanted)} GUIDs for {len(guids)} functions: add GUIDs, or lower vfs"
     read = context.actual.facts["guids"].get(interface.key)
     if interface.netdev is None and (read is None or read["files"] is None):
         return "it has no network interface, through which the driver takes GUIDs: load ib_ipoib"

@@ -46,8 +46,8 @@ _INTERRUPTING = ("vlan", "link_state")
 
 def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -> ConcernPlan:
     """Return the step that sets up the virtual functions, those included that a step of ``about_number`` creates."""
-    before = interface.wanted.get(BEFORE)
-    if not interface.wanted.get("vf_settings") and (before is None or about_number):
+    before, given = interface.wanted.get(BEFORE), interface.wanted["vf_settings"]
+    if not given and (before is None or about_number):
         return [], []
     created = next((step for step in about_number if is_executable(step)), None)
     count = int(created["to"]) if created else interface.functions
@@ -55,9 +55,9 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
         return [], []
     if not count:
         skipped = f"{context.target_of(interface)}: vf_settings has no effect, there are no virtual functions"
-        return [], [] if interface.wanted.get("vfs") == 0 else [skipped]
+        return [], [] if interface.wanted["vfs"] == 0 else [skipped]
     mac = permanent_mac(interface.netdev) if interface.netdev is not None else None
-    wanted = wanted_settings(interface.wanted, mac, count) if before is None else former_settings(before, count)
+    wanted = wanted_settings(given, mac, count) if before is None else former_settings(before, count)
     changes = differences(wanted, None if created else settings_of(interface.nic))
     if created is None and interface.nic is not None:
         for number in without_driver(context.actual, interface.nic, wanted):
@@ -88,12 +88,17 @@ def _given_away(context: Context, interface: Interface, changes: Changes) -> dic
 
 
 def _needs_mac(interface: Interface, mac: str | None) -> bool:
-    return (interface.wanted["vf_settings"] or {}).get("mac") == DETERMINISTIC and not mac
+    return _wanted_mac(interface) == DETERMINISTIC and not mac
+
+
+def _wanted_mac(interface: Interface) -> str | dict[str, str] | None:
+    given = interface.wanted["vf_settings"]
+    return None if given is None else given["mac"]
 
 
 def _unknown_numbers(context: Context, interface: Interface, count: int) -> list[str]:
     """Say which addresses are given for functions that do not exist."""
-    given = (interface.wanted["vf_settings"] or {}).get("mac")
+    given = _wanted_mac(interface)
     numbers = (
         sorted((int(number) for number in given if int(number) >= count), key=int) if isinstance(given, dict) else []
     )
@@ -198,12 +203,11 @@ def _busy(context: Context, interface: Interface, numbers: Sequence[int]) -> lis
 
 
 def _detail(interface: Interface) -> str:
-    given = interface.wanted["vf_settings"] or {}
-    shown = [f"{key} {word(given[key])}" for key in VF_KEYS if given.get(key) is not None]
-    return ", ".join(shown)
+    given = interface.wanted["vf_settings"]
+    return ", ".join(f"{key} {word(value)}" for key, value in (given.items() if given else ()) if value is not None)
 
 
-def word(value: Any) -> str:
+def word(value: object) -> str:
     """Return a setting as ``ip link`` takes it and a person reads it; addresses by number for the latter only."""
     if isinstance(value, bool):
         return "on" if value else "off"

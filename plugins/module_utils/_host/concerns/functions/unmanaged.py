@@ -67,7 +67,7 @@ def _ports(context: Context) -> list[str]:
     files = managers["networkd"]["files"] if "networkd" in managers else []
     if context.removing or ("NetworkManager" not in managers and all(map(names_interfaces, files))):
         return []
-    return sorted(one.key for one in context.kept_interfaces if one.nic is not None and one.wanted.get("vfs"))
+    return sorted(one.key for one in context.kept_interfaces if one.nic is not None and one.wanted["vfs"])
 
 
 def _functions(context: Context) -> list[tuple[str, Netdev]]:

@@ -74,7 +74,7 @@ def set_up(context: Context, interface: Interface, about_number: list[Step]) -> 
 
 
 def _number(context: Context, interface: Interface) -> tuple[list[Step], list[str]]:
-    wanted, nic = interface.wanted.get("vfs"), interface.nic
+    wanted, nic = interface.wanted["vfs"], interface.nic
     if wanted is None:
         return [], []
     if wanted and nic is not None and is_guest_function(nic):
@@ -114,7 +114,7 @@ def _made_by_others(context: Context, interface: Interface, wanted: int) -> str:
 
 def _also_made(context: Context, interface: Interface) -> list[str]:
     """Name the files that make the same number of functions: that number has two owners."""
-    wanted = interface.wanted.get("vfs")
+    wanted = interface.wanted["vfs"]
     files = [entry["file"] for entry in _others(context, interface) if entry["count"] == wanted]
     if not files or context.removing:
         return []
@@ -167,7 +167,7 @@ def _refusal(context: Context, interface: Interface, wanted: int) -> str:
     if problem:
         return problem
     if present_mode(context.actual, interface) == SWITCHDEV:
-        if interface.wanted.get("eswitch_mode") is None or not switches(interface):
+        if interface.wanted["eswitch_mode"] is None or not switches(interface):
             return (
                 "its e-switch is in switchdev mode, and a new number removes the representors: say with eswitch_mode "
                 "which mode it shall have then"

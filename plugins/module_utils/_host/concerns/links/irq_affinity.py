@@ -81,7 +81,7 @@ def _irqs(context: Context, interface: Interface) -> dict[str, str]:
 
 
 def _steps(context: Context, interface: Interface) -> list[Step]:
-    wanted = interface.wanted.get(CONCERN)
+    wanted = interface.wanted[CONCERN]
     if not wanted:
         return []
     rule, refusal = _rule(context, interface, wanted)
@@ -149,7 +149,7 @@ def _remarks(context: Context) -> list[str]:
     remarks = []
     for interface in context.interfaces:
         elsewhere = (_facts(context).get("interfaces") or {}).get(interface.key, {}).get("elsewhere") or {}
-        if elsewhere and interface.wanted.get(CONCERN):
+        if elsewhere and interface.wanted[CONCERN]:
             told = ", ".join(f"{irq} (CPU {elsewhere[irq]})" for irq in sorted(elsewhere, key=int))
             remarks.append(
                 f"{context.target_of(interface)}: other CPUs than smp_affinity_list has still serve the interrupts "
@@ -233,7 +233,7 @@ def _functions(context: Context) -> list[str]:
     """Return the addresses of the functions whose interrupts are placed."""
     if context.removing:
         return []
-    return [one.key for one in context.interfaces if one.nic is not None and one.wanted.get(CONCERN)]
+    return [one.key for one in context.interfaces if one.nic is not None and one.wanted[CONCERN]]
 
 
 def boot_files(context: Context) -> dict[str, str]:

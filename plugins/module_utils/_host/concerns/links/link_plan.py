@@ -20,7 +20,7 @@ def plan(context: Context) -> ConcernPlan:
     """Return a step for each interface whose administrative state differs from the wanted one."""
     steps = []
     for interface in context.interfaces:
-        wanted, netdev = interface.wanted.get("state"), interface.netdev
+        wanted, netdev = interface.wanted["state"], interface.netdev
         if wanted is None or netdev is None or netdev["up"] == (wanted == "up"):
             continue
         steps.append(_up(context, interface) if wanted == "up" else _down(context, interface))

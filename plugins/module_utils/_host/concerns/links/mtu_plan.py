@@ -68,7 +68,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def _interface_change(context: Context, interface: Interface, netdev: Netdev, stack: Stack) -> list[_Change]:
-    wanted = interface.wanted.get("mtu")
+    wanted = interface.wanted["mtu"]
     if wanted is None:
         return []
     name, now = str(netdev["name"]), int(netdev["mtu"])
@@ -105,7 +105,7 @@ def _partition_hint(netdev: Netdev, wanted: int) -> str:
 
 
 def _roce_hint(context: Context, interface: Interface, netdev: Netdev) -> list[str]:
-    wanted, nic = interface.wanted.get("mtu"), interface.nic
+    wanted, nic = interface.wanted["mtu"], interface.nic
     if wanted is None or nic is None or netdev["link_type"] != "ether" or not nic["rdma"]:
         return []
     ib_mtu = roce_mtu(wanted)
@@ -122,7 +122,7 @@ def _functions_change(
 ) -> tuple[list[_Change], list[str]]:
     """Plan the virtual functions of one physical function: those that exist, or those the plan creates."""
     name = str(netdev["name"])
-    vf_mtu, most = interface.wanted.get("vf_mtu"), stack.final(name)
+    vf_mtu, most = interface.wanted["vf_mtu"], stack.final(name)
     new = new_functions(context, interface.key)
     if new is not None:
         return _new_functions(context, interface, netdev, stack, new), []
@@ -171,7 +171,7 @@ def differing_functions(context: Context, interface: Interface) -> list[tuple[Ni
 
 def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack: Stack, count: int) -> list[_Change]:
     name = str(netdev["name"])
-    vf_mtu, most = interface.wanted.get("vf_mtu"), stack.final(name)
+    vf_mtu, most = interface.wanted["vf_mtu"], stack.final(name)
     is_ethernet = netdev["link_type"] == "ether"
     if vf_mtu is None:
         to, needless = most, most >= (DEFAULT_ETHERNET_MTU if is_ethernet else IPOIB_2K_MAX)

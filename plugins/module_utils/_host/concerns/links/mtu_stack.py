@@ -63,7 +63,7 @@ class Stack:
             changed = self.final(setter)
             return now if changed == self._netdevs[setter]["mtu"] else changed
         interface = self._interfaces.get(name)
-        wanted = interface.wanted.get("mtu") if interface else None
+        wanted = interface.wanted["mtu"] if interface else None
         if interface is None or wanted is None:
             return self._of_a_function(name, now)
         return now if self.refusal(self._netdevs[name], wanted) else int(wanted)
@@ -77,7 +77,7 @@ class Stack:
         wish = self._interfaces.get(physical)
         if wish is None:
             return now
-        most, wanted = self.final(physical), wish.wanted.get("vf_mtu")
+        most, wanted = self.final(physical), wish.wanted["vf_mtu"]
         if wanted is not None and wanted > most:
             return min(now, most)
         to = most if wanted is None else int(wanted)
@@ -97,10 +97,10 @@ class Stack:
         if interface.nic is None or interface.netdev is None:
             return []
         actual = self._context.actual
-        own = {other.key for other in self._context.interfaces if other.wanted.get("mtu") is not None}
+        own = {other.key for other in self._context.interfaces if other.wanted["mtu"] is not None}
         functions = [vf for vf in actual.vfs_of(interface.nic) if vf["address"] not in own]
         ports = [(vf, port) for vf in functions for port in [actual.port_of(vf)] if port is not None]
-        vf_mtu, most = interface.wanted.get("vf_mtu"), self.final(interface.netdev["name"])
+        vf_mtu, most = interface.wanted["vf_mtu"], self.final(interface.netdev["name"])
 
         def differs(port: Netdev) -> bool:
             name = port["name"]
@@ -140,7 +140,7 @@ class Stack:
         if setter != name:
             return f"the physical function carries {most} as a part of {setter}; give {setter} mtu {wanted}"
         interface = self._interfaces.get(name)
-        if interface is None or interface.wanted.get("mtu") is None:
+        if interface is None or interface.wanted["mtu"] is None:
             return f"the physical function carries {most}; give it mtu {wanted} as well"
         return f"the physical function stays at {most}, as its own change is refused"
 

@@ -33,7 +33,7 @@ def found(context: Context, interface: Interface) -> Mapping[str, Queue]:
 
 
 def _steps(context: Context, interface: Interface) -> list[Step]:
-    wanted = interface.wanted.get("queues") or {}
+    wanted = interface.wanted["queues"] or {}
     told = found(context, interface)
     differing = {key: value for key, value in wanted.items() if key not in told or told[key]["now"] != value}
     if not differing or interface.netdev is None:

@@ -42,7 +42,7 @@ def name_path(interface: Interface) -> str:
     In switchdev mode representors share the PCI path, so there a udev rule that looks at ``phys_port_name`` is
     needed; a ``.link`` file could give a representor the name.
     """
-    mode = interface.wanted.get("eswitch_mode")
+    mode = interface.wanted["eswitch_mode"]
     if mode == "switchdev" or (mode is None and interface.has_switch):
         return f"{RULES}{_file_part(interface.key)}.rules"
     return f"{LINKS}{_file_part(interface.key)}.link"
@@ -168,7 +168,7 @@ def wanted_files(context: Context) -> Files:
         if interface.nic is None:
             continue
         matched.add(interface.key)
-        name, rdma_name = interface.wanted.get("name"), interface.wanted.get("rdma_name")
+        name, rdma_name = interface.wanted["name"], interface.wanted["rdma_name"]
         if name is not None:
             here = interface.netdev is not None
             found = name_file(interface, name, replaced_by(context, interface)) if here else {}
@@ -176,14 +176,14 @@ def wanted_files(context: Context) -> Files:
         if rdma_name is not None:
             rule = rdma_file(interface.key, rdma_name, program) if program else None
             files.update(rule or _as_they_are(context, interface.key, "rdma_name"))
-        prefix = interface.wanted.get("representor_prefix")
+        prefix = interface.wanted["representor_prefix"]
         if prefix is not None and not representors_refusal(interface):
             files.update(representors_file(interface.key, prefix))
     for entry in context.desired["interfaces"]:
         address = entry.get("pci")
         if address is not None and address not in matched:
             for key in ("name", "rdma_name", "representor_prefix"):
-                files.update(_as_they_are(context, address, key) if entry.get(key) else {})
+                files.update(_as_they_are(context, address, key) if entry[key] else {})
     return files
 
 

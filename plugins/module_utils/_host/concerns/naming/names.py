@@ -142,7 +142,7 @@ def _wanted_names(context: Context) -> list[Name]:
     goes_down = not renames_live(str(context.actual.facts["system"]["kernel"]))
     found = []
     for interface in context.interfaces:
-        wanted, netdev = interface.wanted.get("name"), interface.netdev
+        wanted, netdev = interface.wanted["name"], interface.netdev
         if wanted is None or netdev is None:
             continue
         if interface.nic is None and netdev["name"] == wanted:

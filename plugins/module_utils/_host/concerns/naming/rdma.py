@@ -59,7 +59,7 @@ class Devices:
         self.by_current: dict[str, Device] = {}
         self.without_device: list[tuple[Interface, str]] = []
         for interface in context.interfaces:
-            if interface.wanted.get("rdma_name") is not None:
+            if interface.wanted["rdma_name"] is not None:
                 self._add(context, interface)
         taken = {str(device["name"]): str(device["pci"] or device["netdev"]) for device in context.actual.facts["rdma"]}
         self._refuse_held(taken)

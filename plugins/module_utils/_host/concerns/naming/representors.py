@@ -120,7 +120,7 @@ def plan(context: Context) -> ConcernPlan:
     held = [(found.by_current[name], why) for name, why in sorted(found.held.items())]
     notices = [f"the representor {one.current} ({one.key}) is not renamed to {one.wanted}: {why}" for one, why in held]
     for interface in context.interfaces:
-        prefix = interface.wanted.get("representor_prefix")
+        prefix = interface.wanted["representor_prefix"]
         if prefix is None:
             continue
         refusal = representors_refusal(interface)
@@ -137,7 +137,7 @@ def _differing(context: Context) -> list[Representor]:
     goes_down = not renames_live(str(context.actual.facts["system"]["kernel"]))
     found = []
     for interface in context.interfaces:
-        prefix = None if representors_refusal(interface) else interface.wanted.get("representor_prefix")
+        prefix = None if representors_refusal(interface) else interface.wanted["representor_prefix"]
         baseline = interface.wanted.get("representor_names") or {}
         for netdev in _representors_of(context, interface):
             port_name = str(netdev["port_name"])

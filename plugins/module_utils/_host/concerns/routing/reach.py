@@ -96,7 +96,7 @@ def _of_the_controller(context: Context, interface: Interface, uplinks: list[_Ow
                 "reaches; next: give it a table of its own, and a rule from the addresses of this interface"
             )
     for rule in interface.wanted.get(RULES) or ():
-        if rule["from"] is None and controller in ipaddress.ip_network(rule["to"]):
+        if rule["from"] is None and rule["to"] and controller in ipaddress.ip_network(rule["to"]):
             problems.append(f"rule {rule_text(rule)} is about Ansible's controller as well ({controller}); {_NARROWER}")
     return problems
 

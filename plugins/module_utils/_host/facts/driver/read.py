@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import openib
@@ -38,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import DriverSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     FIRMWARE_UPDATER,
     Family,
@@ -102,7 +102,7 @@ _MODINFO_FIELDS = ("filename", "version", "srcversion", "depends", "signer")
 
 
 def read_driver(
-    probe: Probe, system: System, next_kernel: str | None, settings: Mapping[str, Any] | None = None
+    probe: Probe, system: System, next_kernel: str | None, settings: DriverSpec | None = None
 ) -> DriverState:
     """Return the state of the driver stack as plain JSON data; what the host does not tell is None.
 
@@ -116,8 +116,7 @@ def read_driver(
     following = next_kernel or (_boot_kernels(probe) or [kernel])[-1]
     kernels = list(dict.fromkeys((kernel, following)))
     family = family_of(system["os"])
-    wanted = settings or {}
-    archive = wanted.get("archive")
+    archive = settings["archive"] if settings else None
     on_disk = read_on_disk(probe, kernel, module_graph.IDENTITY)
     next_on_disk = on_disk if following == kernel else read_on_disk(probe, following, (NETDEV_DRIVER,), False)
     opened = read_open_files(probe.host)
@@ -146,7 +145,7 @@ def read_driver(
             "lock": probe.host.exists(CONTAINER_LOCK),
             "blacklist": probe.host.exists(CONTAINER_BLACKLIST),
         },
-        "key": _key(probe, wanted.get("signing_key")) if system["secure_boot"] else None,
+        "key": _key(probe, settings["signing_key"] if settings else None) if system["secure_boot"] else None,
         "free_mib": _free_space(probe),
         "openibd": any(probe.host.exists(path) for path in _OPENIBD),
         "openib": openib.parse(probe.content(openib.FILE)),
