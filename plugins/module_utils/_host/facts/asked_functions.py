@@ -8,7 +8,7 @@ The merge of policies is that of the SR-IOV network operator (its ``api/v1/helpe
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple, Sequence
+from typing import Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
@@ -16,10 +16,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import FunctionRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostRequest, HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-Entry = Dict[str, Any]
+# It is checked like a user's entry once it has everything.
+Entry = Dict[str, object]
 
 DETERMINISTIC = "deterministic"
 _VHOST_MODULES = ("tun", "vhost_net")
@@ -45,7 +47,7 @@ class _Port(NamedTuple):
 
 def asks_by_facts(desired: HostSpec) -> bool:
     """Return whether any request is about what only the facts of a host show to be meant."""
-    return any(request.get("functions") or request.get("netns_mode") for request in desired["requests"])
+    return any(request["functions"] or request["netns_mode"] for request in desired["requests"])
 
 
 def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]:
@@ -64,7 +66,7 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
     own = {interface.key: interface.wanted for interface in matched}
     ports, notices = _merged(fitting, actual, own)
     violations: list[Violation] = []
-    entries: list[Mapping[str, Any]] = list(desired["interfaces"])
+    entries: list[Mapping[str, object]] = list(desired["interfaces"])
     for address, port in sorted(ports.items()):
         wanted = _entry(actual, actual.nics[address], port, violations)
         known = own.get(address)
@@ -72,7 +74,7 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
             entries.append({"pci": address, **wanted})
         else:
             place = next(index for index, entry in enumerate(entries) if entry is known)
-            entries[place], said = _beside(dict(known), wanted, _called(actual, actual.nics[address]), port)
+            entries[place], said = _beside(known, wanted, _called(actual, actual.nics[address]), port)
             notices += said
     if violations:
         raise InvalidInput(violations)
@@ -87,7 +89,7 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
 
 def _rdma_mode(desired: HostSpec, requests: Sequence[HostRequest]) -> tuple[str | None, list[str]]:
     """Return the wanted mode of RDMA, and where the host's own variable says something else."""
-    asked = {str(request["netns_mode"]): str(request["source"]) for request in requests if request.get("netns_mode")}
+    asked = {str(request["netns_mode"]): str(request["source"]) for request in requests if request["netns_mode"]}
     if len(asked) > 1:
         problem = "ask for different modes of RDMA on one host"
         hint = "select each node by one of them"
@@ -102,7 +104,7 @@ def _rdma_mode(desired: HostSpec, requests: Sequence[HostRequest]) -> tuple[str 
 
 
 def _merged(
-    requests: Sequence[tuple[str, FunctionRequest]], actual: HostState, own: Mapping[str, Mapping[str, Any]]
+    requests: Sequence[tuple[str, FunctionRequest]], actual: HostState, own: Mapping[str, InterfaceSpec]
 ) -> tuple[dict[str, _Port], list[str]]:
     """Return what is asked of each port, by its address, and which policies come to nothing.
 
@@ -142,7 +144,7 @@ def _over(port: _Port, known: _Port, equal: bool, called: str, notices: list[str
     return _Port(max(port.vfs, known.vfs), max(port.mtu, known.mtu), groups)
 
 
-def _is_chosen(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str, Mapping[str, Any]]) -> bool:
+def _is_chosen(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str, InterfaceSpec]) -> bool:
     if nic["function"] != "pf":
         return False
     if any(asked[key] and asked[key] != nic[key] for key in ("vendor", "device")):
@@ -153,10 +155,10 @@ def _is_chosen(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping
     return not asked["ports"] or any(port["name"] in names for port in asked["ports"])
 
 
-def _all_names(actual: HostState, nic: Nic, own: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _all_names(actual: HostState, nic: Nic, own: Mapping[str, InterfaceSpec]) -> list[str]:
     """Return the names of a port: one that this very run renames has either."""
-    new = (own.get(nic["address"]) or {}).get("name")
-    return [*_names(actual, nic), *([str(new)] if new else [])]
+    known = own.get(nic["address"])
+    return [*_names(actual, nic), *([known["name"]] if known and known["name"] else [])]
 
 
 def _names(actual: HostState, nic: Nic) -> list[str]:
@@ -217,16 +219,18 @@ def _add_mtu(entry: Entry, mtu: int, port: Netdev | None) -> None:
     entry["mtu"] = mtu
 
 
-def _beside(own: Entry, wanted: Entry, called: str, port: _Port) -> tuple[Entry, list[str]]:
+def _beside(own: InterfaceSpec, wanted: Entry, called: str, port: _Port) -> tuple[Entry, list[str]]:
     """Return the host's own entry with what it leaves open, and where it says something else."""
+    entry: Entry = {**own}
     notices = []
     sources = ", ".join(group.source for group in port.groups)
+    settings = own["vf_settings"]
     for key, value in wanted.items():
-        given = own.get(key)
-        if key == "vf_settings" and given is not None:
-            own[key] = {**given, "mac": given.get("mac") or value["mac"]}
+        given = entry[key]
+        if key == "vf_settings" and settings is not None:
+            entry[key] = {**settings, "mac": settings["mac"] or DETERMINISTIC}
         elif given is None:
-            own[key] = value
+            entry[key] = value
         elif given != value and value is not None and key not in ("mtu", "vf_guids"):
             notices.append(f"{called}: {key} is {given} by rdma_fabric_interfaces, {sources} asks for {value}")
-    return own, notices
+    return entry, notices
