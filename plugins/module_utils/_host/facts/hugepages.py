@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Hugepages
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import PAGE_SIZES
 
 POOLS = "/sys/kernel/mm/hugepages"
@@ -25,7 +26,7 @@ def pool(size: str, node: str | None = None) -> str:
     return f"{POOLS}/{directory}" if node is None else f"{NODES}/node{node}/hugepages/{directory}"
 
 
-def read_hugepages(probe: Probe, desired: Mapping[str, Any]) -> Hugepages:
+def read_hugepages(probe: Probe, desired: Mapping[str, int | dict[str, int]]) -> Hugepages:
     """Return ``sizes`` that the kernel has, ``memory`` (KiB) and ``pages`` of each wanted pool.
 
     ``pages`` has the key ``2Mi`` for the whole host and ``2Mi:1`` for NUMA node 1; None is what can't be read.
@@ -52,19 +53,19 @@ def supports(facts: Facts, size: str) -> bool:
     return read is None or not read["sizes"] or size in read["sizes"]
 
 
-def takes_argument(size: str, wanted: Any) -> bool:
+def takes_argument(size: str, wanted: int) -> bool:
     """Return whether a kernel argument reserves what is wanted of a size; NUMA nodes have none on older kernels."""
-    return size in LARGEST and isinstance(wanted, int) and wanted > 0
+    return size in LARGEST and wanted > 0
 
 
-def boot_arguments(desired: Mapping[str, Any], facts: Facts) -> list[str]:
+def boot_arguments(desired: HostSpec, facts: Facts) -> list[str]:
     """Return the kernel arguments that reserve pages, one for each size that needs it."""
     if desired.get("removing"):
         return []
     return [
         argument_of(size, pages)
         for size, pages in desired["hugepages"].items()
-        if takes_argument(size, pages) and supports(facts, size)
+        if isinstance(pages, int) and takes_argument(size, pages) and supports(facts, size)
     ]
 
 
