@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Dict, Mapping
+from typing import Dict, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import SETTINGS_OF
@@ -133,7 +133,7 @@ def _port_names(kind: str) -> str:
     return "|".join(f"pf[0-9]{kind}{'[0-9]' * digits}" for digits in range(1, DIGITS + 1))
 
 
-def stamp_text(files: Mapping[str, Any]) -> str:
+def stamp_text(files: Mapping[str, str]) -> str:
     """Return what ``STAMP`` says once the initramfs holds these naming files (content by path)."""
     return stamp_of_digest(digest(files))
 
@@ -143,7 +143,7 @@ def stamp_of_digest(value: str) -> str:
     return f"# {MARKER}\n{value}\n"
 
 
-def digest(files: Mapping[str, Any]) -> str:
+def digest(files: Mapping[str, str]) -> str:
     """Return ``sha256:...`` over naming files."""
     text = json.dumps(sorted(files.items()), separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode('utf-8')).hexdigest()}"
@@ -196,7 +196,7 @@ def boot_files(context: Context) -> Files:
     return files
 
 
-def in_initramfs(files: Mapping[str, Any]) -> dict[str, Any]:
+def in_initramfs(files: Mapping[str, str]) -> Files:
     """Return those naming files (content by path) that act there: representors are made when the host runs."""
     return {path: content for path, content in files.items() if not path.startswith(REPRESENTOR_RULES)}
 

@@ -9,7 +9,7 @@ Rules of systemd.link(5) and of the kernel: the first matching file decides, a n
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names, rdma, representors
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
@@ -271,7 +271,7 @@ def _initramfs(context: Context, planned: list[Step]) -> list[Step]:
     ]
 
 
-def _files_after(context: Context, planned: Iterable[Step]) -> dict[str, Any]:
+def _files_after(context: Context, planned: Iterable[Step]) -> dict[str, str]:
     """Return the naming files that an initramfs may hold once the executable steps are done."""
     wanted = {} if context.removing else in_initramfs(wanted_files(context))
     files = in_initramfs({path: text for path, text in context.boot_files.items() if is_naming_file(path)})

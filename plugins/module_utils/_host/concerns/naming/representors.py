@@ -10,7 +10,7 @@ devlink-port.rst): ``pf0vf3`` for virtual function 3, ``pf0sf88`` for the sub-fu
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, NamedTuple
+from typing import Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
     representors_file,
@@ -228,7 +228,7 @@ def _unseen(context: Context, interface: Interface) -> list[str]:
     ]
 
 
-def originals_by_port(original: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def originals_by_port(original: Mapping[str, object]) -> dict[str, dict[str, str]]:
     """Return the names that representors had, by the address of their port and their port name."""
     found: dict[str, dict[str, str]] = {}
     for key, name in original.items():
