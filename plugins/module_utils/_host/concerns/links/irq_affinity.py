@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from types import MappingProxyType
-from typing import Any, Final, Mapping
+from typing import Any, Dict, Final, Mapping, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
@@ -42,7 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts
     list_of_cpus,
     running_irqbalance,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Interrupts, Irqbalance, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -61,7 +61,7 @@ _MANAGED = (
 
 
 # Which CPU serves which interrupt: a list of CPUs, taken in turn, or the CPUs of each by its place among them.
-Rule = Any
+Rule = Union[str, Dict[str, str]]
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -70,14 +70,14 @@ def plan(context: Context) -> ConcernPlan:
     return steps, [] if context.removing else _remarks(context)
 
 
-def _facts(context: Context) -> Mapping[str, Any]:
+def _facts(context: Context) -> Interrupts:
     return context.actual.facts["interrupts"]
 
 
 def _irqs(context: Context, interface: Interface) -> dict[str, str]:
     """Return the CPUs of the interrupts of an interface by number, in their order."""
-    irqs: dict[str, str] = (_facts(context).get("interfaces") or {}).get(interface.key, {}).get("irqs", {})
-    return {irq: irqs[irq] for irq in sorted(irqs, key=int)}
+    read = _facts(context).get("interfaces", {}).get(interface.key)
+    return {irq: read["irqs"][irq] for irq in sorted(read["irqs"], key=int)} if read else {}
 
 
 def _steps(context: Context, interface: Interface) -> list[Step]:
@@ -95,7 +95,7 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
         action = f"put its interrupts in turn on CPUs {rule}"
         reason = f"rdma_fabric_interfaces asks for irq_affinity {wanted}"
     target = context.target_of(interface)
-    wording = {"target": target, "action": action, "before": differing, "after": rule, "reason": reason}
+    wording: dict[str, Any] = {"target": target, "action": action, "before": differing, "after": rule, "reason": reason}
     if refusal:
         return [refused_step(CONCERN, interface.key, **wording, detail=refusal)]
     return [make_step(CONCERN, interface.key, **wording, undo="give each interrupt its former CPUs", when=NOW)]
@@ -148,7 +148,8 @@ def _remarks(context: Context) -> list[str]:
     """Name interrupts that a CPU serves which is none of theirs; the kernel moves them when they come next."""
     remarks = []
     for interface in context.interfaces:
-        elsewhere = (_facts(context).get("interfaces") or {}).get(interface.key, {}).get("elsewhere") or {}
+        read = _facts(context).get("interfaces", {}).get(interface.key)
+        elsewhere = read["elsewhere"] if read else {}
         if elsewhere and interface.wanted[CONCERN]:
             told = ", ".join(f"{irq} (CPU {elsewhere[irq]})" for irq in sorted(elsewhere, key=int))
             remarks.append(
@@ -215,7 +216,7 @@ def plan_irqbalance(context: Context) -> ConcernPlan:
     ], []
 
 
-def _refused_policy(context: Context, facts: Mapping[str, Any]) -> Step:
+def _refused_policy(context: Context, facts: Irqbalance) -> Step:
     return refused_step(
         IRQBALANCE,
         DROP_IN,
@@ -261,7 +262,8 @@ def _script_of(files: Mapping[str, str]) -> str:
 
 def work_irqbalance(context: Context, step: Step) -> Work:
     """Return how irqbalance gets its files and reads them; a script that is left is removed with other leftovers."""
-    systemd = _facts(context)["irqbalance"]["systemd"]
+    facts = _facts(context).get("irqbalance")
+    systemd = facts is not None and facts["systemd"]
     reload: list[Operation] = [
         Run(("systemctl", "daemon-reload"), 90.0),
         Run(("systemctl", "try-restart", "irqbalance.service"), 90.0),
