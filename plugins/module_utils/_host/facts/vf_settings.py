@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Dict, Final, Mapping, Sequence, Union
+from typing import Dict, Final, Mapping, Sequence, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, binds_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
@@ -50,13 +50,11 @@ def wanted_settings(given: VfSettings | None, mac: str | None, count: int) -> li
     return functions
 
 
-def former_settings(before: Mapping[str, Any], count: int) -> list[Settings]:
+def former_settings(before: Mapping[str, Mapping[str, str | int | None] | None], count: int) -> list[Settings]:
     """Return what each function was like, by its number in ``before``; what its driver did not tell is not known."""
     found = [before.get(str(number)) for number in range(count)]
-    return [
-        {key: settings[key] for key in VF_KEYS if settings.get(key) is not None} if isinstance(settings, dict) else {}
-        for settings in found
-    ]
+    told = [{key: settings.get(key) for key in VF_KEYS} if isinstance(settings, dict) else {} for settings in found]
+    return [{key: value for key, value in settings.items() if value is not None} for settings in told]
 
 
 def _mac(wanted: str | dict[str, str] | None, mac: str | None, number: int) -> str | None:

@@ -78,8 +78,8 @@ class _Former(TypedDict, total=False):
     hardware, ``representor_names`` the names of representors by their ports.
     """
 
-    vf_settings_before: dict[str, Any]
-    offload: Any
+    vf_settings_before: dict[str, dict[str, str | int | None] | None]
+    offload: bool | None
     representor_names: dict[str, str]
 
 

@@ -108,7 +108,7 @@ def _has_rdma(context: Context) -> bool:
     return context.actual.is_loaded("mlx5_ib")
 
 
-def _settings(change: Mapping[str, Any]) -> dict[str, str]:
+def _settings(change: Mapping[str, object]) -> dict[str, str]:
     settings = dict.fromkeys(_GUIDS, str(change[GUID])) if GUID in change else {}
     return {**settings, **({LINK_STATE: str(change[LINK_STATE])} if LINK_STATE in change else {})}
 
@@ -146,7 +146,7 @@ def _guid_at(host: Host, path: str) -> str | None:
     return None if number is None else guid_text(number)
 
 
-def _problem(host: Host, interface: Interface, files: str | None, wanted: Mapping[str, Mapping[str, Any]]) -> str:
+def _problem(host: Host, interface: Interface, files: str | None, wanted: Mapping[str, Mapping[str, object]]) -> str:
     if files is None:
         shown = parse(host.run(show_command(port_of(host, interface.key)), 30.0).stdout)
     else:
@@ -162,7 +162,7 @@ def _problem(host: Host, interface: Interface, files: str | None, wanted: Mappin
     return "; ".join(problems)
 
 
-def _device_problem(host: Host, address: str, number: int, change: Mapping[str, Any]) -> list[str]:
+def _device_problem(host: Host, address: str, number: int, change: Mapping[str, object]) -> list[str]:
     directory = f"{PCI}/{address}/virtfn{number}/infiniband"
     try:
         found = {name: _guid_at(host, f"{directory}/{name}/node_guid") for name in host.list(directory)}

@@ -9,7 +9,7 @@ A new function has none, and its port stays down without one. The physical funct
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import unbound_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
@@ -42,7 +42,7 @@ GUID, LINK_STATE = "guid", "link_state"
 AUTO, DISABLED = "auto", "disable"
 
 # By the function's number: which of ``guid``, ``link_state`` and ``bound`` it is to get.
-Changes = Dict[int, Dict[str, Any]]
+Changes = Dict[int, Dict[str, Union[str, bool]]]
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -102,7 +102,7 @@ def _changes(context: Context, interface: Interface, guids: list[str | None], cr
     for number, guid in enumerate(guids):
         now = known[number] if not created and number < len(known) else None
         taken = device_guid(context.actual, functions[number]) if number < len(functions) else None
-        change: dict[str, Any] = {}
+        change: dict[str, str | bool] = {}
         if guid is not None and not has_guid(now, taken, guid):
             change[GUID] = guid
         if created or (now is not None and now["link_state"] == DISABLED):

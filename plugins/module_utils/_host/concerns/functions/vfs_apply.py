@@ -42,7 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import BEFORE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import BEFORE, Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -203,11 +203,11 @@ def _setting_up(context: Context, address: str, step: Step) -> Work:
     return Work(do, undo, lambda host: _settings_problem(host, interface, wanted, binds))
 
 
-def _without_bound(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _without_bound(settings: Settings) -> Settings:
     return {key: value for key, value in settings.items() if key != BOUND}
 
 
-def _set(address: str, number: int, settings: Mapping[str, Any]) -> list[Operation]:
+def _set(address: str, number: int, settings: Settings) -> list[Operation]:
     """Return the command for one function; every setting of it goes in one request to the kernel."""
     argv: list[str] = []
     words = {"link_state": "state"}
@@ -216,7 +216,7 @@ def _set(address: str, number: int, settings: Mapping[str, Any]) -> list[Operati
     return [Run(("ip", "link", "set", "dev", f"{{port:{address}}}", "vf", str(number), *argv))] if argv else []
 
 
-def _settings_problem(host: Host, interface: Interface, wanted: Mapping[int, Mapping[str, Any]], binds: bool) -> str:
+def _settings_problem(host: Host, interface: Interface, wanted: Mapping[int, Settings], binds: bool) -> str:
     """Return which settings do not read back, on the physical function or, for an address, on the function itself."""
     result = host.run(show_command(port_of(host, interface.key)), 30.0)
     actual = parse_port_settings(result.stdout).functions or []
@@ -225,7 +225,7 @@ def _settings_problem(host: Host, interface: Interface, wanted: Mapping[int, Map
         now: Mapping[str, object] = actual[number] if number < len(actual) else {}
         wrong = [f"{key} is {now.get(key)}, not {value}" for key, value in settings.items() if now.get(key) != value]
         if not wrong and binds and "mac" in settings:
-            wrong = _address_problem(host, f"{PCI}/{interface.key}/virtfn{number}", settings["mac"])
+            wrong = _address_problem(host, f"{PCI}/{interface.key}/virtfn{number}", str(settings["mac"]))
         if wrong:
             problems.append(f"function {number}: {', '.join(wrong)}")
     return "; ".join(problems)
