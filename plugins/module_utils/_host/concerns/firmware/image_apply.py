@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Mapping, Sequence
+from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.image_cards import (
     ImageCard,
@@ -27,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_i
     file_query,
     query_image,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import CardImage
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import version_numbers
 
@@ -102,7 +103,7 @@ def _note(card: ImageCard, image: str) -> str:
     )
 
 
-def _nothing_if_saved(host: Host, query: tuple[str, ...], read: Mapping[str, Any]) -> Sequence[Operation]:
+def _nothing_if_saved(host: Host, query: tuple[str, ...], read: CardImage) -> Sequence[Operation]:
     difference = _difference(host, query, str(read["version"]), str(read["psid"]))
     if difference:
         raise Fault(f"{query[2]} is no image of the card: {difference}; next: look at the space on its file system")
