@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterable, Mapping
+from typing import Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import read_hugepages
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import read_kernel_arguments
@@ -21,15 +21,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import IP_ADDRESSES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
 # drivers/infiniband/core/device.c, ib_devices_shared_netns
 _NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"
 _OF_HUGEPAGES = ("hugepagesz", "hugepages")
 
 
-def read_settings(
-    probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str], own_files: Mapping[str, str]
-) -> Settings:
+def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_files: Mapping[str, str]) -> Settings:
     """Return what the host has of what ``desired`` asks for; parts that it does not ask for are not there.
 
     ``own_files`` are the files of ours that the host has: they tell what an earlier run was asked for. ``addresses``

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple
+from typing import Iterable, Iterator, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Later, Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
 # sysctl.d(5): of files with one name the first directory's counts; all of them are applied in the order of names.
 DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
@@ -29,7 +30,7 @@ class Assignment(NamedTuple):
     value: str
 
 
-def read_sysctls(probe: Probe, desired: Mapping[str, Any], netdevs: Iterable[str]) -> Settings:
+def read_sysctls(probe: Probe, desired: HostSpec, netdevs: Iterable[str]) -> Settings:
     """Return the wanted settings of this host, as facts["settings"] holds them.
 
     ``sysctl``: value by name, None where it can't be read; settings of an interface are read for every interface of
