@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.o
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER, wished_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER, SELECTING, wished_in
 
 Wish = Mapping[str, Any]
 
@@ -90,7 +90,7 @@ def held_back(context: Context, wishes: list[dict[str, Any]]) -> list[dict[str, 
         if not loss.consent:
             continue
         old = former[loss.device]
-        wish = kept.setdefault(loss.device, {key: old[key] for key in ("pci", "current_name", MAKER) if key in old})
+        wish = kept.setdefault(loss.device, {key: old[key] for key in SELECTING if key in old})
         wish[loss.key] = old[loss.key]
         if loss.key == "vfs":
             # As many as there are; what belongs to them stays with them, and so do their own wishes.
@@ -104,7 +104,7 @@ def held_back(context: Context, wishes: list[dict[str, Any]]) -> list[dict[str, 
 
 
 def _ordered(wish: dict[str, Any]) -> dict[str, Any]:
-    first = [key for key in ("pci", "current_name", MAKER) if key in wish]
+    first = [key for key in SELECTING if key in wish]
     return {key: wish[key] for key in (*first, *sorted(set(wish) - set(first)))}
 
 

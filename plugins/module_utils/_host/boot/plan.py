@@ -29,7 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT, UNIT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER, wished_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import SELECTING, wished_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import route_text, rule_text
 
 CONCERN = "boot"
@@ -188,7 +188,7 @@ def _wished(wishes: list[dict[str, Any]]) -> str:
         if "pcie" in wish:
             parts.append(f"PCIe ({', '.join(wish['pcie'])})")
             continue
-        keys = [key for key in wish if key not in {"pci", "current_name", MAKER}]
+        keys = [key for key in wish if key not in SELECTING]
         parts.append(f"{wish.get('pci') or wish.get('current_name')} ({', '.join(keys)})")
     return ", ".join(parts)
 

@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     STAGED_FILE,
     WISHES_FILE,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import SELECTING
 
 # What the unit waits for at most before and beside its steps: another run, udev, devices that come late, and those
 # that it makes itself. Firmware of large NICs takes its time; the step that makes functions has waited for theirs.
@@ -32,7 +32,6 @@ _GRACE = 90
 _WAITS = {"vfs": 400, "eswitch_mode": 700, "vf_guids": 200, "qos": 250}
 # Any other waits for new interfaces and gives a command its minute: one that hangs ends the steps of its port.
 _ONE_WAIT = 100
-_SELECTORS = ("pci", "current_name", MAKER)
 _AFTER = (
     "local-fs.target",
     "systemd-remount-fs.service",
@@ -62,9 +61,7 @@ def start_seconds(wishes: Iterable[Mapping[str, Any]]) -> int:
     rated = sum(map(has_rates, listed))
     # They are tried before the link is waited for and after it; the port is brought up first.
     of_rates = LINK_SECONDS + 3 * _ONE_WAIT * rated if rated else 0
-    return (
-        fixed + of_rates + sum(_WAITS.get(key, _ONE_WAIT) for wish in listed for key in wish if key not in _SELECTORS)
-    )
+    return fixed + of_rates + sum(_WAITS.get(key, _ONE_WAIT) for wish in listed for key in wish if key not in SELECTING)
 
 
 def unit_text(python: str, program: str, wishes: Iterable[Mapping[str, Any]] = (), *, with_wicked: bool = False) -> str:

@@ -14,6 +14,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 FORMAT = 1
 # The physical function whose wish makes this virtual one.
 MAKER = "pf"
+# What tells which interface a wish is about; the rest of its keys are settings.
+SELECTING = ("pci", "current_name", MAKER)
 
 
 def wishes_text(found: list[dict[str, Any]], pcie: Mapping[str, Any] | None = None) -> str:
