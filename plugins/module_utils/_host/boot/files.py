@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import kept_routes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.losses import held_back
@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.o
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wishes_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import Wish, wishes_text
 
 
 def boot_files(context: Context) -> dict[str, str]:
@@ -40,7 +40,7 @@ def guards_next_boot(context: Context) -> bool:
     )
 
 
-def unit_of(context: Context, found: Sequence[Mapping[str, Any]] = ()) -> str:
+def unit_of(context: Context, found: Sequence[Wish] = ()) -> str:
     """Return the boot unit of this host, for the wishes ``found``."""
     managers = context.actual.facts["boot"]["managers"]
     return unit_text(context.python, program_path(), found, with_wicked=WICKED in managers)
@@ -55,7 +55,7 @@ def manager_files(context: Context) -> dict[str, str]:
     return {} if context.removing else files(context.once(persistence), context.once(kept_routes))
 
 
-def wanted_wishes(context: Context) -> list[dict[str, Any]]:
+def wanted_wishes(context: Context) -> list[Wish]:
     """Return what the boot unit would bring about if every consent were given."""
     return [] if context.removing else wishes(context)
 

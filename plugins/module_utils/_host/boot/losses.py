@@ -9,7 +9,7 @@ now. Without it the boot unit goes on bringing the setting back.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import KEPT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
@@ -21,9 +21,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.o
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER, SELECTING, wished_in
-
-Wish = Mapping[str, Any]
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
+    MAKER,
+    SELECTING,
+    Setting,
+    Wish,
+    only,
+    wished_in,
+)
 
 # They go with the functions.
 _OF_FUNCTIONS = ("vf_mtu", "vf_settings", "vf_driver", "vf_guids")
@@ -39,8 +44,8 @@ class Loss(NamedTuple):
 
     device: str
     target: str
-    key: str
-    value: Any
+    key: Setting
+    value: object
     consequence: str
     consent: str
 
@@ -60,7 +65,7 @@ def device_of(wish: Wish) -> str:
     return str(wish.get("pci") or wish.get("current_name"))
 
 
-def losses(context: Context, wishes: list[dict[str, Any]]) -> list[Loss]:
+def losses(context: Context, wishes: list[Wish]) -> list[Loss]:
     """Return what goes with the next boot when the boot unit gets ``wishes`` in place of those that it has."""
     after = {device_of(wish): wish for wish in wishes}
     found: list[Loss] = []
@@ -82,33 +87,32 @@ def losses(context: Context, wishes: list[dict[str, Any]]) -> list[Loss]:
     return [loss for loss in found if makers[loss.device] not in without]
 
 
-def held_back(context: Context, wishes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def held_back(context: Context, wishes: list[Wish]) -> list[Wish]:
     """Return the wishes, with every setting that goes only with a consent which is not given."""
-    kept = {device_of(wish): dict(wish) for wish in wishes}
+    kept = {device_of(wish): wish.copy() for wish in wishes}
     former = {device_of(wish): wish for wish in _former(context)}
     for loss in losses(context, wishes):
         if not loss.consent:
             continue
         old = former[loss.device]
-        wish = kept.setdefault(loss.device, {key: old[key] for key in SELECTING if key in old})
-        wish[loss.key] = old[loss.key]
+        wish = kept.setdefault(loss.device, only(old, SELECTING))
+        wish.update(only(old, [loss.key]))
         if loss.key == "vfs":
             # As many as there are; what belongs to them stays with them, and so do their own wishes.
             wish["vfs"] = _number(context.actual.nics[loss.device])
             needed = (*_OF_FUNCTIONS, "mtu") if old.get("vf_mtu") else _OF_FUNCTIONS
-            wish.update({key: old[key] for key in needed if key in old and key not in wish})
+            wish.update(only(old, [key for key in needed if key not in wish]))
             for device, other in former.items():
                 if other.get(MAKER) == loss.device:
-                    kept.setdefault(device, dict(other))
+                    kept.setdefault(device, other.copy())
     return [_ordered(wish) for wish in kept.values()]
 
 
-def _ordered(wish: dict[str, Any]) -> dict[str, Any]:
-    first = [key for key in SELECTING if key in wish]
-    return {key: wish[key] for key in (*first, *sorted(set(wish) - set(first)))}
+def _ordered(wish: Wish) -> Wish:
+    return only(wish, (*SELECTING, *sorted(set(wish).difference(SELECTING))))
 
 
-def _former(context: Context) -> list[dict[str, Any]]:
+def _former(context: Context) -> list[Wish]:
     found = wished_in(context.boot_files.get(WISHES_FILE)) or []
     return [wish for wish in found if "pcie" not in wish]
 
@@ -121,7 +125,7 @@ def _number(nic: Nic) -> int:
     return enabled_functions(nic)
 
 
-def _is_lost(context: Context, former: Wish, key: str, nic: Nic | None, netdev: Netdev | None) -> bool:
+def _is_lost(context: Context, former: Wish, key: Setting, nic: Nic | None, netdev: Netdev | None) -> bool:
     """Return whether the host has the setting now, keeps it until it boots, and nobody else brings it then."""
     now = [step for step in context.earlier if step["id"] == KEPT[key].step_id(device_of(former))]
     if any(map(is_executable, now)) or (context.removing and not now):
@@ -134,7 +138,7 @@ def _is_lost(context: Context, former: Wish, key: str, nic: Nic | None, netdev: 
     return key not in ("mtu", "state") or _is_of_the_unit(context, former, key, netdev)
 
 
-def _is_of_the_unit(context: Context, former: Wish, key: str, netdev: Netdev | None) -> bool:
+def _is_of_the_unit(context: Context, former: Wish, key: Setting, netdev: Netdev | None) -> bool:
     """Return whether an interface has its MTU or state of the boot unit alone: no manager and no bond gives it that."""
     if netdev is None or netdev["master"]:
         return False
@@ -149,7 +153,7 @@ def _is_of_the_unit(context: Context, former: Wish, key: str, netdev: Netdev | N
     return netdev["mtu"] == former["mtu"] and (owner is None or owner.mtu != str(former["mtu"]))
 
 
-def _loss(context: Context, former: Wish, key: str, nic: Nic | None, netdev: Netdev | None) -> Loss:
+def _loss(context: Context, former: Wish, key: Setting, nic: Nic | None, netdev: Netdev | None) -> Loss:
     device = device_of(former)
     needed = ["uplink_change"] if context.actual.uplink_reason(nic, netdev) is not None else []
     functions = context.actual.vfs_of(nic) if nic is not None else []
@@ -160,7 +164,7 @@ def _loss(context: Context, former: Wish, key: str, nic: Nic | None, netdev: Net
     return Loss(device, target, key, former[key], _consequence(context, former, key, nic), next(iter(missing), ""))
 
 
-def _consequence(context: Context, former: Wish, key: str, nic: Nic | None) -> str:
+def _consequence(context: Context, former: Wish, key: Setting, nic: Nic | None) -> str:
     if key == "vfs" and nic is not None:
         count = _number(nic)
         noun = "virtual function" if count == 1 else "virtual functions"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import (
     BOOT_UNIT,
@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import present_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import is_guest_function
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER, Setting, Wish, only
 
 
 class Kept(NamedTuple):
@@ -42,7 +42,7 @@ class Kept(NamedTuple):
         return f"{self.concern}:{device}{self.suffix}"
 
 
-KEPT = {
+KEPT: dict[Setting, Kept] = {
     "eswitch_mode": Kept("the e-switch mode", "eswitch", through_interface=False),
     "irq_affinity": Kept("the CPUs of the interrupts", "irq_affinity", held=True),
     "mtu": Kept("the MTU", "mtu"),
@@ -57,14 +57,13 @@ KEPT = {
 }
 # The boot unit applies these and no others, in the order of every plan.
 CONCERNS = frozenset({"pcie", *(kept.concern for kept in KEPT.values())})
-# Kept by files of their own concern, and by the managers of interfaces.
-_NAMES = ("pci", "mac", "current_name", "name", "rdma_name", "representor_prefix")
-_ELSEWHERE = (*_NAMES, "mtu", "state", "qos", "firmware", "firmware_image", "routes", "routing-policy")
+# Of these the unit gets what managers of interfaces leave to it, and what is asked of the host as a whole.
+_OTHERWISE = ("mtu", "state", "qos")
 # Only functions that the boot unit makes itself are there when it runs.
-_OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
+_OF_FUNCTIONS: tuple[Setting, ...] = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 
 
-def wishes(context: Context) -> list[dict[str, Any]]:
+def wishes(context: Context) -> list[Wish]:
     """Return what the boot unit does for each interface, in the shape of ``interfaces`` of the desired state.
 
     Interfaces are selected by their PCI function, which is there before any name is. A virtual function that another of
@@ -72,15 +71,20 @@ def wishes(context: Context) -> list[dict[str, Any]]:
     """
     kept = {entry.interface.key: entry for entry in context.once(persistence)}
     stack = Stack(context)
-    found = []
+    found: list[Wish] = []
     for interface in context.kept_interfaces:
-        wish = {key: value for key, value in interface.wanted.items() if key not in _ELSEWHERE and value}
+        wanted = interface.wanted
+        wish = only(wanted, [key for key in KEPT if key not in _OTHERWISE and wanted.get(key)])
         _hold_back(context, interface, wish)
         if not wish.get("vfs"):
-            wish = {key: value for key, value in wish.items() if key not in _OF_FUNCTIONS}
+            for key in _OF_FUNCTIONS:
+                wish.pop(key, None)
         keep = kept.get(interface.key)
         if keep is not None and keep.manager == BOOT_UNIT:
-            wish.update({key: value for key, value in (("mtu", keep.mtu), ("state", keep.state)) if value is not None})
+            if keep.mtu is not None:
+                wish["mtu"] = keep.mtu
+            if keep.state is not None:
+                wish["state"] = keep.state
         carried = _carried_for_functions(context, interface, wish, stack)
         if carried and "mtu" not in wish:
             wish["mtu"] = carried
@@ -88,11 +92,11 @@ def wishes(context: Context) -> list[dict[str, Any]]:
         if qos:
             wish["qos"] = qos
         if wish:
-            found.append({**_selector(context, interface), **dict(sorted(wish.items()))})
+            found.append({**_selector(context, interface), **only(wish, sorted(wish))})
     return _with_makers(context, found)
 
 
-def _carried_for_functions(context: Context, interface: Interface, wish: Mapping[str, Any], stack: Stack) -> int:
+def _carried_for_functions(context: Context, interface: Interface, wish: Wish, stack: Stack) -> int:
     """Return the MTU that a port needs for its functions before its own manager or its bond gives it that, else 0.
 
     They are set up first, and none may exceed the port. It gets what it has today: not less than a file of udev's may
@@ -112,11 +116,11 @@ def _carried_for_functions(context: Context, interface: Interface, wish: Mapping
     return carried if 0 < needed <= carried else 0
 
 
-def _with_makers(context: Context, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_makers(context: Context, found: list[Wish]) -> list[Wish]:
     """Note which functions are there only after the wish of another one: nobody waits for those at boot."""
     makers = {str(wish["pci"]) for wish in found if wish.get("vfs") and wish.get("pci")}
 
-    def noted(wish: dict[str, Any]) -> dict[str, Any]:
+    def noted(wish: Wish) -> Wish:
         function = context.actual.nics.get(wish.get("pci") or "")
         maker = function["pf"] if function is not None else None
         return {"pci": wish["pci"], MAKER: maker, **wish} if maker in makers else wish
@@ -124,7 +128,7 @@ def _with_makers(context: Context, found: list[dict[str, Any]]) -> list[dict[str
     return [noted(wish) for wish in found]
 
 
-def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> None:
+def _hold_back(context: Context, interface: Interface, wish: Wish) -> None:
     """Keep the number of virtual functions that is there where the wanted one is refused or waits for consent.
 
     A virtual machine's own function has none. Settings that the plan does not make now are not made at boot either, and
@@ -144,7 +148,7 @@ def _hold_back(context: Context, interface: Interface, wish: dict[str, Any]) -> 
             wish.pop(key, None)
 
 
-def _selector(context: Context, interface: Interface) -> dict[str, str]:
+def _selector(context: Context, interface: Interface) -> Wish:
     """Return how the boot unit finds an interface: by name only what is not the one port of its function."""
     nic, netdev = interface.nic, interface.netdev
     if nic is not None and (netdev is None or context.actual.port_of(nic) is not None):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import (
     guards_next_boot,
@@ -29,7 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT, UNIT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import SELECTING, wished_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import SELECTING, Wish, wished_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import route_text, rule_text
 
 CONCERN = "boot"
@@ -181,7 +181,7 @@ def _reason(wanted: bool, same_wishes: bool) -> str:
     return "the kernel forgets these settings at a reboot, and no manager of interfaces keeps them"
 
 
-def _wished(wishes: list[dict[str, Any]]) -> str:
+def _wished(wishes: list[Wish]) -> str:
     """Return what the unit does at boot, by interface, and for PCIe."""
     parts = []
     for wish in wishes:

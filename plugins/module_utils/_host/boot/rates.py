@@ -9,16 +9,17 @@ ixgbe_sriov.c, ixgbe_ndo_set_vf_bw), and the boot unit runs before whoever bring
 
 from __future__ import annotations
 
-from typing import Any, Final, Mapping
+from typing import Final
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import Wish
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VfSettings
 
 _RATE: Final = "max_tx_rate"
 
 
-def has_rates(wish: Mapping[str, Any] | InterfaceSpec) -> bool:
+def has_rates(wish: Wish | InterfaceSpec) -> bool:
     """Return whether a wish limits the rate of virtual functions."""
     settings = wish.get("vf_settings")
     return settings is not None and settings.get(_RATE) is not None

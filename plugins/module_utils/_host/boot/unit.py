@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.rates import has_rates
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     STAGED_FILE,
     WISHES_FILE,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import SELECTING
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import SELECTING, Wish
 
 # What the unit waits for at most before and beside its steps: another run, udev, devices that come late, and those
 # that it makes itself. Firmware of large NICs takes its time; the step that makes functions has waited for theirs.
@@ -54,7 +54,7 @@ _BEFORE = (
 )
 
 
-def start_seconds(wishes: Iterable[Mapping[str, Any]]) -> int:
+def start_seconds(wishes: Iterable[Wish]) -> int:
     """Return when systemd ends the unit: later than all of its waits together could."""
     fixed = LOCK_SECONDS + SETTLE_SECONDS + DEVICE_SECONDS + NEW_DEVICE_SECONDS + _GRACE
     listed = list(wishes)
@@ -64,7 +64,7 @@ def start_seconds(wishes: Iterable[Mapping[str, Any]]) -> int:
     return fixed + of_rates + sum(_WAITS.get(key, _ONE_WAIT) for wish in listed for key in wish if key not in SELECTING)
 
 
-def unit_text(python: str, program: str, wishes: Iterable[Mapping[str, Any]] = (), *, with_wicked: bool = False) -> str:
+def unit_text(python: str, program: str, wishes: Iterable[Wish] = (), *, with_wicked: bool = False) -> str:
     """Return the unit: it runs once, after the drivers and before everything that uses the network.
 
     ``with_wicked``: its daemon configures nothing by itself and starts after network-pre.target, and the vendor's

@@ -14,7 +14,7 @@ import sys
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Callable, Collection, Mapping, NamedTuple, Sequence
+from typing import Callable, Collection, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import CONCERNS, KEPT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.rates import before_links, has_rates
@@ -59,7 +59,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import Wished, wished_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import merged
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
 _INTERVAL = 0.5
@@ -318,7 +320,7 @@ def _failed(execution: Execution) -> list[str]:
 
 
 def _wait_for_devices(
-    machine: Machine, clock: Clock, entries: Collection[Mapping[str, Any]], seconds: float
+    machine: Machine, clock: Clock, entries: Collection[InterfaceSpec], seconds: float
 ) -> dict[str, str]:
     """Wait until every wanted function has its driver and interface; return what is still missing, by address."""
     end = clock.now() + seconds
@@ -329,36 +331,34 @@ def _wait_for_devices(
     return {address: f"{what} after {seconds:g} seconds" for address, what in missing.items()}
 
 
-def _missing(machine: Machine, entries: Collection[Mapping[str, Any]]) -> dict[str, str]:
+def _missing(machine: Machine, entries: Collection[InterfaceSpec]) -> dict[str, str]:
     found = {str(wish["pci"]): _lacking(machine, str(wish["pci"]), wish) for wish in entries if wish.get("pci")}
     return {address: what for address, what in found.items() if what}
 
 
-def _exists(machine: Machine, wish: Mapping[str, Any]) -> bool:
+def _exists(machine: Machine, wish: InterfaceSpec) -> bool:
     """Return whether the host has what a wish selects."""
     address = wish.get("pci")
     return machine.exists(f"{_FUNCTIONS}/{address}" if address else f"{NET}/{wish.get('current_name')}")
 
 
-def _absent(wish: Mapping[str, Any]) -> tuple[str, str]:
+def _absent(wish: InterfaceSpec) -> tuple[str, str]:
     """Return what a wish selects, and the line that says that the host does not have it."""
     address = wish.get("pci")
     selected, kind = (address, "PCI function") if address else (wish.get("current_name"), "interface")
     return str(selected), f"{selected}: there is no such {kind}"
 
 
-def _lacking(machine: Machine, address: str, wish: Mapping[str, Any]) -> str:
+def _lacking(machine: Machine, address: str, wish: InterfaceSpec) -> str:
     """Return what of a PCI function is not there yet, empty when nothing is."""
     place = f"{_FUNCTIONS}/{address}"
     if not machine.exists(place):
         return f"{address}: there is no such PCI function"
     if not _is_bound(machine, place):
         return f"{address}: no driver is bound to it"
-    if any(wish.get(key) for key, kept in KEPT.items() if kept.through_interface) and not _has_interface(
-        machine, address
-    ):
+    if any(wish[key] for key, kept in KEPT.items() if kept.through_interface) and not _has_interface(machine, address):
         return f"{address}: it has no network interface"
-    if any(key in (wish.get("qos") or {}) for key in OF_DEVICE) and _lacks_device(machine, place):
+    if any(key in merged(None, wish["qos"]) for key in OF_DEVICE) and _lacks_device(machine, place):
         return f"{address}: it has no RDMA device"
     return ""
 

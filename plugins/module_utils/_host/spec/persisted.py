@@ -6,19 +6,57 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, NamedTuple
+from typing import Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import Queues
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import VfGuids
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VfSettings
 
 FORMAT = 1
 # The physical function whose wish makes this virtual one.
-MAKER = "pf"
+MAKER: Final = "pf"
 # What tells which interface a wish is about; the rest of its keys are settings.
 SELECTING = ("pci", "current_name", MAKER)
+_OfFunctions = Literal["vf_driver", "vf_guids", "vf_mtu", "vf_settings", "vfs"]
+Setting = Literal["eswitch_mode", "irq_affinity", "mtu", "qos", "queues", "state", _OfFunctions]
 
 
-def wishes_text(found: list[dict[str, Any]], pcie: Mapping[str, Any] | None = None) -> str:
+class WishedPcie(TypedDict, total=False):
+    """What the boot unit does for PCIe."""
+
+    acs: str
+    max_read_request: int
+
+
+class Wish(TypedDict, total=False):
+    """What the boot unit does for one interface, in the shape of ``interfaces`` of the desired state, or for PCIe."""
+
+    pci: str
+    current_name: str
+    pf: str
+    eswitch_mode: str
+    irq_affinity: str
+    mtu: int
+    qos: Qos
+    queues: Queues
+    state: str
+    vf_driver: str
+    vf_guids: VfGuids
+    vf_mtu: int
+    vf_settings: VfSettings
+    vfs: int
+    pcie: WishedPcie
+
+
+def only(wish: Mapping[str, object], keys: Iterable[str]) -> Wish:
+    """Return what a wish has of these keys, in their order."""
+    return cast(Wish, {key: wish[key] for key in keys if key in wish})
+
+
+def wishes_text(found: list[Wish], pcie: Mapping[str, object] | None = None) -> str:
     """Return the file that the boot unit reads."""
     document = {"managed_by": MARKER, "format": FORMAT, "interfaces": found, **({"pcie": dict(pcie)} if pcie else {})}
     return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
@@ -53,7 +91,7 @@ def wished_of(text: str) -> Wished:
     return Wished(desired, frozenset(made))
 
 
-def wished_in(content: Any) -> list[dict[str, Any]] | None:
+def wished_in(content: str | None) -> list[Wish] | None:
     """Return the wishes in a file as the facts hold it, one for each interface and one for PCIe (``{"pcie": ...}``).
 
     None when they can't be told.
@@ -65,5 +103,5 @@ def wished_in(content: Any) -> list[dict[str, Any]] | None:
     found = document.get("interfaces") if isinstance(document, dict) else None
     if not isinstance(found, list):
         return None
-    pcie = document.get("pcie")
+    pcie: WishedPcie | None = document.get("pcie")
     return [*found, {"pcie": pcie}] if isinstance(pcie, dict) else found
