@@ -191,7 +191,7 @@ class ActionModule(HostAction):
             sealed=None if arguments["sealed"] is None else check_sealed(arguments["sealed"]),
         )
         try:
-            outcome: dict[str, Any] = preview(host, desired, run, desired["connection_address"])
+            outcome: dict[str, Any] = {**preview(host, desired, run, desired["connection_address"])}
         except BrokenState as error:
             raise ActionFailure(f"{path}: {error}") from error
         if any(step["status"] == REFUSED for step in outcome["plan"]["steps"]):

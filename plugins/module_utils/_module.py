@@ -80,7 +80,7 @@ def telling(outcome: Outcome, notices: list[str]) -> Outcome:
 
 def converge_concern(
     module: AnsibleModule, desired: HostSpec, concern: str, address: str | None = None
-) -> tuple[Outcome, Facts]:
+) -> tuple[dict[str, Any], Facts]:
     """Bring one concern of this machine to the desired state; return the module's result and the facts afterwards.
 
     ``address`` is the one that Ansible reaches the machine by. Check mode only looks, and fails where a run would.
@@ -94,11 +94,9 @@ def converge_concern(
             outcome = telling(outcome, confirmed)
     else:
         outcome = as_it_would_end(preview(LiveHost(), desired, run, address), run, root=os.geteuid() == 0)
-    facts = outcome.pop("facts")
-    # Both speak of a whole host.
-    outcome.pop("summary")
-    outcome.pop("recorded")
-    return outcome, facts
+    # Summary and recorded speak of a whole host.
+    left_out = ("facts", "summary", "recorded")
+    return {key: value for key, value in outcome.items() if key not in left_out}, outcome["facts"]
 
 
 def end_with(module: AnsibleModule, result_of: Callable[[AnsibleModule], dict[str, Any]]) -> None:

@@ -482,7 +482,7 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     if run.applies:
         outcome = apply_here(desired, run, address, module.params["guard_token"] or secrets.token_hex(16))
     else:
-        outcome = as_it_would_end(preview(LiveHost(), desired, run, address), run, root=os.geteuid() == 0)
+        outcome = {**as_it_would_end(preview(LiveHost(), desired, run, address), run, root=os.geteuid() == 0)}
     # The controller tells by it whether it runs here.
     return {**outcome, "boot_id": boot_id(LiveHost())}
 
@@ -503,7 +503,7 @@ def apply_here(desired: HostSpec, run: Run, address: str | None, token: str) -> 
         confirmed = no_uplink_waits(machine, clock)
         outcome = telling(apply(machine, desired, run, address, clock, watch=LockHolder(signature, guard)), confirmed)
         waiting = guard.finish()
-    return outcome if waiting is None else {**outcome, "guard": waiting}
+    return {**outcome, **({} if waiting is None else {"guard": waiting})}
 
 
 def main() -> None:

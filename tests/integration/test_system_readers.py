@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -52,7 +52,7 @@ print(*resource.getrlimit(resource.RLIMIT_MEMLOCK), *resource.getrlimit(resource
 """
 
 
-def wrote(kernel: Kernel, outcome: dict[str, Any], *paths: str) -> dict[str, str]:
+def wrote(kernel: Kernel, outcome: Mapping[str, Any], *paths: str) -> dict[str, str]:
     """What a run that succeeded wrote to these paths."""
     assert not outcome.get("failed"), outcome["msg"]
     return {path: kernel.read(path) for path in paths}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
@@ -77,11 +77,11 @@ def wish(*interfaces: dict[str, Any], **variables: Any) -> HostSpec:
     return desired
 
 
-def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> Mapping[str, Any]:
     return apply(kernel, desired, run, None, kernel)
 
 
-def previewed(kernel: Kernel, desired: HostSpec) -> dict[str, Any]:
+def previewed(kernel: Kernel, desired: HostSpec) -> Mapping[str, Any]:
     return preview(kernel, desired, CHECK, None)
 
 

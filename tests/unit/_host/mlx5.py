@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -34,11 +34,11 @@ def wish(variables: dict[str, Any] | None = None, **entry: Any) -> HostSpec:
     return igb.wish({"pci": PF, **entry}, **(variables or {}))
 
 
-def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> Mapping[str, Any]:
     return igb.applied(kernel, desired, run)
 
 
-def done(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
+def done(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> Mapping[str, Any]:
     """Run, insist that it succeeds, and start another process."""
     outcome = applied(kernel, desired, run)
     assert not outcome.get("failed"), outcome["msg"]
@@ -57,7 +57,7 @@ def drivers(kernel: Kernel) -> list[str | None]:
     return [vfs.driver_of(kernel, function) for function in functions(kernel)]
 
 
-def the_step(outcome: dict[str, Any], step_id: str) -> dict[str, Any]:
+def the_step(outcome: Mapping[str, Any], step_id: str) -> dict[str, Any]:
     (step,) = [step for step in outcome["plan"]["steps"] if step["id"] == step_id]
     found: dict[str, Any] = step
     return found

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
@@ -97,11 +97,11 @@ def function(kernel: Kernel, address: str, ids: str, pci_class: str, driver: str
     kernel.tree.add_file(f"/sys/bus/pci/devices/{address}/uevent", text)
 
 
-def applied(kernel: Kernel, run: Run = APPLY, **wish: Any) -> dict[str, Any]:
+def applied(kernel: Kernel, run: Run = APPLY, **wish: Any) -> Mapping[str, Any]:
     return apply(kernel, check_spec(wish), run, None, kernel)
 
 
-def previewed(kernel: Kernel, run: Run = CHECK, **wish: Any) -> dict[str, Any]:
+def previewed(kernel: Kernel, run: Run = CHECK, **wish: Any) -> Mapping[str, Any]:
     return preview(kernel, check_spec(wish), run, None)
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Mapping
 
 import pytest
 
@@ -55,11 +55,11 @@ def host(name: str) -> Kernel:
     return Kernel(FLEET[name]().document())
 
 
-def applied(kernel: Kernel, wish: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+def applied(kernel: Kernel, wish: dict[str, Any], run: Run = APPLY) -> Mapping[str, Any]:
     return apply(kernel, check_spec(wish), run, None, kernel)
 
 
-def previewed(kernel: Kernel, wish: dict[str, Any], run: Run = CHECK) -> dict[str, Any]:
+def previewed(kernel: Kernel, wish: dict[str, Any], run: Run = CHECK) -> Mapping[str, Any]:
     return preview(kernel, check_spec(wish), run, None)
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -35,7 +35,7 @@ def host() -> Kernel:
     return Kernel(FLEET["egx-01"]().document())
 
 
-def brought(kernel: Kernel, wish: dict[str, Any], run: Run = APPLY) -> dict[str, Any]:
+def brought(kernel: Kernel, wish: dict[str, Any], run: Run = APPLY) -> Mapping[str, Any]:
     kernel.revive()
     return apply(kernel, check_spec(wish), run, None, kernel)
 
@@ -198,7 +198,7 @@ def test_whatever_disturbs_going_back_the_next_run_gets_there() -> None:
         kernel.revive()
         return kernel
 
-    def back(kernel: Kernel) -> dict[str, Any]:
+    def back(kernel: Kernel) -> Mapping[str, Any]:
         return apply(kernel, check_spec(state(4200, kernel_modules=["rdma_ucm"])), BACK, None, kernel)
 
     assert sweep(start, back) > 4

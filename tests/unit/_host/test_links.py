@@ -136,7 +136,7 @@ def test_nothing_is_compared_while_links_are_to_be_cut_again(coming: str) -> Non
     kernel = rail()
     before = look(kernel)
     take_down(kernel)
-    outcome = {"reboot_required": False, "reload_due": False, "facts": gather(kernel), "msg": "", coming: True}
+    outcome: Any = {"reboot_required": False, "reload_due": False, "facts": gather(kernel), "msg": "", coming: True}
     assert with_links(kernel, kernel, outcome, before, 5.0, shut=(), watch=None) == outcome
     outcome[coming] = False
     assert with_links(kernel, kernel, outcome, before, 5.0, shut=(), watch=None)["failed"] is True

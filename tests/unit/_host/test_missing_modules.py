@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -40,7 +40,7 @@ def host(answer: dict[str, Any] | None, listed: str | None = None) -> Kernel:
     return Kernel(document)
 
 
-def run(kernel: Kernel, **wish: Any) -> dict[str, Any]:
+def run(kernel: Kernel, **wish: Any) -> Mapping[str, Any]:
     return apply(kernel, check_spec({"kernel_modules": ["rdma_ucm", "ib-umd"], **wish}), APPLY, None, kernel)
 
 
@@ -66,7 +66,7 @@ def test_what_a_host_does_not_tell_stays_planned(told: dict[str, Any] | None) ->
     assert {step["id"] for step in run(host(told))["executed"]} >= {"modules:ib_umd", "modules:rdma_ucm"}
 
 
-def driven(wish: dict[str, Any], kernel: Kernel) -> dict[str, Any]:
+def driven(wish: dict[str, Any], kernel: Kernel) -> Mapping[str, Any]:
     wish = {"kernel_modules": ["knem-x"], "consents": {"driver_reload": True}, **wish}
     kernel.revive()
     return apply(kernel, check_spec(wish), APPLY, None, kernel)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -63,15 +63,15 @@ def waiting() -> Kernel:
     return kernel
 
 
-def statuses(outcome: dict[str, Any]) -> dict[str, str]:
+def statuses(outcome: Mapping[str, Any]) -> dict[str, str]:
     return {step["id"]: step["status"] for step in outcome["plan"]["steps"]}
 
 
-def of_boot(outcome: dict[str, Any]) -> list[str]:
+def of_boot(outcome: Mapping[str, Any]) -> list[str]:
     return [said for said in outcome["plan"]["notices"] if "next boot" in said]
 
 
-def detail(outcome: dict[str, Any], step_id: str) -> str:
+def detail(outcome: Mapping[str, Any], step_id: str) -> str:
     return next(str(step["detail"]) for step in outcome["plan"]["steps"] if step["id"] == step_id)
 
 

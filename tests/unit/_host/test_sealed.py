@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -43,11 +43,11 @@ def sealed_of(kernel: Kernel, wish: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def applied(kernel: Kernel, wish: dict[str, Any], sealed: dict[str, Any]) -> dict[str, Any]:
+def applied(kernel: Kernel, wish: dict[str, Any], sealed: dict[str, Any]) -> Mapping[str, Any]:
     return apply(kernel, check_spec(wish), replace(APPLY, sealed=sealed), None, kernel)
 
 
-def differences(outcome: dict[str, Any]) -> list[str]:
+def differences(outcome: Mapping[str, Any]) -> list[str]:
     assert (outcome["failed"], outcome["changed"], outcome["sealed"]["state"]) == (True, False, "other")
     assert all(f"\n  {line}" in outcome["msg"] for line in outcome["sealed"]["difference"])
     found: list[str] = outcome["sealed"]["difference"]

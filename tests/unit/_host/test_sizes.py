@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -55,7 +55,7 @@ def wish(mtu: int, **entry: Any) -> dict[str, Any]:
     }
 
 
-def applied(kernel: Kernel, desired: dict[str, Any], guard: Guard | None = None) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: dict[str, Any], guard: Guard | None = None) -> Mapping[str, Any]:
     outcome = apply(kernel, check_spec(desired), APPLY, None, kernel, watch=guard)
     assert not outcome.get("failed"), outcome["msg"]
     return outcome

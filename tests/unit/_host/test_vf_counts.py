@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -72,7 +72,7 @@ def host(path: str, text: str) -> Kernel:
     return booted(tree)
 
 
-def refusals(outcome: dict[str, Any]) -> list[str]:
+def refusals(outcome: Mapping[str, Any]) -> list[str]:
     return [step["detail"] for step in outcome["plan"]["steps"] if step["status"] == "refused"]
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Collection, Mapping, Sequence
+from typing import Collection, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
@@ -18,8 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-
-Outcome = Mapping[str, Any]
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Outcome
 
 _INTERVAL = 2.0
 _NEXT_STEP = "look at cable, transceiver, switch port and address of each, and run again"
@@ -34,14 +33,14 @@ def with_links(
     *,
     shut: Collection[str],
     watch: Watch | None,
-) -> dict[str, Any]:
+) -> Outcome:
     """Return the outcome of a run, failed where a link is not as ``before`` within ``seconds``.
 
     Nothing is looked at while something is left that changes links, such as a reboot. ``shut`` are the PCI addresses
     of interfaces that are to be down.
     """
     if outcome.get("failed") or outcome["reboot_required"] or outcome["reload_due"]:
-        return dict(outcome)
+        return outcome
     facts: Facts = outcome["facts"]
     lost = lost_links(before, facts, shut)
     end = clock.now() + seconds

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Mapping, Sequence, TypedDict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution, Failure
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NEEDS_CONSENT,
     NEEDS_REBOOT,
+    PLANNED,
     REFUSED,
     STATUSES,
     Plan,
@@ -29,13 +31,81 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.turns import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 
-Outcome = Dict[str, Any]
-
 APPLY = "apply"
 # A port of 400 Gb/s trains for half a minute, an InfiniBand one then waits for its subnet manager.
 LINK_SECONDS = 120.0
 ABSENT = "absent"
 PREVIOUS = "previous"
+
+
+class _Executed(TypedDict, total=False):
+    executed: int
+
+
+class Summary(_Executed):
+    """The numbers of one host: ``executed`` only of a run that may change it."""
+
+    steps: int
+    planned: int
+    needs_consent: int
+    refused: int
+    needs_reboot: int
+    nics: int
+    gpus: int
+    rails: int
+    labels: dict[str, str]
+    digest: str
+
+
+class ExecutedStep(TypedDict):
+    """A step that was executed, its printed line, and how long it took."""
+
+    id: str
+    line: str
+    seconds: float
+
+
+class FailedStep(TypedDict):
+    """What failed and why; without a step it was the bookkeeping before or after them."""
+
+    id: str | None
+    line: str | None
+    error: str
+    undone: list[str]
+    not_undone: list[str]
+
+
+class _Sealed(TypedDict):
+    state: str
+    difference: list[str]
+
+
+class _Looked(TypedDict):
+    """What every result has; ``facts`` are those of ``as_returned``, with digests in place of long texts."""
+
+    changed: bool
+    recorded: bool
+    summary: Summary
+    facts: Any
+    plan: Plan
+    reboot_required: bool
+    awaiting_reboot: list[str]
+
+
+class Outcome(_Looked, total=False):
+    """The result of a task about one host."""
+
+    msg: str
+    links: list[Link]
+    reload_due: bool
+    diff: dict[str, str]
+    executed: list[ExecutedStep]
+    failed: bool
+    failed_step: FailedStep
+    not_reached: list[str]
+    lost_links: list[str]
+    previous_known: bool
+    sealed: _Sealed
 
 
 @dataclass(frozen=True)
@@ -82,7 +152,7 @@ def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcom
 
     ``changed`` tells what a run with ``mode`` apply would do, so it is only true in check mode on a live host.
     """
-    executable = any(map(is_executable, plan["steps"]))
+    executable, awaiting = any(map(is_executable, plan["steps"])), _awaiting_reboot(plan)
     outcome: Outcome = {
         "changed": executable and run.check and run.mode == APPLY and not run.recorded,
         "recorded": run.recorded,
@@ -91,7 +161,8 @@ def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcom
         "links": links_of(facts),
         "facts": as_returned(facts),
         "plan": _returned(plan),
-        **_reboot(plan),
+        "reboot_required": bool(awaiting),
+        "awaiting_reboot": awaiting,
         "reload_due": False,
     }
     _add_difference(outcome, plan, run)
@@ -139,6 +210,7 @@ def applied_result(
     Of a run that leaves the reload of the driver to a turn, ``reload_due`` tells that there is one to come.
     ``failed`` is set when a step failed, and in a strict run when a step is refused; what could be done is done then.
     """
+    awaiting = _awaiting_reboot(left)
     outcome: Outcome = {
         "changed": bool(execution.done or (execution.failure and execution.failure.step)),
         "recorded": False,
@@ -148,13 +220,16 @@ def applied_result(
         "executed": [
             {"id": step["id"], "line": describe(step), "seconds": seconds} for step, seconds in execution.done
         ],
-        **_reboot(left),
+        "reboot_required": bool(awaiting),
+        "awaiting_reboot": awaiting,
     }
     _add_difference(outcome, plan, run)
     refused = [step for step in left["steps"] if step["status"] == REFUSED]
     parts = [_executed_sentence(execution)] if execution.done or execution.failure else []
     if execution.failure is not None:
-        outcome.update(failed=True, failed_step=_failed_step(execution), not_reached=_lines(execution.not_reached))
+        outcome["failed"] = True
+        outcome["failed_step"] = _failed_step(execution.failure)
+        outcome["not_reached"] = _lines(execution.not_reached)
         parts += _failure_sentences(execution)
     elif refused and (run.strict or any(step["id"] == KERNEL for step in refused)):
         outcome["failed"] = True
@@ -185,10 +260,7 @@ def _executed_sentence(execution: Execution) -> str:
     return f"{len(execution.done)} of {wanted} step{'s' if wanted != 1 else ''} executed"
 
 
-def _failed_step(execution: Execution) -> dict[str, Any]:
-    failure = execution.failure
-    if failure is None:
-        return {}
+def _failed_step(failure: Failure) -> FailedStep:
     return {
         "id": failure.step["id"] if failure.step else None,
         "line": describe(failure.step) if failure.step else None,
@@ -226,10 +298,9 @@ def _add_difference(outcome: Outcome, plan: Plan, run: Run) -> None:
         outcome["diff"] = {"prepared": "".join(f"{line}\n" for line in plan_lines(plan))}
 
 
-def _reboot(plan: Plan) -> dict[str, Any]:
-    """Return whether a reboot is all that is missing for some steps, and the lines of those."""
-    awaiting = [describe(step) for step in plan["steps"] if step["status"] == NEEDS_REBOOT]
-    return {"reboot_required": bool(awaiting), "awaiting_reboot": awaiting}
+def _awaiting_reboot(plan: Plan) -> list[str]:
+    """Return the lines of the steps for which a reboot is all that is missing."""
+    return [describe(step) for step in plan["steps"] if step["status"] == NEEDS_REBOOT]
 
 
 def _lines(steps: list[Step]) -> list[str]:
@@ -251,15 +322,18 @@ def plan_lines(plan: Plan) -> list[str]:
     return [describe(step) for step in plan["steps"]] + [f"notice: {one_line(text)}" for text in plan["notices"]]
 
 
-def summarize(desired: HostSpec, facts: Facts, plan: Plan) -> dict[str, Any]:
+def summarize(desired: HostSpec, facts: Facts, plan: Plan) -> Summary:
     """Return the numbers of one host: steps by status, devices, the labels its node has, the plan's digest.
 
     NICs are counted without the virtual functions of a physical one that is counted.
     """
-    counts = {status: sum(step["status"] == status for step in plan["steps"]) for status in STATUSES}
+    statuses = [step["status"] for step in plan["steps"]]
     return {
-        "steps": len(plan["steps"]),
-        **counts,
+        "steps": len(statuses),
+        "planned": statuses.count(PLANNED),
+        "needs_consent": statuses.count(NEEDS_CONSENT),
+        "refused": statuses.count(REFUSED),
+        "needs_reboot": statuses.count(NEEDS_REBOOT),
         "nics": sum(not nic["pf"] for nic in facts["nics"]),
         "gpus": len(facts["gpus"]),
         "rails": len(facts["rails"]),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -35,7 +35,7 @@ def prepared() -> Kernel:
     return kernel
 
 
-def done(kernel: Kernel, desired: HostSpec, run: Any = APPLY) -> dict[str, Any]:
+def done(kernel: Kernel, desired: HostSpec, run: Any = APPLY) -> Mapping[str, Any]:
     outcome = igb.applied(kernel, desired, run)
     assert not outcome.get("failed"), outcome["msg"]
     kernel.revive()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import pytest
 
@@ -36,7 +36,7 @@ def run(
     check: bool = False,
     protected: Sequence[str] = (),
     **driver: Any,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     allowed = CONSENTS if consents is None else consents
     desired = check_spec({"driver": driver or WANTED, "consents": allowed, "protected_interfaces": list(protected)})
     how = Run(check=check, diff=True, mode="apply", recorded=False, concerns=("driver",))

@@ -8,7 +8,7 @@ Without a build for it the host comes up without the vendor's driver.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -59,11 +59,11 @@ def with_headers(known: dict[str, Any]) -> dict[str, Any]:
     return {**known, "installed": {**known["installed"], "kernel-default-devel": "1.0-1"}}
 
 
-def steps(outcome: dict[str, Any]) -> dict[str, str]:
+def steps(outcome: Mapping[str, Any]) -> dict[str, str]:
     return {step["id"]: step["status"] for step in outcome["plan"]["steps"]}
 
 
-def refusals(outcome: dict[str, Any]) -> list[str]:
+def refusals(outcome: Mapping[str, Any]) -> list[str]:
     return [step["detail"] for step in outcome["plan"]["steps"] if step["id"].startswith("reboot:")]
 
 

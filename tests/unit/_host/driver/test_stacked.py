@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 import pytest
 
@@ -60,7 +60,7 @@ def address_of_a_pod(kernel: Kernel) -> None:
     stack.keep(kernel, stack.NETWORK, {**network, "filters": {PORT: [own, "0a:58:0a:f4:01:07"]}})
 
 
-def load_of(outcome: dict[str, Any]) -> dict[str, Any]:
+def load_of(outcome: Mapping[str, Any]) -> dict[str, Any]:
     return next(step for step in outcome["plan"]["steps"] if step["id"] == "driver:load")
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
@@ -23,7 +23,7 @@ WANTED: dict[str, Any] = {
 TURN = "one host after the other"
 
 
-def run(kernel: Kernel, *, check: bool = False, defers: bool = True, **changes: Any) -> dict[str, Any]:
+def run(kernel: Kernel, *, check: bool = False, defers: bool = True, **changes: Any) -> Mapping[str, Any]:
     how = Run(
         check=check, diff=True, mode="apply", recorded=False, concerns=("driver", "naming", "mtu"), defers_reload=defers
     )
@@ -33,7 +33,7 @@ def run(kernel: Kernel, *, check: bool = False, defers: bool = True, **changes: 
     return apply(kernel, desired, how, None, kernel)
 
 
-def both_turns(kernel: Kernel) -> dict[str, Any]:
+def both_turns(kernel: Kernel) -> Mapping[str, Any]:
     """As ``site`` does it: all hosts at once up to the reload, and each host by itself from there on."""
     first = run(kernel)
     return run(kernel, defers=False) if first["reload_due"] else first

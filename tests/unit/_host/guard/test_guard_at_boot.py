@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -60,7 +60,7 @@ def host(**files: str) -> Kernel:
     return kernel
 
 
-def run(kernel: Kernel, desired: HostSpec | None = None, how: Run = APPLY) -> dict[str, Any]:
+def run(kernel: Kernel, desired: HostSpec | None = None, how: Run = APPLY) -> Mapping[str, Any]:
     """Run as the module does, from the check for what waits to the end of the guard."""
     confirm_start(kernel, kernel)
     assert obstacle(kernel, kernel) == ""

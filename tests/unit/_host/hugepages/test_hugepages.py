@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -22,7 +22,7 @@ def pages(kernel: Kernel, size: str, node: str | None = None) -> int:
     return int(kernel.read(f"{pool(size, node)}/nr_hugepages"))
 
 
-def statuses(outcome: dict[str, Any]) -> dict[str, str]:
+def statuses(outcome: Mapping[str, Any]) -> dict[str, str]:
     return {step["id"]: step["status"] for step in outcome["plan"]["steps"] if step["concern"] == "hugepages"}
 
 

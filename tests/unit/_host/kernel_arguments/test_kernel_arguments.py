@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -58,7 +58,7 @@ def next_line(kernel: Kernel) -> list[str]:
     return next(line for line in text.splitlines() if line.startswith("options")).split()[1:]
 
 
-def the_step(outcome: dict[str, Any]) -> dict[str, Any]:
+def the_step(outcome: Mapping[str, Any]) -> dict[str, Any]:
     (step,) = [step for step in outcome["plan"]["steps"] if step["concern"] == "kernel_arguments"]
     return dict(step)
 

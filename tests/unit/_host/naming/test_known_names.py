@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -47,7 +47,7 @@ def ethernets(*names: str) -> str:
     return "network:\n  version: 2\n  ethernets:\n" + "".join(f"    {name}:\n      dhcp4: true\n" for name in names)
 
 
-def refusals(outcome: dict[str, Any]) -> list[str]:
+def refusals(outcome: Mapping[str, Any]) -> list[str]:
     return [step["detail"] for step in outcome["plan"]["steps"] if step["status"] == "refused"]
 
 

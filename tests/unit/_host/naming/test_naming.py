@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -36,7 +36,7 @@ RAIL = "0000:18:00.0"
 RAILS = {"0000:18:00.0": "rail0", "0000:40:00.0": "rail1"}
 
 
-def done(kernel: Kernel, *entries: dict[str, Any], **variables: Any) -> dict[str, Any]:
+def done(kernel: Kernel, *entries: dict[str, Any], **variables: Any) -> Mapping[str, Any]:
     outcome = applied(kernel, wish(*entries, **variables))
     assert not outcome.get("failed"), outcome["msg"]
     kernel.revive()

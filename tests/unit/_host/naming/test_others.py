@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -32,7 +32,7 @@ def host(**files: str) -> Kernel:
     return kernel
 
 
-def refusals(outcome: dict[str, Any]) -> list[str]:
+def refusals(outcome: Mapping[str, Any]) -> list[str]:
     return [step["detail"] for step in outcome["plan"]["steps"] if step["status"] == "refused"]
 
 

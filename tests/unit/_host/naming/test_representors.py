@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -36,11 +36,11 @@ SWITCHDEV: dict[str, Any] = {"vfs": 2, "eswitch_mode": "switchdev"}
 RENAME = "naming:representors"
 
 
-def done(kernel: Kernel, desired: HostSpec, run: Any = APPLY) -> dict[str, Any]:
+def done(kernel: Kernel, desired: HostSpec, run: Any = APPLY) -> Mapping[str, Any]:
     return mlx5.done(kernel, desired, run)
 
 
-def applied(kernel: Kernel, desired: HostSpec) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec) -> Mapping[str, Any]:
     return mlx5.applied(kernel, desired, APPLY)
 
 

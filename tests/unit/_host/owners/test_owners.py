@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -63,11 +63,11 @@ def host(*pods: str, state: Any = STORED) -> Kernel:
     return kernel
 
 
-def applied(kernel: Kernel, desired: HostSpec) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec) -> Mapping[str, Any]:
     return mlx5.applied(kernel, desired, APPLY)
 
 
-def statuses(outcome: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
+def statuses(outcome: Mapping[str, Any]) -> dict[str, tuple[str, str | None]]:
     return {step["id"]: (step["status"], step["consent"]) for step in outcome["plan"]["steps"]}
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -81,11 +81,11 @@ def wish(pcie: Any, consent: bool = True, **variables: Any) -> HostSpec:
     return desired
 
 
-def run(kernel: Kernel, desired: HostSpec, how: Run = APPLY) -> dict[str, Any]:
+def run(kernel: Kernel, desired: HostSpec, how: Run = APPLY) -> Mapping[str, Any]:
     return apply(kernel, desired, how, None, kernel)
 
 
-def steps_of(outcome: dict[str, Any]) -> list[dict[str, Any]]:
+def steps_of(outcome: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [step for step in outcome["plan"]["steps"] if step["concern"] == "pcie"]
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Mapping, cast
 
 import pytest
 from ansible.module_utils.basic import AnsibleModule
@@ -47,7 +47,7 @@ def gpu_host(symbols: str = PEER, depends: str = "nvidia,ib_core", **info: Any) 
     return kernel
 
 
-def run(kernel: Kernel, **peer_memory: Any) -> dict[str, Any]:
+def run(kernel: Kernel, **peer_memory: Any) -> Mapping[str, Any]:
     how = Run(check=False, diff=True, mode="apply", recorded=False, concerns=("peer_memory",))
     return apply(kernel, check_spec({"peer_memory": peer_memory}), how, None, kernel)
 
@@ -108,7 +108,7 @@ def test_check_mode_of_the_module_fails_where_the_run_would(monkeypatch: pytest.
     assert "strict" not in shown["msg"]
 
 
-def removed(kernel: Kernel) -> dict[str, Any]:
+def removed(kernel: Kernel) -> Mapping[str, Any]:
     return apply(kernel, check_spec({}), REMOVE, None, kernel)
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
@@ -67,15 +67,15 @@ def wish(settings: Any, **variables: Any) -> HostSpec:
     return desired
 
 
-def applied(kernel: Kernel, settings: Any, run: Run = APPLY, **variables: Any) -> dict[str, Any]:
+def applied(kernel: Kernel, settings: Any, run: Run = APPLY, **variables: Any) -> Mapping[str, Any]:
     return apply(kernel, wish(settings, **variables), run, None, kernel)
 
 
-def previewed(kernel: Kernel, settings: Any, **variables: Any) -> dict[str, Any]:
+def previewed(kernel: Kernel, settings: Any, **variables: Any) -> Mapping[str, Any]:
     return preview(kernel, wish(settings, **variables), CHECK, None)
 
 
-def refusals(outcome: dict[str, Any]) -> dict[str, str]:
+def refusals(outcome: Mapping[str, Any]) -> dict[str, str]:
     """Why settings are refused, by their names."""
     steps = outcome["plan"]["steps"]
     return {step["id"].split(":")[1]: step["detail"] for step in steps if step["status"] == "refused"}

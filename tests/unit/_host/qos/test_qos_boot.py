@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -43,7 +43,7 @@ BOND = "/sys/devices/virtual/net/bond0"
 TOS = f"{qos.RDMA_CM}/rxe0/ports/1/default_roce_tos"
 
 
-def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> Mapping[str, Any]:
     return apply(kernel, desired, run, None, kernel)
 
 
@@ -60,7 +60,7 @@ def guest() -> Kernel:
     return kernel
 
 
-def with_tos(kernel: Kernel, tos: int = 106) -> dict[str, Any]:
+def with_tos(kernel: Kernel, tos: int = 106) -> Mapping[str, Any]:
     return applied(kernel, igb.wish({"pci": igb.PF, "qos": {"tos": tos}}))
 
 

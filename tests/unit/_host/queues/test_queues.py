@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Mapping
 
 import pytest
 
@@ -42,11 +42,11 @@ def host() -> Kernel:
     return kernel
 
 
-def done(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
+def done(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> Mapping[str, Any]:
     return mlx5.done(kernel, desired, run)
 
 
-def applied(kernel: Kernel, desired: HostSpec) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec) -> Mapping[str, Any]:
     return mlx5.applied(kernel, desired, APPLY)
 
 

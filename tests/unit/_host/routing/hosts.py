@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -43,11 +43,11 @@ def host(*addresses: str) -> Kernel:
     return kernel
 
 
-def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
+def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> Mapping[str, Any]:
     return mlx5.applied(kernel, desired, run)
 
 
-def done(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> dict[str, Any]:
+def done(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> Mapping[str, Any]:
     return mlx5.done(kernel, desired, run)
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
@@ -31,7 +31,7 @@ def host_with_rails() -> Kernel:
     return kernel
 
 
-def succeeded(kernel: Kernel, desired: HostSpec, run: Run) -> dict[str, Any]:
+def succeeded(kernel: Kernel, desired: HostSpec, run: Run) -> Mapping[str, Any]:
     outcome = apply(kernel, desired, run, None, kernel)
     assert not outcome.get("failed"), outcome["msg"]
     return outcome

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Mapping
 
 import pytest
 
@@ -36,11 +36,11 @@ WISH: dict[str, Any] = {
 RMEM = "/proc/sys/net/core/rmem_max"
 
 
-def steps(outcome: dict[str, Any]) -> list[tuple[str, str]]:
+def steps(outcome: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(step["id"], step["status"]) for step in outcome["plan"]["steps"]]
 
 
-def refusals(outcome: dict[str, Any]) -> list[str]:
+def refusals(outcome: Mapping[str, Any]) -> list[str]:
     return [step["detail"] for step in outcome["plan"]["steps"] if step["status"] == "refused"]
 
 
