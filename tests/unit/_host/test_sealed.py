@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, Step, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed, judge, seal
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import Sealed, check_sealed, judge, seal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
@@ -36,14 +36,14 @@ def plan_of(*steps: Step) -> Plan:
     return {"format": 1, "steps": list(steps), "notices": [], "digest": ""}
 
 
-def sealed_of(kernel: Kernel, wish: dict[str, Any]) -> dict[str, Any]:
+def sealed_of(kernel: Kernel, wish: dict[str, Any]) -> Sealed:
     """Return what a file holds of the host: what check mode returned, after JSON."""
     shown = preview(kernel, check_spec(wish), CHECK, None)
-    found: dict[str, Any] = json.loads(json.dumps(seal(shown["plan"], shown["facts"])))
+    found: Sealed = json.loads(json.dumps(seal(shown["plan"], shown["facts"])))
     return found
 
 
-def applied(kernel: Kernel, wish: dict[str, Any], sealed: dict[str, Any]) -> Mapping[str, Any]:
+def applied(kernel: Kernel, wish: dict[str, Any], sealed: Sealed) -> Mapping[str, Any]:
     return apply(kernel, check_spec(wish), replace(APPLY, sealed=sealed), None, kernel)
 
 
@@ -106,7 +106,7 @@ def test_check_mode_and_a_preview_refuse_as_a_run_does() -> None:
 
 def test_other_cards_in_the_same_slots_are_another_machine() -> None:
     kernel = host()
-    sealed = {**sealed_of(kernel, WISH), "machine": "0" * 32}
+    sealed: Sealed = {**sealed_of(kernel, WISH), "machine": "0" * 32}
     (line,) = differences(applied(kernel, WISH, sealed))
     assert "another machine" in line
 
@@ -127,7 +127,7 @@ class TestAfterAReboot:
 
     def test_a_part_of_the_sealed_steps_is_done_on_another_kernel(self) -> None:
         kernel = host()
-        sealed = {**sealed_of(kernel, WISH), "rest": True}
+        sealed: Sealed = {**sealed_of(kernel, WISH), "rest": True}
         kernel.tree.add_file("/proc/sys/kernel/osrelease", "6.8.0-1\n")
         kernel.tree.add_file("/sys/class/net/ens2f0/mtu", "9000\n")
         outcome = applied(kernel, WISH, sealed)
@@ -136,7 +136,7 @@ class TestAfterAReboot:
 
     def test_a_step_that_was_not_sealed_is_refused(self) -> None:
         kernel = host()
-        sealed = {**sealed_of(kernel, WISH), "rest": True}
+        sealed: Sealed = {**sealed_of(kernel, WISH), "rest": True}
         more = {**WISH, "kernel_modules": ["rdma_ucm", "ib_umad"]}
         lines = differences(applied(kernel, more, sealed))
         assert any("ib_umad" in line for line in lines) and all(line.startswith("+ ") for line in lines)

@@ -149,7 +149,7 @@ def _shut(seen: Assessment) -> list[str]:
 
 
 def _verdict(seen: Assessment, run: Run) -> Verdict | None:
-    return None if run.sealed is None else judge(dict(run.sealed), seen.plan, seen.facts)
+    return None if run.sealed is None else judge(run.sealed, seen.plan, seen.facts)
 
 
 def _apply(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Mapping, Sequence, TypedDict
+from typing import Any, Sequence, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution, Failure
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL
@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned, shortened
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import DONE, OTHER, Verdict
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import DONE, OTHER, Sealed, Verdict
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import sentence as sentence_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.turns import needs_turn
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -127,7 +127,7 @@ class Run:
     state: str = "present"
     concerns: Sequence[str] = ORDER
     defers_reload: bool = False
-    sealed: Mapping[str, Any] | None = None
+    sealed: Sealed | None = None
     links: Sequence[Link] = ()
     link_seconds: float = LINK_SECONDS
 

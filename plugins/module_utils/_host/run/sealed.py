@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from typing import Any, Dict, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NEEDS_REBOOT,
@@ -25,8 +25,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-Sealed = Dict[str, Any]
-
 SAME = "same"
 DONE = "done"
 OTHER = "other"
@@ -34,6 +32,32 @@ OTHER = "other"
 _DIGITS = 32
 _STEP = ("id", "line", "from", "to")
 _OTHER_VALUES = " (reads the same and is about other values)"
+
+
+SealedStep = TypedDict("SealedStep", {"id": str, "line": str, "from": str, "to": str})
+"""A step as it is printed, with digests of what it finds and leaves."""
+
+
+class SealedFacts(TypedDict):
+    """What decides what a step does on a host."""
+
+    kernel: str | None
+    os: str | None
+    driver: str
+    nics: dict[str, str]
+    uplinks: list[str]
+
+
+class _Rest(TypedDict, total=False):
+    rest: bool
+
+
+class Sealed(_Rest):
+    """The plan of a host that is approved; ``rest`` where a run has rebooted the host on the way."""
+
+    facts: SealedFacts
+    machine: str
+    steps: list[SealedStep]
 
 
 class Verdict(NamedTuple):
@@ -48,7 +72,7 @@ def seal(plan: Plan, facts: Facts) -> Sealed:
     return {"facts": _facts(facts), "machine": _machine(facts), "steps": [_sealed(step) for step in plan["steps"]]}
 
 
-def digest_of(value: Any) -> str:
+def digest_of(value: object) -> str:
     """Return a short digest of a JSON value."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:_DIGITS]
@@ -67,7 +91,7 @@ def check_sealed(document: Any, source: str = "sealed") -> Sealed:
             found.append(Violation(source, f"steps[{number}]", f"lacks one of {', '.join(_STEP)}", _HINT))
     if found:
         raise InvalidInput(found)
-    return dict(document)
+    return cast(Sealed, dict(document))
 
 
 _HINT = "write the plan again with rdma_fabric_plan_file"
@@ -82,8 +106,8 @@ def judge(sealed: Sealed, plan: Plan, facts: Facts) -> Verdict:
     """
     known = sealed["steps"]
     if not any(map(is_executable, plan["steps"])) and not _unknown(known, plan["steps"]):
-        now = seal(plan, facts)
-        return Verdict(SAME if now == {key: sealed[key] for key in now} else DONE)
+        kept: Sealed = {"facts": sealed["facts"], "machine": sealed["machine"], "steps": known}
+        return Verdict(SAME if seal(plan, facts) == kept else DONE)
     if sealed.get("rest"):
         lines = tuple(f"+ {describe(step)}" for step in _unknown(known, plan["steps"]))
         return Verdict(OTHER, lines) if lines else Verdict(SAME)
@@ -102,7 +126,7 @@ def sentence(verdict: Verdict) -> str:
     )
 
 
-def _facts(facts: Facts) -> dict[str, Any]:
+def _facts(facts: Facts) -> SealedFacts:
     system, stack = facts["system"], facts["stack"]
     firmware = {str(each["pci"]): each["firmware"] for each in facts["rdma"] if each.get("pci")}
     nics = {}
@@ -126,7 +150,7 @@ def _machine(facts: Facts) -> str:
     return digest_of(guids) if guids else ""
 
 
-def _sealed(step: Step) -> dict[str, str]:
+def _sealed(step: Step) -> SealedStep:
     return {
         "id": step["id"],
         "line": describe(step),
@@ -135,7 +159,7 @@ def _sealed(step: Step) -> dict[str, str]:
     }
 
 
-def _unknown(known: Sequence[Mapping[str, str]], steps: Sequence[Step]) -> list[Step]:
+def _unknown(known: Sequence[SealedStep], steps: Sequence[Step]) -> list[Step]:
     """Return the steps that lead to nothing that was sealed.
 
     What waits for a reboot has its own step when it is done, so there the concern has to be a sealed one.
@@ -150,14 +174,14 @@ def _unknown(known: Sequence[Mapping[str, str]], steps: Sequence[Step]) -> list[
     ]
 
 
-def _other_facts(sealed: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _other_facts(sealed: Sealed, now: Sealed) -> list[str]:
     lines = _other_values("fact ", sealed["facts"], now["facts"])
     if sealed["machine"] != now["machine"]:
         lines.append("+ the GUIDs of its cards are others, so this is another machine, or its cards were replaced")
     return lines
 
 
-def _other_values(place: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def _other_values(place: str, before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
     lines: list[str] = []
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
@@ -168,15 +192,15 @@ def _other_values(place: str, before: Mapping[str, Any], after: Mapping[str, Any
     return lines
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return "none" if value in (None, "") else str(value)
 
 
-def _other_steps(sealed: Sequence[Mapping[str, str]], now: Sequence[Mapping[str, str]]) -> list[str]:
+def _other_steps(sealed: Sequence[SealedStep], now: Sequence[SealedStep]) -> list[str]:
     """Return the lines of the steps that went and came, in their order."""
-    one, other = ([tuple(step[key] for key in _STEP) for step in steps] for steps in (sealed, now))
+    one, other = ([(step["id"], step["line"], step["from"], step["to"]) for step in steps] for steps in (sealed, now))
     lines: list[str] = []
     for what, start, end, from_, to in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         if what == "equal":
