@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Mapping
+from typing import Dict, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
@@ -13,8 +13,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_fi
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec, of_the_run
 
-# Step id -> the value before ("from") of the first step that changed it.
-Baseline = Dict[str, Any]
+# Step id -> the value before ("from") of the first step that changed it, which its concern alone understands.
+Baseline = Dict[str, object]
 
 PATH = "/var/lib/rdma-fabric/baseline.json"
 FILE = StateFile(
@@ -37,7 +37,7 @@ def read_baseline(host: Host) -> Baseline:
     return settings
 
 
-def with_steps(known: Mapping[str, Any], steps: Iterable[Step]) -> Baseline:
+def with_steps(known: Baseline, steps: Iterable[Step]) -> Baseline:
     """Return what is to be kept once these steps are executed: the first value of every setting stays.
 
     Where a concern says that such a value has parts, a later step may be about others of them.
@@ -51,28 +51,29 @@ def with_steps(known: Mapping[str, Any], steps: Iterable[Step]) -> Baseline:
     return {step_id: None if _of_own_functions(step_id, kept) else value for step_id, value in kept.items()}
 
 
-def _with_parts(first: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+def _with_parts(first: Mapping[str, object], later: Mapping[str, object]) -> dict[str, object]:
     """Return the first value with the parts, and their parts, that only a later one has."""
     merged = {**later, **first}
     for key, value in later.items():
-        if isinstance(value, dict) and isinstance(merged[key], dict):
-            merged[key] = _with_parts(merged[key], value)
+        before = merged[key]
+        if isinstance(value, dict) and isinstance(before, dict):
+            merged[key] = _with_parts(before, value)
     return merged
 
 
-def _of_own_functions(step_id: str, kept: Mapping[str, Any]) -> bool:
+def _of_own_functions(step_id: str, kept: Baseline) -> bool:
     """Return whether a setting is one of virtual functions that were not there before the first run."""
     concern, key = step_id.split(":", 1)
     address, colon, _what = key.rpartition(":")
     return bool(colon) and concern in _OF_FUNCTIONS and kept.get(f"vfs:{address}") == 0
 
 
-def text_of(originals: Mapping[str, Any]) -> str:
+def text_of(originals: Baseline) -> str:
     """Return the file's text: the same values give the same text."""
     return FILE.text({"settings": dict(originals)})
 
 
-def removal(desired: HostSpec, originals: Mapping[str, Any]) -> HostSpec:
+def removal(desired: HostSpec, originals: Baseline) -> HostSpec:
     """Return the wish to be rid of rdma.fabric: the original values, no files of ours, the consents of ``desired``."""
     wish: HostSpec = {**check_spec({}), **of_the_run(desired), "removing": True}
     for concern in ORDER:
