@@ -68,7 +68,7 @@ def test_a_state_that_was_never_reached_is_no_state_to_come_back_to() -> None:
     assert not brought(kernel, state(4200, kernel_modules=["rdma_ucm"]), BACK).get("failed")
     assert mtu(kernel) == 9000
     (kept,) = reached.read_history(kernel)
-    assert kept.state["interfaces"][0]["mtu"] == 9000
+    assert check_spec(kept.state)["interfaces"][0]["mtu"] == 9000
 
 
 def test_of_what_is_asked_for_now_consents_and_uplinks_count() -> None:
@@ -105,7 +105,7 @@ def test_the_last_two_states_are_kept_and_none_twice() -> None:
     kernel = host()
     for size in (9000, 4200, 1500, 4200, 4200):
         brought(kernel, state(size))
-    kept = [entry.state["interfaces"][0]["mtu"] for entry in reached.read_history(kernel)]
+    kept = [check_spec(entry.state)["interfaces"][0]["mtu"] for entry in reached.read_history(kernel)]
     assert kept == [1500, 4200]
 
 
@@ -157,7 +157,7 @@ def test_a_driver_that_waits_for_consent_was_not_reached_so_nothing_comes_back_t
     held = brought(kernel, of_policy("25.07-0.9.7", 131072, auto_upgrade=False))
     assert (held.get("failed"), [step["status"] for step in held["plan"]["steps"]]) == (None, ["needs_consent"])
     (kept,) = reached.read_history(kernel)
-    assert kept.state["limits"]["memlock"] == 65536
+    assert check_spec(kept.state)["limits"]["memlock"] == 65536
     back = brought(kernel, of_policy("25.07-0.9.7", 131072, auto_upgrade=False), BACK)
     assert (back.get("failed"), back["plan"]["steps"], runs_vendor(kernel)) == (None, [], True)
 

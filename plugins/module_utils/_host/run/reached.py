@@ -10,7 +10,7 @@ is set back; what only the later one asks for stays as it is, as in every run.
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, NamedTuple, Tuple
+from typing import Dict, NamedTuple, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import installed_flavour
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
@@ -18,10 +18,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import INBOX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec, of_the_run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
+    HostRequest,
+    HostSpec,
+    check_spec,
+    of_the_run,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
-State = Dict[str, Any]
+# What is asked of a host as JSON has it, maybe by another release: nothing is known of it before it is checked.
+State = Dict[str, object]
 
 PATH = "/var/lib/rdma-fabric/reached.json"
 FILE = StateFile(
@@ -74,11 +80,16 @@ def previous(history: History, desired: HostSpec) -> HostSpec | None:
     others = having_gone_back(history, desired)
     if not others:
         return None
-    asked = dict(others[-1].state)
-    if others[-1].inbox and not asks_for_driver(asked):
-        asked["driver"] = {"state": ABSENT}
+    last = others[-1]
+    asked = _checked(last.state, desired)
+    if last.inbox and not asks_for_driver(asked):
+        return _checked({**last.state, "driver": {"state": ABSENT}}, desired)
+    return asked
+
+
+def _checked(state: State, desired: HostSpec) -> HostSpec:
     try:
-        return check_spec({**asked, **of_the_run(desired)})
+        return check_spec({**state, **of_the_run(desired)})
     except InvalidInput as invalid:
         wrong = "; ".join(f"{each.path} {each.problem}" for each in invalid.violations)
         raise FILE.broken(f"this release can't read a state in it: {wrong}") from invalid
@@ -106,17 +117,22 @@ def having_looked(history: History, facts: Facts) -> History:
     return (*history[:-1], history[-1]._replace(inbox=inbox))
 
 
-def asks_for_driver(state: State) -> bool:
+def asks_for_driver(asked: HostSpec) -> bool:
     """Return whether a state, by itself or by a policy, says which NIC driver the host is to have."""
-    return bool(state.get("driver")) or any(request.get("driver") for request in state.get("requests") or ())
+    return bool(asked["driver"]) or any(request["driver"] for request in asked["requests"])
 
 
 def _state_of(desired: HostSpec) -> State:
     """Return what is kept of a desired state, as it is read back."""
     kept = check_spec({}).keys() - of_the_run(desired).keys()
     asked = {key: value for key, value in desired.items() if key in kept}
-    plain: State = json.loads(json.dumps(asked))
-    for request in plain.get("requests") or ():
-        # Whether a policy upgrades drivers by itself is no part of the state, and no objection to going back.
-        (request.get("driver") or {}).pop("auto_upgrade", None)
+    plain: State = json.loads(json.dumps({**asked, "requests": [_kept(request) for request in desired["requests"]]}))
     return plain
+
+
+def _kept(request: HostRequest) -> HostRequest:
+    """Return a request without whether it upgrades drivers by itself, which is no objection to going back."""
+    driver = request["driver"]
+    if driver is None:
+        return request
+    return {**request, "driver": {key: value for key, value in driver.items() if key != "auto_upgrade"}}
