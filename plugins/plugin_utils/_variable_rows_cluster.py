@@ -253,7 +253,10 @@ SETTING_ROWS = (
     Variable(
         "proxy",
         "dict",
-        ("C(httpProxy), C(httpsProxy) and C(noProxy). Nothing that is deployed reads them, which a notice says.",),
+        (
+            "C(httpProxy), C(httpsProxy) and C(noProxy) of the driver's container. Nothing else that is deployed reads "
+            "them; a notice says so where there is no such container.",
+        ),
         _PREFLIGHT,
         default={},
     ),

@@ -39,7 +39,7 @@ class Missing:
 
 
 def who_am_i(connection: Connection) -> str:
-    """Return the name under which the server knows the user, an empty string where a server older than 1.27 tells none.
+    """Return the name under which the server knows the user, an empty string where a server older than 1.28 tells none.
 
     Raises :class:`ApiFault` for who shows no credentials, or shows some that are not accepted.
     """
