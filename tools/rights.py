@@ -45,7 +45,7 @@ def roles() -> list[dict[str, Any]]:
     keys = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects").key_of
     wanted = [keys(body) for body in objects]
     find = finder(objects)
-    looks = {**rights.address_needs(), **rights.OPERATOR_NEEDS}
+    looks = {**rights.address_needs(), **rights.OPERATOR_NEEDS, **rights.DOUBLE_NEEDS}
     push = rules_of(rights, [keys(body) for body in plain], find, rights.held_rules(plain), looks)
     further = [
         role(beside, beyond(rights, push, rules_of(rights, [*map(keys, bodies)], find, rights.held_rules(bodies))))

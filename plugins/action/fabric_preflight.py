@@ -35,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import 
     rehearse_release,
     rehearse_removal,
     rehearse_rollout,
+    say_doubles,
     say_running_operators,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
@@ -196,7 +197,7 @@ class ActionModule(ChartAction):
             found = [rehearse(connection, request)] if waves and removal is None else []
             besides: list[str] = []
             if found:
-                besides = self._of_the_engine(connection, arguments["spec"], found, problems)
+                besides = self._of_the_engine(connection, arguments["spec"], waves, found, problems)
                 besides += self._of_nodes(connection, arguments["spec"], waves, problems)
             if waves and removal is not None and removal.cluster:
                 found.append(self._rehearsed_removal(connection, request, arguments))
@@ -223,7 +224,12 @@ class ActionModule(ChartAction):
         }
 
     def _of_the_engine(
-        self, connection: Connection, spec: dict[str, Any], found: list[Rehearsal], problems: list[str]
+        self,
+        connection: Connection,
+        spec: dict[str, Any],
+        waves: list[dict[str, Any]],
+        found: list[Rehearsal],
+        problems: list[str],
     ) -> list[str]:
         """Add what is wrong with the platform for what is rendered, and return notices; of a chart, its release."""
         if spec.get("chart"):
@@ -231,7 +237,7 @@ class ActionModule(ChartAction):
             return []
         objection = objection_to_platform(connection, said=bool((spec.get("settings") or {}).get("openshift")))
         problems += [f"the cluster: {objection}"] if objection else []
-        return say_running_operators(connection)
+        return [*say_running_operators(connection), *say_doubles(connection, objects_of(waves))]
 
     def _of_nodes(
         self, connection: Connection, spec: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]

@@ -30,6 +30,9 @@ description:
     them elsewhere, k3s or MicroK8s, that is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
     C(rdma_fabric_cni_conf_dir)). Folders that are given count; other ones than those of the distribution are named in
     RV(notices).
+  - A Network Operator or SR-IOV Network Operator that runs is named in RV(notices). So is a DaemonSet of somebody else
+    with Node Feature Discovery, Multus, whereabouts, nv-ipam or a device plugin where this run deploys the same, with
+    what to set to use the one that is there.
   - Nodes that run the API server are named where their hosts may be interrupted, and so are hosts with a local
     connection. They are refused that later, unless C(rdma_fabric_allow_controller_node) gives the consent.
   - With hosts only, no cluster is contacted and no kubeconfig is needed, which a notice says.

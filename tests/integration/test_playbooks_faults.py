@@ -15,6 +15,7 @@ from typing import Iterator
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.tests.integration.batch_objects import USER_AGENT
 from ansible_collections.rdma.fabric.tests.integration.operated import definition
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     Json,
@@ -25,6 +26,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import daemon_set
 from tools.fleet import RECORDINGS, SUFFIX
 
 
@@ -155,7 +157,7 @@ def test_a_user_without_rights_is_told_all_of_them_before_a_host_is_changed(
         assert "ClusterRole rdma-fabric-push" in step
     assert stored_writes(control_plane.audit, mark, user="nobody") == []
     # Who is it; what may it do, in the whole cluster and in the namespace; may it do everything; is the cluster
-    # OpenShift; does an operator run? And the same again.
+    # OpenShift; does an operator run? And the same again. Whose DaemonSets are there is not asked: it pushes none.
     assert len(control_plane.audit.requests(mark, user="nobody")) == 2 * 6
 
 
@@ -232,6 +234,32 @@ def test_an_operator_that_runs_is_named_before_a_host_is_changed(
     control_plane.kubectl("scale", "deployment", "--namespace", namespace, "its-name", "--replicas=0")
     outcome = user.run("site", "--check", variables=fabric, cluster=control_plane).succeeded()
     assert "its-name" not in outcome.output
+
+
+def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_own(
+    control_plane: ControlPlane, user: User, namespace: str
+) -> None:
+    name, image = "gpu-operator-node-feature-discovery-worker", "registry.k8s.io/nfd/node-feature-discovery:v0.16.6"
+    control_plane.api.apply(
+        f"/apis/apps/v1/namespaces/{namespace}/daemonsets/{name}", daemon_set(name, namespace, image)
+    )
+    variables = {
+        "rdma_fabric_nic_cluster_policy": {"secondaryNetwork": {"cniPlugins": {}}},
+        "rdma_fabric_namespace": namespace,
+        "rdma_fabric_set": namespace,
+    }
+    said = f"DaemonSet {namespace}/{name} ({image}) is another Node Feature Discovery"
+    for wanted, asked in ((True, 1), (False, 0)):
+        mark, given = control_plane.audit.mark(), {**variables, "rdma_fabric_nfd": wanted}
+        output = user.run("site", "--check", variables=given, cluster=control_plane).succeeded().output
+        assert [text in output for text in (said, "(next: set rdma_fabric_nfd: false, or remove")] == [wanted] * 2
+        listed = [
+            each
+            for each in control_plane.audit.requests(mark, user_agent=USER_AGENT)
+            if (each.verb, each.resource, each.namespace) == ("list", "daemonsets", "")
+        ]
+        # The batch's own LISTs are of what carries a set's label.
+        assert len([each for each in listed if "labelSelector" not in each.parameters]) == asked
 
 
 def test_who_grants_more_than_is_held_is_told_before_a_host_is_changed(

@@ -66,8 +66,7 @@ def running(deployments: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return those of the Deployments, as ``namespace/name``, that are an operator and want pods."""
     found = []
     for body in deployments:
-        containers = _at(body, "spec", "template", "spec", "containers") or []
-        images = {_base_name(str(container.get("image", ""))) for container in containers}
+        images = _images(body)
         # The API server fills in 1 where it is left out.
         if images & set(_IMAGES) and _at(body, "spec", "replicas") != 0:
             found.append(f"{body['metadata'].get('namespace')}/{body['metadata'].get('name')}")
@@ -78,14 +77,27 @@ def of_other_release(deployments: Iterable[Mapping[str, Any]], release: str, nam
     """Return each Deployment that is a Network Operator, and not that of one release of Helm, with what it is of."""
     found = []
     for body in deployments:
-        containers = _at(body, "spec", "template", "spec", "containers") or []
-        images = {_base_name(str(container.get("image", ""))) for container in containers}
+        images = _images(body)
         marks = _at(body, "metadata", "annotations") or {}
         of = marks.get(f"{_RELEASE_MARK}name", ""), marks.get(f"{_RELEASE_MARK}namespace", "")
         if _IMAGES[0] in images and of != (release, namespace):
             name = f"{body['metadata'].get('namespace')}/{body['metadata'].get('name')}"
             found.append(f"{name} (Helm's release {of[0]} in {of[1]})" if of[0] else f"{name} (of no release of Helm)")
     return sorted(found)
+
+
+def containers_of(workload: Mapping[str, Any]) -> list[Json]:
+    """Return the containers of a workload's pods, those that run before them left out."""
+    return _at(workload, "spec", "template", "spec", "containers") or []
+
+
+def base_name(image: str) -> str:
+    """Return the last part of an image's name, without tag and digest."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+
+def _images(workload: Mapping[str, Any]) -> set[str]:
+    return {base_name(str(container.get("image", ""))) for container in containers_of(workload)}
 
 
 def _references(metadata: Mapping[str, Any]) -> list[Any]:
@@ -157,11 +169,6 @@ def _uid(key: str) -> str:
     except ValueError:
         return ""
     return str(named.get("uid", "")) if isinstance(named, Mapping) else ""
-
-
-def _base_name(image: str) -> str:
-    """Return the last part of an image's name, without tag and digest."""
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
 
 
 def _at(body: Any, *path: str) -> Any:

@@ -9,10 +9,11 @@ Nothing is written. Objects that are provably as desired cost no request of thei
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Iterable
+from typing import Collection, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import Missing, missing_rights, who_am_i
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.doubles import doubles, names_of_doubled
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds, Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key, read_waves
@@ -54,6 +55,7 @@ _FOR_THE_PUSH = (
 )
 _HELM = "rdma-fabric-helm (Secrets by a Role of the namespace)"
 _DEPLOYMENTS, _SERVED_AS = Key("apps/v1", "Deployment", "", ""), Resource("deployments", True)
+_DAEMON_SETS, _AS_DAEMON_SETS = Key("apps/v1", "DaemonSet", "", ""), Resource("daemonsets", True)
 _JOIN, _LABELS, _PROOF = "rdma-fabric-join", "rdma-fabric-labels", "rdma-fabric-proof"
 
 
@@ -203,6 +205,22 @@ def say_running_operators(connection: Connection) -> list[str]:
         "hand it over (docs/guide-adopt.md)"
         for name in found
     ]
+
+
+def say_doubles(connection: Connection, objects: Collection[Json]) -> list[str]:
+    """Name the DaemonSets that do beside a push what its objects would do, as notices; raises ApiFault.
+
+    Nothing is asked where it deploys nothing that a cluster may have from elsewhere.
+    """
+    names = names_of_doubled(objects)
+    if not names:
+        return []
+    try:
+        return doubles(objects, list_objects(connection, _DAEMON_SETS, _AS_DAEMON_SETS, {}))
+    except ApiFault as fault:
+        if fault.fault is not Fault.FORBIDDEN:
+            raise
+        return [f"nobody looked whether the cluster has another {' or '.join(names)}: {fault}"]
 
 
 def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:

@@ -67,6 +67,8 @@ Needs = Dict[Need, "frozenset[str]"]
 
 OPERATOR_NEEDS: Needs = {Need("apps", "deployments", "", "list"): frozenset()}
 """What looking for an operator needs; without it a push says that nobody looked."""
+DOUBLE_NEEDS: Needs = {Need("apps", "daemonsets", "", "list"): frozenset()}
+"""What looking for somebody else's DaemonSets needs that do what a push deploys; without it, the same."""
 
 
 def push_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str) -> Needs:
