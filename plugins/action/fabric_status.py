@@ -16,12 +16,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplug
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import PLUGIN_KINDS, plugin_config
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.leases import leases_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout
 from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options, name_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
@@ -36,6 +38,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
     host_classes,
     screen,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import service_state
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 
 display = Display()
@@ -101,10 +104,26 @@ class ActionModule(ClusterAction):
                 client = self.client(arguments)
                 connection = Connection(client, patience=_PATIENCE, notify=self.progress)
                 nodes = list_objects(connection, Key("v1", "Node", "", ""), Resource("nodes", False), {})
+                leases, unread = slots_in(connection, spec["namespace"])
                 result = run(connection, request).as_dict()
             except (ApiFault, BatchError) as error:
                 return {"error": str(error)}
-        return {"server": client.server, **cluster_state(result, nodes, resources_of(spec), set(hosts))}
+        taint = str((spec.get("settings") or {}).get("join_taint") or "")
+        return {
+            "server": client.server,
+            **cluster_state(result, nodes, resources_of(spec), set(hosts)),
+            **service_state(nodes, leases, taint, unread),
+        }
+
+
+def slots_in(connection: Connection, namespace: str) -> tuple[Sequence[Json], str]:
+    """Return the Leases of slots in a namespace, or why the user may not list them. Raises ApiFault."""
+    try:
+        return leases_of(connection, namespace, GROUP_LABEL).read(), ""
+    except ApiFault as fault:
+        if fault.fault is not Fault.FORBIDDEN:
+            raise
+        return [], f"nobody looked who has a slot: {fault}"
 
 
 def resources_of(spec: Mapping[str, Any]) -> list[str]:

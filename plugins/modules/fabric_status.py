@@ -15,11 +15,15 @@ description:
     workloads, nodes and networks of the cluster, with what is asked for.
   - Hosts in the same state are one line with their number. The screen ends with the result and the next step.
   - RV(status) tells whether something needs a person, which are hosts that were not read or differ from what is asked
-    for, reboots, links that are down, objects that differ, components that are not ready, and resources that no node
-    offers. The role C(rdma.fabric.status) fails then.
+    for, reboots, links that are down, objects that differ, components that are not ready, resources that no node
+    offers, nodes that M(rdma.fabric.node_drain) has cordoned, slots that a node has failed in, and Ready nodes that
+    have not joined. The role C(rdma.fabric.status) fails then.
+  - Nodes that somebody else has cordoned and slots that are held are shown, and need nobody.
   - Nothing is changed. Objects that may differ are sent to the API server as dry runs.
 notes:
   - With hosts only, no cluster is contacted and no kubeconfig is needed.
+  - Slots are one LIST of the Leases with the label C(rdma.fabric/slots) in the namespace of the specification. Where
+    the user may not list them, the screen says so, and nothing else changes.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -66,8 +70,15 @@ status:
     - C(outcome) is V(ok) or V(attention), C(attention) has one sentence for each thing that needs a person.
     - C(engine) is who makes the cluster side, C(release) the release of its chart with V(helm).
     - C(hosts) has C(classes) with C(state), C(detail), C(links_down), C(reboot) and their C(hosts).
-    - C(cluster) has C(objects), C(components), C(resources), C(nodes_not_ready) and C(networks), or C(error). It is
-      V(none) where nothing is asked of a cluster.
+    - C(cluster) has C(objects), C(components), C(resources), C(nodes_not_ready), C(networks), and what keeps nodes out
+      of service, or C(error). It is V(none) where nothing is asked of a cluster.
+    - C(cluster.cordoned) has the nodes that M(rdma.fabric.node_drain) has cordoned, each with C(holder), C(run),
+      C(reason), C(time), and C(in_turn), which tells whether the node has a slot that has not failed.
+      C(cluster.cordoned_by_others) has the names of those that somebody else has cordoned.
+    - C(cluster.slots) has C(failed) and C(held), each slot with C(lease), C(group), C(node), C(run), and C(reason) or
+      C(renewed). C(unread) says why there are none where the user may not list them.
+    - C(cluster.joining) has the nodes with the taint C(cluster.join_taint), which new nodes have until they have
+      joined, each with C(ready) and the C(reason) that its last run has failed by.
   returned: always
   type: dict
 screen:

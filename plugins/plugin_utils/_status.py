@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import service_attention, service_lines
 
 AS_ASKED, PENDING, REBOOT, CONSENT, REFUSED = "as asked", "pending", "reboot", "needs consent", "refused"
 UNREACHABLE, FAILED = "unreachable", "failed"
@@ -174,7 +175,7 @@ def attention_of(classes: Sequence[Json], cluster: Mapping[str, Any] | None) -> 
     if cluster["not_offered"]:
         step = "look at the device plugin's pods, and whether the interfaces that it selects are there"
         found.append(f"no node offers {listed(cluster['not_offered'])}; next: {step}")
-    return found
+    return [*found, *service_attention(cluster)]
 
 
 def screen(status: Mapping[str, Any]) -> list[str]:
@@ -212,7 +213,7 @@ def _cluster_lines(cluster: Mapping[str, Any] | None) -> list[str]:
         offer = ", ".join(f"{name} {amount}" for name, amount in each["allocatable"].items()) or "none"
         lines.append(f"  resources   {counted(len(each['nodes']), 'node')}: {offer} ({listed(each['nodes'])})")
     lines += [f"  resources   no node: {listed(cluster['not_offered'])}"] if cluster["not_offered"] else []
-    return [*lines, f"  networks    {there} of {len(networks)} there"]
+    return [*lines, f"  networks    {there} of {len(networks)} there", *service_lines(cluster)]
 
 
 def listed(names: Sequence[str]) -> str:

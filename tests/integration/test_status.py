@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Mark, to_cordon
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Slot, lease_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import RUN
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
+from tools.rights import FILE
 
 RESOURCE = "rdma/rail0"
 RANGE = '{"type": "host-local", "subnet": "192.168.200.0/24"}'
@@ -27,6 +31,14 @@ POLICY = {
         )
     }
 }
+
+
+NAMESPACE = "nvidia-network-operator"
+JOINING = "fabric.example.com/joining"
+WHY = "the links are not as before; rolled back to what it was before"
+SINCE = "2026-03-01T10:00:00Z"
+RENEWED = "2026-03-01T10:00:00.000000Z"
+MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture
@@ -112,6 +124,73 @@ def test_the_cluster_is_read_and_not_changed(fleet_cluster: ControlPlane, user: 
     assert "1 node: none (cpu-01)" in screen
     assert "networks    1 of 1 there" in screen
     assert "result: everything is as asked for" in screen
+
+
+def without_leases(cluster: ControlPlane, name: str) -> Path:
+    """Return the kubeconfig of a user with the shipped role of the push who may not see Leases."""
+    (push,) = (each for each in yaml.safe_load(FILE.read_text())["items"] if each["metadata"]["name"].endswith("-push"))
+    rules = [rule for rule in push["rules"] if "leases" not in rule["resources"]]
+    assert len(rules) < len(push["rules"])
+    api, kind = "/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    cluster.api.apply(f"{api}/clusterroles/{name}", {**push, "metadata": {"name": name}, "rules": rules})
+    binding = {
+        "apiVersion": f"{kind}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": kind, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": kind, "kind": "User", "name": name}],
+    }
+    cluster.api.apply(f"{api}/clusterrolebindings/{name}", binding)
+    return cluster.client_kubeconfig(name)
+
+
+def test_a_node_that_a_failed_upgrade_left_its_slot_and_a_new_node_need_a_person(
+    fleet_cluster: ControlPlane, user: User
+) -> None:
+    api, nodes = fleet_cluster.api, "/api/v1/nodes"
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+    wanted = {"rdma_fabric_nic_cluster_policy": POLICY, "rdma_fabric_join_taint": f"{JOINING}:NoSchedule"}
+    hosts = inventory(user, {"cpu-01": {}}, wanted)
+    new = kwok_node("new-01", taints=[{"key": JOINING, "effect": "NoSchedule"}])
+    apply_nodes(api, [kwok_node("gpu-07", LABELS, allocatable={RESOURCE: "63"}), kwok_node("by-hand")])
+    try:
+        user.run("site", inventory=hosts, cluster=fleet_cluster).succeeded()
+        api.call("PATCH", f"{nodes}/by-hand", {"spec": {"unschedulable": True}}, content_type=MERGE)
+        api.call("POST", leases, lease_of(Slot(1, "cpu-01", "run-2", RENEWED, 60), "upgrade", NAMESPACE))
+        mark = fleet_cluster.audit.mark()
+        shown = "\n".join(lines_of(user.run("status", inventory=hosts, cluster=fleet_cluster).succeeded()))
+        listed = [each for each in fleet_cluster.audit.requests(mark) if each.uri.startswith(f"{leases}?")]
+        assert [each.verb for each in listed if "rdma.fabric%2Fslots" in each.uri] == ["list"]
+        assert "  cordoned    1 node by somebody else (SchedulingDisabled): by-hand\n" in shown
+        assert f"  slots       cpu-01: held by run run-2, renewed {SINCE}\n" in shown
+        assert "result: everything is as asked for" in shown
+
+        cordon = to_cordon(api.call("GET", f"{nodes}/gpu-07"), Mark("root@ctl", RUN, WHY, SINCE))
+        assert cordon.patch is not None
+        api.call("PATCH", f"{nodes}/gpu-07", cordon.patch, content_type=MERGE)
+        api.call("POST", leases, lease_of(Slot(0, "gpu-07", "run-1", RENEWED, 60, WHY), "upgrade", NAMESPACE))
+        apply_nodes(api, [new])
+        done = user.run("status", inventory=hosts, cluster=fleet_cluster)
+        assert done.status != 0, done.output
+        shown = "\n".join(lines_of(done))
+        assert f"  cordoned    gpu-07: since {SINCE} by root@ctl: {WHY}\n" in shown
+        assert f"  slots       gpu-07: failed: {WHY}\n" in shown
+        assert f"  joining     1 node has the taint {JOINING}:NoSchedule\n              new-01: Ready\n" in shown
+        assert [line.partition(":")[0] for line in done.failures["localhost"]["msg"].splitlines()] == [
+            "cordoned by a run",
+            "failed slots, so no other node has its turn",
+            "Ready and not joined",
+        ]
+
+        api.call("PATCH", f"{nodes}/gpu-07", {"spec": {"unschedulable": None}}, content_type=MERGE)
+        delete_nodes(api, ["new-01"])
+        somebody = without_leases(fleet_cluster, "status-without-leases")
+        told = user.run("status", inventory=hosts, cluster=fleet_cluster, kubeconfig=somebody).succeeded()
+        assert "  slots       nobody looked who has a slot: " in told.output
+    finally:
+        delete_nodes(api, ["gpu-07", "by-hand", "new-01"])
+        for index in range(2):
+            api.request("DELETE", f"{leases}/rdma-fabric-slot-upgrade-{index}")
 
 
 def test_a_cluster_that_can_not_be_reached_needs_a_person(user: User) -> None:

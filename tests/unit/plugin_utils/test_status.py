@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
     host_classes,
     screen,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import service_state
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
@@ -48,6 +49,11 @@ def row(kind: str, name: str, action: str = "unchanged") -> Json:
 
 def wait(name: str, reason: str = "") -> Json:
     return {"kind": "DaemonSet", "namespace": "fabric", "name": name, "ready": not reason, "reason": reason}
+
+
+def cluster_of(server: str, result: Json, nodes: list[Json], resources: list[str], hosts: set[str]) -> Json:
+    """Return a cluster in which nobody has a slot and nodes join without a taint."""
+    return {"server": server, **cluster_state(result, nodes, resources, hosts), **service_state(nodes, [], "")}
 
 
 def shown(classes: list[Json], cluster: Json | None) -> str:
@@ -120,7 +126,7 @@ def test_a_cluster_as_asked_for_is_a_few_lines_and_nothing_to_do() -> None:
         "waits": [wait("plugin")],
     }
     nodes = [node("gpu-1", rail0="63"), node("gpu-2", rail0="63"), node("head")]
-    cluster = {"server": "https://c", **cluster_state(result, nodes, ["rdma/rail0"], {"gpu-1", "gpu-2"})}
+    cluster = cluster_of("https://c", result, nodes, ["rdma/rail0"], {"gpu-1", "gpu-2"})
     assert attention_of([], cluster) == []
     assert shown([], cluster).splitlines()[1:-1] == [
         "cluster: https://c",
@@ -143,10 +149,7 @@ def test_everything_of_the_cluster_that_needs_a_person_is_named() -> None:
         "waits": [wait("plugin", "1 of 2 pods are available")],
     }
     nodes = [node("gpu-1", rail0="63"), node("gpu-2", conditions=[], rail0="0", rail1="0")]
-    cluster = {
-        "server": "s",
-        **cluster_state(result, nodes, ["rdma/rail0", "rdma/rail1"], {"gpu-1", "gpu-2"}),
-    }
+    cluster = cluster_of("s", result, nodes, ["rdma/rail0", "rdma/rail1"], {"gpu-1", "gpu-2"})
     text = shown([], cluster)
     assert "objects     1 of 4 as asked" in text
     assert "components  0 of 2 ready" in text

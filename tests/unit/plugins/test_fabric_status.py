@@ -1,16 +1,20 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which resources the status looks for on nodes: those that every kind of policy has a device plugin offer."""
+"""What the status looks for in a cluster: resources that policies have device plugins offer, and slots."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.action.fabric_status import resources_of
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.action.fabric_status import resources_of, slots_in
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect, failure
 
 
 def functions(name: str, resource_name: str, **fields: Any) -> Any:
@@ -40,3 +44,24 @@ def test_resources_of_policies_for_functions_are_looked_for_as_well() -> None:
 def test_policies_for_functions_alone_are_enough() -> None:
     spec = Fabric([functions("a", "rail0")], []).accepted().spec
     assert resources_of(spec) == ["nvidia.com/rail0"]
+
+
+def test_slots_are_one_list_of_the_leases_of_the_namespace_that_are_such() -> None:
+    server = FakeServer()
+    for name, labels, namespace in (("a", {"rdma.fabric/slots": "upgrade"}, "ns"), ("other", {}, "ns")):
+        server.put("leases", {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": {}})
+    found, unread = slots_in(connect(server), "ns")
+    assert ([each["metadata"]["name"] for each in found], unread) == (["a"], "")
+    assert [(method, path) for method, path, _query in server.requests] == [
+        ("GET", "/apis/coordination.k8s.io/v1/namespaces/ns/leases")
+    ]
+
+
+def test_who_may_not_list_leases_is_told_and_another_fault_is_one_of_the_cluster() -> None:
+    server = FakeServer()
+    server.intercept = lambda *_request: failure(403, "Forbidden", 'leases is forbidden: User "ci" cannot list')
+    found, unread = slots_in(connect(server), "ns")
+    assert found == [] and unread.startswith("nobody looked who has a slot: ") and "cannot list" in unread
+    server.intercept = lambda *_request: failure(401, "Unauthorized", "Unauthorized")
+    with pytest.raises(ApiFault, match="Unauthorized"):
+        slots_in(connect(server), "ns")
