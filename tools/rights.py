@@ -28,9 +28,9 @@ HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# What the playbooks site (push, with controllers and webhook where the policy has such), verify (proof), drift and
-# join, labels of nodes, drains and slots (rollout), and custom resources for an operator (helm), may do with a cluster,
-# and no more. docs/rights.md tells how to bind them.
+# What the playbooks site and status (push, with controllers and webhook where the policy has such), verify (proof),
+# drift and join, labels of nodes, drains and slots (rollout), and custom resources for an operator (helm), may do with
+# a cluster, and no more. docs/rights.md tells how to bind them.
 # Written by `python -m tools.rights`.
 """
 
@@ -45,7 +45,7 @@ def roles() -> list[dict[str, Any]]:
     keys = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects").key_of
     wanted = [keys(body) for body in objects]
     find = finder(objects)
-    looks = {**rights.address_needs(), **rights.OPERATOR_NEEDS, **rights.DOUBLE_NEEDS}
+    looks = {**rights.address_needs(), **rights.OPERATOR_NEEDS, **rights.DOUBLE_NEEDS, **rights.status_needs("any")}
     push = rules_of(rights, [keys(body) for body in plain], find, rights.held_rules(plain), looks)
     further = [
         role(beside, beyond(rights, push, rules_of(rights, [*map(keys, bodies)], find, rights.held_rules(bodies))))

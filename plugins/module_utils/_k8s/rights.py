@@ -103,6 +103,14 @@ def comparison_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: 
     return {need: names for need, names in needs.items() if need.verb in READS and need.group != LEASE_GROUP}
 
 
+def status_needs(namespace: str) -> Needs:
+    """Return what a status reads beside the objects: nodes and, in a namespace, slots.
+
+    Without the nodes there is no status of the cluster; without the slots it says that nobody looked.
+    """
+    return dict.fromkeys([Need("", "nodes", "", "list"), Need(LEASE_GROUP, "leases", namespace, "list")], frozenset())
+
+
 def diagnosis_needs(keys: Iterable[Key]) -> Needs:
     """Return what is needed to say why a workload does not become ready; without it the wait says less."""
     places = sorted({key.namespace for key in keys if is_workload(key.kind)})

@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     refused_need,
     removal_needs,
     role_rules,
+    status_needs,
 )
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import config_map, daemon_set, definition
@@ -165,6 +166,15 @@ def test_the_shipped_roles_of_push_and_rollout_are_enough_for_a_teardown(name: s
     rules = [*roles["rdma-fabric-push"], *more, *roles["rdma-fabric-rollout"]]
     needs = removal_needs(keys, finder(objects), "rdma-fabric", "any", nodes=True)
     assert {need.verb for need in needs} >= {"delete", "list", "patch", "update"}
+    assert [need for need, names in needs.items() if not is_granted(need, names, rules)] == []
+
+
+def test_the_shipped_role_of_the_push_is_enough_for_the_nodes_and_slots_of_a_status() -> None:
+    (rules,) = (
+        role["rules"] for role in yaml.safe_load(FILE.read_text())["items"] if "push" in role["metadata"]["name"]
+    )
+    needs = status_needs("any")
+    assert {need.what for need in needs} == {"nodes", "leases.coordination.k8s.io"}
     assert [need for need, names in needs.items() if not is_granted(need, names, rules)] == []
 
 
