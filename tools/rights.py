@@ -45,7 +45,8 @@ def roles() -> list[dict[str, Any]]:
     keys = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects").key_of
     wanted = [keys(body) for body in objects]
     find = finder(objects)
-    looks = {**rights.address_needs(), **rights.OPERATOR_NEEDS, **rights.DOUBLE_NEEDS, **rights.status_needs("any")}
+    looks = {**rights.address_needs(), **rights.OPERATOR_NEEDS, **rights.DOUBLE_NEEDS, **rights.USER_NEEDS}
+    looks.update(rights.status_needs("any"))
     push = rules_of(rights, [keys(body) for body in plain], find, rights.held_rules(plain), looks)
     further = [
         role(beside, beyond(rights, push, rules_of(rights, [*map(keys, bodies)], find, rights.held_rules(bodies))))

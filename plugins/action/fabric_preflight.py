@@ -9,7 +9,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 from ansible.parsing.dataloader import DataLoader
 
@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     render,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import read_cluster_facts
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.platform import objection_to_platform
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
     Rehearsal,
@@ -38,7 +38,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import 
     say_doubles,
     say_running_operators,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest, Change
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
 from ansible_collections.rdma.fabric.plugins.plugin_utils._addresses import of_cluster
@@ -66,6 +66,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     next_step_of_users,
     objections,
     say_in_use,
+    say_lost,
     why_the_cluster_stays,
     without_consent,
 )
@@ -199,6 +200,7 @@ class ActionModule(ChartAction):
             if found:
                 besides = self._of_the_engine(connection, arguments["spec"], waves, found, problems)
                 besides += self._of_nodes(connection, arguments["spec"], waves, problems)
+                besides += users_of_lost(connection, found[0].changes)
             if waves and removal is not None and removal.cluster:
                 found.append(self._rehearsed_removal(connection, request, arguments))
             if arguments["rollout"] and (removal is None or removal.hosts):
@@ -263,6 +265,19 @@ class ActionModule(ChartAction):
         if users and not (arguments["allow_in_use"] or self.check_mode):
             return replace(found, problems=[f"{say_in_use(users)} ({next_step_of_users()})"])
         return replace(found, notices=[*found.notices, *([say_in_use(users)] if users else [])])
+
+
+def users_of_lost(connection: Connection, changes: Sequence[Change]) -> list[str]:
+    """Name the pods that use what a push removes or renames, as a notice; raises ApiFault."""
+    before = [change.before for change in changes if change.before is not None]
+    after = [change.after for change in changes if change.after is not None]
+    try:
+        users = in_use(connection, before, after)
+    except ApiFault as fault:
+        if fault.fault is not Fault.FORBIDDEN:
+            raise
+        return [f"nobody looked which pods use the networks and resources that this push removes: {fault}"]
+    return [say_lost(users)] if users else []
 
 
 def _of_driver_nodes(spec: dict[str, Any], within: list[str]) -> list[str]:

@@ -70,12 +70,18 @@ def without_consent(check: bool) -> str:
     return f"this run {what}, {'which will need' if check else 'which needs'} the consent {CONSENT}: true"
 
 
-def in_use(connection: Connection, bodies: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the pods that use what the live objects offer, by one LIST of all pods; raises ApiFault."""
-    offered = offered_by(bodies)
-    if not (offered.networks or offered.resources):
+def in_use(
+    connection: Connection, bodies: Iterable[Mapping[str, Any]], staying: Iterable[Mapping[str, Any]] = ()
+) -> list[str]:
+    """Return the pods that use what the live objects offer, and those ``staying`` do not; raises ApiFault.
+
+    That takes one LIST of all pods, and none where nothing is offered.
+    """
+    offered, kept = offered_by(bodies), offered_by(staying)
+    networks, resources = offered.networks - kept.networks, offered.resources - kept.resources
+    if not (networks or resources):
         return []
-    return users_of(nodes.all_pods(connection), offered.networks, offered.resources)
+    return users_of(nodes.all_pods(connection), networks, resources)
 
 
 def say_in_use(users: Sequence[str]) -> str:
@@ -85,6 +91,16 @@ def say_in_use(users: Sequence[str]) -> str:
         f"{len(users)} {noun} still {verb} networks or devices of this set: {named(list(users), _MOST_NAMED)}; without "
         "the programs of the networks no such pod starts any more, and the end of one gives back neither its addresses "
         "nor its functions"
+    )
+
+
+def say_lost(users: Sequence[str]) -> str:
+    """Return who uses what a push removes or gives another name, and what becomes of them."""
+    noun, verb = ("pod", "uses") if len(users) == 1 else ("pods", "use")
+    return (
+        f"{len(users)} {noun} {verb} networks or resources that this push removes or renames: "
+        f"{named(list(users), _MOST_NAMED)}; they run on, but no pod that asks for these starts any more (next: change "
+        "what makes these pods first, or keep the networks and resources)"
     )
 
 

@@ -262,6 +262,42 @@ def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_o
         assert len([each for each in listed if "labelSelector" not in each.parameters]) == asked
 
 
+def test_pods_with_a_resource_that_a_push_renames_are_named_before_a_host_is_changed(
+    control_plane: ControlPlane, user: User, namespace: str
+) -> None:
+    name = namespace.replace("-", "_")
+    image = {"repository": "registry.example", "image": "k8s-rdma-shared-dev-plugin", "version": "v1.5.3"}
+
+    def serving(resource: str) -> Json:
+        entry = {"resourceName": resource, "rdmaHcaMax": 8, "selectors": {"vendors": ["15b3"]}}
+        plugin = {**image, "config": json.dumps({"configList": [entry]})}
+        return {
+            "rdma_fabric_nic_cluster_policy": {"rdmaSharedDevicePlugin": plugin},
+            "rdma_fabric_namespace": namespace,
+            "rdma_fabric_set": namespace,
+            "rdma_fabric_nfd": False,
+        }
+
+    user.run("site", variables=serving(name), cluster=control_plane).succeeded()
+    devices = {"limits": {f"rdma/{name}": "1"}, "requests": {f"rdma/{name}": "1"}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "trainer"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "registry.example/c", "resources": devices}]},
+    }
+    control_plane.api.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod)
+    said = "1 pod uses networks or resources that this push removes or renames: "
+    said += f"{namespace}/trainer (resource rdma/{name})"
+    for resource, asked in ((f"{name}_2", 1), (name, 0)):
+        mark = control_plane.audit.mark()
+        output = user.run("site", "--check", variables=serving(resource), cluster=control_plane).succeeded().output
+        assert (said in " ".join(output.split())) is bool(asked)
+        requests = control_plane.audit.requests(mark, user_agent=USER_AGENT)
+        listed = [each for each in requests if (each.verb, each.resource, each.namespace) == ("list", "pods", "")]
+        assert len(listed) == asked
+
+
 def test_who_grants_more_than_is_held_is_told_before_a_host_is_changed(
     control_plane: ControlPlane, fabric: Json, user: User, namespace: str, host: Path
 ) -> None:

@@ -42,6 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
     BatchError,
     BatchRequest,
     BatchResult,
+    Change,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import fetch_group, list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
@@ -61,11 +62,15 @@ _JOIN, _LABELS, _PROOF = "rdma-fabric-join", "rdma-fabric-labels", "rdma-fabric-
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The user's name, what would keep the batch from its end, and what is to be known besides."""
+    """The user's name, what would keep the batch from its end, and what is to be known besides.
+
+    ``changes`` are those of a batch that would reach it.
+    """
 
     user: str
     problems: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
 
 
 def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
@@ -109,9 +114,8 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
         own = push_needs([], kinds.find, request.set_name, request.inventory_namespace)
         used |= {need for need in _without_pruning(own) if need.namespace}
     lacked = (used & lacking) | refused
-    return Rehearsal(
-        user, [*([_lacks(user, lacked, _FOR_THE_PUSH)] if lacked else []), *problems], [*notices, *result.notices]
-    )
+    problems = [*([_lacks(user, lacked, _FOR_THE_PUSH)] if lacked else []), *problems]
+    return Rehearsal(user, problems, [*notices, *result.notices], [] if problems else result.changes)
 
 
 def rehearse_removal(

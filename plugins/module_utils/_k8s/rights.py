@@ -69,6 +69,8 @@ OPERATOR_NEEDS: Needs = {Need("apps", "deployments", "", "list"): frozenset()}
 """What looking for an operator needs; without it a push says that nobody looked."""
 DOUBLE_NEEDS: Needs = {Need("apps", "daemonsets", "", "list"): frozenset()}
 """What looking for somebody else's DaemonSets needs that do what a push deploys; without it, the same."""
+USER_NEEDS: Needs = {Need("", "pods", "", "list"): frozenset()}
+"""What looking for pods needs that use what a push removes; without it, the same."""
 
 
 def push_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str) -> Needs:
