@@ -50,7 +50,8 @@ def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
     metadata = workload["metadata"]
     namespace = str(metadata.get("namespace", ""))
     try:
-        pods = list_objects(connection, Key("v1", "Pod", namespace, ""), _PODS, {"labelSelector": _selector(workload)})
+        selector = {"labelSelector": selector_of(workload)}
+        pods = list_objects(connection, Key("v1", "Pod", namespace, ""), _PODS, selector)
         reasons = [reason for pod in pods for reason in pod_reasons(pod)]
         waiting = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Pending"]
         if not reasons:
@@ -68,7 +69,8 @@ def _events_of(connection: Connection, namespace: str, involved: list[Any]) -> l
     return reasons
 
 
-def _selector(workload: Mapping[str, Any]) -> str:
+def selector_of(workload: Mapping[str, Any]) -> str:
+    """Return the label selector of a workload's pods."""
     labels = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 

@@ -15,13 +15,17 @@ from typing import Any, Mapping
 
 @dataclass(frozen=True)
 class Readiness:
-    """Whether an object is ready; how many pods it wants and has available; why not; what to say when it is."""
+    """Whether an object is ready; how many pods it wants and has available; why not; what to say when it is.
+
+    ``lacking`` are nodes that are not Ready, whose pods a DaemonSet that is ready lacks.
+    """
 
     ready: bool
     desired: int = 0
     available: int = 0
     reason: str = ""
     notice: str = ""
+    lacking: tuple[str, ...] = ()
 
 
 def readiness(body: Mapping[str, Any]) -> Readiness | None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.dead_nodes import dead_node_notices
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import diagnose
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.outlook import Outlook
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import Readiness, is_workload, readiness
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import CONFIGURED, CREATED, Change, Session
 
@@ -46,13 +48,14 @@ def wait_until_ready(session: Session) -> None:
     clock = session.connection.clock
     started = clock.now()
     found: dict[Key, tuple[Readiness, float]] = {}
-    for key, state in _poll(session, keys, session.request.wait_timeout):
+    outlook = Outlook(session.connection, session.snapshot.find)
+    for key, state in _poll(session, keys, session.request.wait_timeout, outlook=outlook):
         found[key] = state, round(clock.now() - started, 1)
     unlabelled = _without_nodes(session, found)
     deadline = started + session.request.wait_timeout
     for _each in _poll(session, unlabelled, min(_LABELS_TIMEOUT, deadline - clock.now()), _with_nodes):
         pass
-    for key, state in _poll(session, unlabelled, deadline - clock.now()):
+    for key, state in _poll(session, unlabelled, deadline - clock.now(), outlook=outlook):
         found[key] = state, round(clock.now() - started, 1)
     rows: dict[Key, Json] = {}
     for key, (state, seconds) in found.items():
@@ -64,6 +67,7 @@ def wait_until_ready(session: Session) -> None:
             session.result.failures.append((key, ApiFault(Fault.TIMEOUT, message, hint=hint)))
         rows[key] = _row(session, key, state, reason, seconds)
     session.result.waits += [rows[key] for key in keys]
+    session.result.notices += dead_node_notices({key: found[key][0].lacking for key in keys})
 
 
 def _without_nodes(session: Session, found: Mapping[Key, tuple[Readiness, float]]) -> list[Key]:
@@ -133,18 +137,23 @@ def wait_until_gone(session: Session, keys: list[Key]) -> None:
 
 
 def _poll(
-    session: Session, keys: list[Key], timeout: float, judge: Judge | None = None
+    session: Session, keys: list[Key], timeout: float, judge: Judge | None = None, *, outlook: Outlook | None = None
 ) -> Iterable[tuple[Key, Readiness]]:
-    """Yield each key with its state as soon as it is ready, and those that are not when the time is over."""
+    """Yield each key with its state as soon as it is ready, and those that are not when the time is over.
+
+    ``outlook`` judges those ready that would be waited for in vain.
+    """
     judge = judge or _state
     clock = session.connection.clock
     deadline = clock.now() + timeout
     interval = _FIRST_INTERVAL
     pending, trouble = list(keys), ""
     while True:
-        states = [(key, judge(session, key)) for key in pending]
-        yield from ((key, state) for key, state in states if state.ready)
-        slow = [(key, state) for key, state in states if not state.ready]
+        states = {key: judge(session, key) for key in pending}
+        if outlook and not trouble:
+            states = outlook.judged(states, last=clock.now() + interval > deadline)
+        yield from ((key, state) for key, state in states.items() if state.ready)
+        slow = [(key, state) for key, state in states.items() if not state.ready]
         pending = [key for key, _state_of_key in slow]
         if not pending:
             return
