@@ -272,7 +272,8 @@ def _notices(user: str, besides: frozenset[Need], unknown: frozenset[Need]) -> l
         )
     if besides:
         rights = "; ".join(grouped(besides))
-        found.append(f"should a pod not start, the reason can't be told: the user lacks {rights}")
+        unsaid = "nobody can tell why, or that its node is not Ready"
+        found.append(f"should a pod not start, {unsaid}: the user lacks {rights}")
     if unknown:
         found.append(f"the server does not say whether the user has these rights: {'; '.join(grouped(unknown))}")
     return found

@@ -114,9 +114,15 @@ def status_needs(namespace: str) -> Needs:
 
 
 def diagnosis_needs(keys: Iterable[Key]) -> Needs:
-    """Return what is needed to say why a workload does not become ready; without it the wait says less."""
-    places = sorted({key.namespace for key in keys if is_workload(key.kind)})
-    return {Need("", what, place, "list"): frozenset() for place in places for what in ("events", "pods")}
+    """Return what is needed to say why a workload does not become ready.
+
+    Without it the wait says less, and fails where a node of a DaemonSet is not Ready.
+    """
+    workloads = [key for key in keys if is_workload(key.kind)]
+    places = sorted({key.namespace for key in workloads})
+    found = [Need("", what, place, "list") for place in places for what in ("events", "pods")]
+    nodes = [Need("", "nodes", "", "list")] if any(key.kind == "DaemonSet" for key in workloads) else []
+    return dict.fromkeys([*found, *nodes], frozenset())
 
 
 def address_needs() -> Needs:

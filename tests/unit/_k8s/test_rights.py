@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,7 +77,9 @@ def test_an_object_without_a_namespace_is_looked_for_where_it_goes() -> None:
 
 def test_only_workloads_need_to_be_explained() -> None:
     keys = [key_of(config_map("a", "elsewhere")), key_of(daemon_set("d"))]
-    assert set(diagnosis_needs(keys)) == {Need("", "events", "ns", "list"), Need("", "pods", "ns", "list")}
+    pods = {Need("", "events", "ns", "list"), Need("", "pods", "ns", "list")}
+    assert set(diagnosis_needs(keys)) == {*pods, Need("", "nodes", "", "list")}
+    assert set(diagnosis_needs([replace(key, kind="Deployment") for key in keys[1:]])) == pods
 
 
 def test_commands_in_pods_are_needed_by_the_proof_alone() -> None:
