@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import Json, apply, daemon_set, wave
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_nodes
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node, kwok_nodes
 
 
 @pytest.fixture
@@ -66,3 +66,45 @@ def test_a_workload_that_does_not_start_is_named_with_the_schedulers_reason(
         apply(control_plane.kubeconfig, namespace, wave(body), wait=True, wait_timeout=4.0)
     assert "Insufficient rdma/hca" in str(slow.value)
     assert slow.value.as_dict()["not_applied"] == []
+
+
+@pytest.fixture
+def dead_node(control_plane: ControlPlane, nodes: str) -> Iterator[str]:
+    """A node more that has the same label and no kubelet; its name."""
+    name = f"{nodes}-dead"
+    body = kwok_node(name, {"test": nodes})
+    del body["metadata"]["annotations"]
+    body["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    control_plane.api.call("POST", "/api/v1/nodes", body)
+    yield name
+    delete_nodes(control_plane.api, [name])
+
+
+def images_of(control_plane: ControlPlane, namespace: str) -> dict[str, set[str]]:
+    """Return the last characters of the images that the pods of each node have."""
+    pods = control_plane.api.call("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+    found: dict[str, set[str]] = {}
+    for pod in pods:
+        found.setdefault(pod["spec"]["nodeName"], set()).add(pod["spec"]["containers"][0]["image"][-1])
+    return found
+
+
+def test_a_dead_node_is_named_and_not_waited_for(
+    control_plane: ControlPlane, namespace: str, nodes: str, dead_node: str
+) -> None:
+    body = daemon_set(namespace, "d", test=nodes)
+    pod = body["spec"]["template"]["spec"]
+    pod["tolerations"] = [{"operator": "Exists"}]
+    body["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = 2
+    for image in ("1", "2"):
+        pod["containers"][0]["image"] = f"registry.example/plugin:{image}"
+        result = apply(control_plane.kubeconfig, namespace, wave(body), wait=True, wait_timeout=90.0)
+        (row,), (notice,) = result.waits, result.notices
+        assert (row["desired"], row["available"], row["ready"]) == (4, 3, True)
+        assert f"not Ready: {dead_node}: nobody waited for the pods there of DaemonSet {namespace}/d," in notice
+        alive = {f"{nodes}-{number}": {image} for number in range(3)}
+        assert images_of(control_plane, namespace) == {**alive, dead_node: {"1"}}
+    body["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = 1
+    pod["containers"][0]["image"] = "registry.example/plugin:3"
+    with pytest.raises(BatchError, match=f"counts against maxUnavailable and may hold up the other nodes: {dead_node}"):
+        apply(control_plane.kubeconfig, namespace, wave(body), wait=True, wait_timeout=4.0)
