@@ -113,6 +113,8 @@ options:
         with O(state=absent) until all objects are gone.
       - A C(DaemonSet) for which there is no node is ready, with a notice. Where the objects hold a C(NodeFeatureRule),
         nodes have half a minute to get their labels once everything else has become ready.
+      - Pods of a C(DaemonSet) on nodes that are not Ready are not waited for where nothing else is missing. A notice
+        names these nodes. That takes the right to list nodes and pods.
     type: bool
     default: true
   wait_timeout:
