@@ -119,7 +119,8 @@ options:
     default: true
   wait_timeout:
     description:
-      - How long to wait, in seconds.
+      - How long to wait, in seconds. The time begins anew with each pod of a C(DaemonSet) that is replaced or becomes
+        available, so that a roll on many nodes is waited for while it goes on.
     type: int
     default: 600
   await_kinds:

@@ -302,7 +302,7 @@ PUSH = (
     Variable(
         "wait_timeout",
         "int",
-        ("Seconds to wait at most.",),
+        ("Seconds to wait at most. They begin anew with each pod of a DaemonSet that is replaced or gets available.",),
         (*_PUSH, _TEARDOWN),
         default=600,
         least=0,

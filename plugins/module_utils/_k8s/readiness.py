@@ -17,7 +17,8 @@ from typing import Any, Mapping
 class Readiness:
     """Whether an object is ready; how many pods it wants and has available; why not; what to say when it is.
 
-    ``lacking`` are nodes that are not Ready, whose pods a DaemonSet that is ready lacks.
+    ``lacking`` are nodes that are not Ready, whose pods a DaemonSet that is ready lacks. ``updated`` are the pods of
+    the new version.
     """
 
     ready: bool
@@ -26,6 +27,12 @@ class Readiness:
     reason: str = ""
     notice: str = ""
     lacking: tuple[str, ...] = ()
+    updated: int = 0
+
+    @property
+    def done(self) -> int:
+        """Return how far it is: a number that only grows while pods are replaced, and then become available."""
+        return self.updated + (self.available if self.updated >= self.desired else 0)
 
 
 def readiness(body: Mapping[str, Any]) -> Readiness | None:
@@ -62,11 +69,12 @@ def _daemon_set(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Readiness
         return Readiness(True, notice=f"runs on no node: {_wanted_nodes(spec)}")
     on_delete = (spec.get("updateStrategy") or {}).get("type") == "OnDelete"
     updated = desired if on_delete else int(status.get("updatedNumberScheduled") or 0)
+    reason = ""
     if updated < desired:
-        return Readiness(False, desired, available, f"{updated} of {desired} pods are of the new version")
-    if available < desired:
-        return Readiness(False, desired, available, f"{available} of {desired} pods are available")
-    return Readiness(True, desired, available)
+        reason = f"{updated} of {desired} pods are of the new version"
+    elif available < desired:
+        reason = f"{available} of {desired} pods are available"
+    return Readiness(not reason, desired, available, reason, updated=updated)
 
 
 def _wanted_nodes(spec: Mapping[str, Any]) -> str:

@@ -52,7 +52,9 @@ def wait_until_ready(session: Session) -> None:
     for key, state in _poll(session, keys, session.request.wait_timeout, outlook=outlook):
         found[key] = state, round(clock.now() - started, 1)
     unlabelled = _without_nodes(session, found)
-    deadline = started + session.request.wait_timeout
+    timeout = session.request.wait_timeout
+    # The others may have made progress for longer than that.
+    deadline = max(started + timeout, clock.now() + min(_LABELS_TIMEOUT, timeout))
     for _each in _poll(session, unlabelled, min(_LABELS_TIMEOUT, deadline - clock.now()), _with_nodes):
         pass
     for key, state in _poll(session, unlabelled, deadline - clock.now(), outlook=outlook):
@@ -141,15 +143,22 @@ def _poll(
 ) -> Iterable[tuple[Key, Readiness]]:
     """Yield each key with its state as soon as it is ready, and those that are not when the time is over.
 
-    ``outlook`` judges those ready that would be waited for in vain.
+    The time begins anew with each pod of a DaemonSet that is replaced or becomes available: pods that hold devices are
+    replaced one after the other, which takes hours on many nodes. ``outlook`` judges those ready that would be waited
+    for in vain.
     """
     judge = judge or _state
     clock = session.connection.clock
     deadline = clock.now() + timeout
+    done: dict[Key, int] = {}
     interval = _FIRST_INTERVAL
     pending, trouble = list(keys), ""
     while True:
         states = {key: judge(session, key) for key in pending}
+        further = {key: state.done for key, state in states.items() if state.done > done.get(key, 0)}
+        if any(key in done for key in further):
+            deadline = clock.now() + timeout
+        done.update({**dict.fromkeys(states, 0), **done, **further})
         if outlook and not trouble:
             states = outlook.judged(states, last=clock.now() + interval > deadline)
         yield from ((key, state) for key, state in states.items() if state.ready)

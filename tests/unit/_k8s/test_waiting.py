@@ -114,6 +114,47 @@ def test_a_timeout_names_every_slow_workload_with_its_reason() -> None:
     assert controller.time.seconds <= 20.0
 
 
+def rolling(pods: int, seconds: float, stuck: float = 1e6) -> Controller:
+    """A DaemonSet whose pods are replaced one after the other, each in so many seconds, until it is ``stuck``."""
+
+    def status(_name: str, now: float) -> dict[str, Any]:
+        updated = min(int(min(now, stuck) / seconds), pods)
+        available = pods if updated == pods else pods - 1
+        numbers = {"desiredNumberScheduled": pods, "updatedNumberScheduled": updated, "numberAvailable": available}
+        return {**numbers, "observedGeneration": 1}
+
+    return Controller(status)
+
+
+def test_a_roll_that_goes_on_is_waited_for_longer_than_the_time_of_one_pod() -> None:
+    controller = rolling(pods=20, seconds=50)
+    result = controller.apply(daemon_set("plugin"), wait_timeout=60)
+    assert result.waits[0]["ready"] is True
+    assert 1000 <= controller.time.seconds < 1010
+
+
+def test_a_roll_that_is_stuck_ends_when_its_time_is_over() -> None:
+    controller = rolling(pods=20, seconds=50, stuck=499)
+    with pytest.raises(BatchError, match="9 of 20 pods are of the new version"):
+        controller.apply(daemon_set("plugin"), wait_timeout=60)
+    assert 500 <= controller.time.seconds <= 515
+
+
+def test_pods_that_come_and_go_are_no_progress() -> None:
+    def status(_name: str, now: float) -> dict[str, Any]:
+        return {
+            **READY,
+            "desiredNumberScheduled": 3,
+            "updatedNumberScheduled": 3,
+            "numberAvailable": 1 + int(now / 20) % 2,
+        }
+
+    controller = Controller(status)
+    with pytest.raises(BatchError, match="of 3 pods are available"):
+        controller.apply(daemon_set("plugin"), wait_timeout=60)
+    assert controller.time.seconds < 90
+
+
 def test_events_tell_where_pods_do_not() -> None:
     controller = Controller(lambda _name, _now: PENDING)
     controller.add_pod("slow", phase="Pending")
