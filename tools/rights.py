@@ -46,7 +46,8 @@ def roles() -> list[dict[str, Any]]:
     wanted = [keys(body) for body in objects]
     find = finder(objects)
     looks = {**rights.address_needs(), **rights.OPERATOR_NEEDS, **rights.DOUBLE_NEEDS, **rights.USER_NEEDS}
-    looks.update(rights.status_needs("any"))
+    status = rights.status_needs("any")
+    looks.update(status)
     push = rules_of(rights, [keys(body) for body in plain], find, rights.held_rules(plain), looks)
     further = [
         role(beside, beyond(rights, push, rules_of(rights, [*map(keys, bodies)], find, rights.held_rules(bodies))))
@@ -59,7 +60,10 @@ def roles() -> list[dict[str, Any]]:
         role(ROLLOUT, rights.role_rules(rights.rollout_needs(["any"]))),
         role(JOIN, rights.role_rules(rights.joining_needs(["any"]))),
         role(LABELS, rights.role_rules(rights.labelling_needs(drivers=True))),
-        role(HELM, rights.role_rules({**rights.push_needs(custom(), find, SET, "any"), **rights.OPERATOR_NEEDS})),
+        role(
+            HELM,
+            rights.role_rules({**rights.push_needs(custom(), find, SET, "any"), **rights.OPERATOR_NEEDS, **status}),
+        ),
         role(DRIFT, rights.role_rules(rights.comparison_needs(wanted, find, SET, "any"))),
     ]
 

@@ -284,3 +284,6 @@ def test_the_shipped_role_is_enough_where_the_release_is_as_wanted(cluster: Cont
     assert stored(cluster, "macvlannetwork", "rail0")["spec"]["mtu"] == 9000
     again = user.run("site", variables=other, cluster=cluster, kubeconfig=ci).succeeded()
     assert again.changed["localhost"] == 0, again.output
+    shown = user.run("status", variables=other, cluster=cluster, kubeconfig=ci).refused()
+    assert shown.message.startswith("no node offers rdma/shared;"), shown.output
+    assert "nobody looked" not in shown.output
