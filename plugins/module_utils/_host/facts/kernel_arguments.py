@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arg
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import OSTREE_BOOTED, chosen_entry
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import KernelArguments, Loader
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import name_of, words_of
 
@@ -29,6 +30,22 @@ _UPDATE_GRUB = ("/usr/sbin/update-grub", "/usr/bin/update-grub")
 _DROP_INS = "default/grub.d"
 _KERNEL_INSTALL = ("/usr/bin/kernel-install", "/bin/kernel-install")
 _IMAGES = ("/lib/modules/{version}/vmlinuz", "/boot/vmlinuz-{version}")
+
+
+_UNTOLD: KernelArguments = {
+    "loader": None,
+    "update": [],
+    "cannot": "",
+    "running": [],
+    "next": None,
+    "removed": [],
+    "cpu_vendor": None,
+}
+
+
+def told_of(facts: Facts) -> KernelArguments:
+    """Return what the facts tell of kernel arguments, nothing for a host that was not asked."""
+    return facts["settings"].get("kernel_arguments", _UNTOLD)
 
 
 def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping[str, str]) -> KernelArguments:

@@ -60,9 +60,8 @@ def work(context: Context, _step: Step) -> Work:
     gone = [argument for argument in before if argument not in after]
     path = own_file(context)
     listing = [*after, *gone]
-    running = list(found(context).get("running", []))
-    gone_now = [argument for argument in gone if count(running, argument)]
-    noted = list(dict.fromkeys([*found(context).get("removed", []), *gone_now]))
+    gone_now = [argument for argument in gone if count(found(context)["running"], argument)]
+    noted = list(dict.fromkeys([*found(context)["removed"], *gone_now]))
     do: list[Operation] = [PutFile(path, file_text(context, after, listing))]
     do += [PutFile(REMOVED, record(noted))] if gone and noted else []
     do += _loader_operations(context, after, gone)
@@ -70,7 +69,7 @@ def work(context: Context, _step: Step) -> Work:
     undo: list[Operation] = [PutFile(path, file_text(context, before, listing))]
     undo += _loader_operations(context, before, [argument for argument in after if argument not in before])
     undo.append(PutFile(path, file_text(context, before, before)) if before else RemoveFile(path))
-    loader = str(found(context).get("loader"))
+    loader = found(context)["loader"]
 
     def verify(host: Host) -> str:
         return _problem(next_line(Probe(host), loader), after, [a for a in gone if not _others_have(context, a)])
@@ -80,16 +79,16 @@ def work(context: Context, _step: Step) -> Work:
 
 def _loader_operations(context: Context, wanted: list[str], gone: list[str]) -> list[Operation]:
     facts = found(context)
-    if facts.get("loader") == GRUBBY:
+    if facts["loader"] == GRUBBY:
         options = [f"--args={' '.join(wanted)}"] if wanted else []
         options += [f"--remove-args={' '.join(gone)}"] if gone else []
         return [Run(("grubby", "--update-kernel=ALL", *options), _SECONDS)] if options else []
-    if facts.get("loader") == SYSTEMD_BOOT:
+    if facts["loader"] == SYSTEMD_BOOT:
         installs = [
             Run(("kernel-install", "add", version, image), _SECONDS) for version, image in facts["kernels"].items()
         ]
-        return [PutFile(CMDLINE_FILE, _changed_line(str(facts["line"]), wanted, gone)), *installs]
-    return [Run(tuple(facts.get("update") or ("update-grub",)), _SECONDS)]
+        return [PutFile(CMDLINE_FILE, _changed_line(facts["line"], wanted, gone)), *installs]
+    return [Run(tuple(facts["update"] or ("update-grub",)), _SECONDS)]
 
 
 def _changed_line(line: str, wanted: list[str], gone: list[str]) -> str:
@@ -100,7 +99,7 @@ def _changed_line(line: str, wanted: list[str], gone: list[str]) -> str:
 
 def _others_have(context: Context, argument: str) -> bool:
     """Return whether somebody else sets the argument too, so that it stays on the line when ours goes."""
-    return count(found(context).get("next") or [], argument) > 1
+    return count(found(context)["next"] or [], argument) > 1
 
 
 def _problem(line: list[str] | None, wanted: list[str], gone: list[str]) -> str:

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import boot_arguments
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import GRUB
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import GRUB, told_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import (
     DROP_IN,
     RECORD,
@@ -17,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arg
     listed,
     record,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import KernelArguments
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
     NETNS_MODES,
     contains,
@@ -25,15 +24,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments i
 )
 
 
-def found(context: Context) -> Mapping[str, Any]:
+def found(context: Context) -> KernelArguments:
     """Return what the facts tell of kernel arguments, nothing for a host that was not asked."""
-    settings: Mapping[str, Any] = context.actual.facts["settings"].get("kernel_arguments", {})
-    return settings
+    return told_of(context.actual.facts)
 
 
 def own_file(context: Context) -> str:
     """Return where the arguments that are ours are listed: in GRUB's drop-in, or in a file of their own."""
-    return DROP_IN if found(context).get("loader") == GRUB else RECORD
+    return DROP_IN if found(context)["loader"] == GRUB else RECORD
 
 
 def own_arguments(context: Context) -> list[str]:
@@ -56,7 +54,7 @@ def asked_arguments(context: Context) -> list[str]:
 def problem_of(context: Context, argument: str) -> str:
     """Say why an argument means nothing to this host's processor; empty when it does."""
     machine = context.actual.facts["system"]["machine"]
-    return vendor_problem(argument, machine, found(context).get("cpu_vendor"))
+    return vendor_problem(argument, machine, found(context)["cpu_vendor"])
 
 
 def arguments_of_ours(context: Context) -> list[str]:
@@ -69,8 +67,7 @@ def arguments_of_ours(context: Context) -> list[str]:
 def next_line(context: Context) -> list[str]:
     """Return what is known of the next boot's line; where nothing is, the running one stands for it."""
     facts = found(context)
-    following = facts.get("next")
-    return list(facts.get("running", []) if following is None else following)
+    return list(facts["running"] if facts["next"] is None else facts["next"])
 
 
 def missing_arguments(context: Context) -> list[str]:
@@ -82,7 +79,7 @@ def missing_arguments(context: Context) -> list[str]:
 def boot_files(context: Context) -> dict[str, str]:
     """Return the file that lists our arguments, none when there are none to write or nothing may write them."""
     arguments = arguments_of_ours(context)
-    if not arguments or found(context).get("cannot"):
+    if not arguments or found(context)["cannot"]:
         return {}
     return {own_file(context): file_text(context, arguments, arguments)}
 

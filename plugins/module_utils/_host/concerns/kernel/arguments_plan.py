@@ -53,7 +53,7 @@ def plan(context: Context) -> ConcernPlan:
 def _mode_remarks(context: Context) -> list[str]:
     """Tell that RDMA is in another mode than the one that the kernel was booted with for our sake."""
     wanted, now = context.desired.get("netns_mode"), context.actual.facts["settings"].get("netns_mode")
-    if wanted is None or now in (None, wanted) or not contains(found(context).get("running", []), NETNS_MODES[wanted]):
+    if wanted is None or now in (None, wanted) or not contains(found(context)["running"], NETNS_MODES[wanted]):
         return []
     return [
         f"RDMA is in {now} mode although the kernel was booted with {NETNS_MODES[wanted]}: somebody changed it (rdma "
@@ -88,7 +88,7 @@ def _change(context: Context, adds: list[str], removes: list[str]) -> Step:
     if not parts:
         reason = "somebody changed it"
     before, after = own_arguments(context), arguments_of_ours(context)
-    if found(context).get("cannot"):
+    if found(context)["cannot"]:
         return refused_step(
             CONCERN,
             own_file(context),
@@ -97,7 +97,7 @@ def _change(context: Context, adds: list[str], removes: list[str]) -> Step:
             before=before,
             after=after,
             reason=reason,
-            detail=str(found(context)["cannot"]),
+            detail=found(context)["cannot"],
         )
     return make_step(
         CONCERN,
@@ -115,17 +115,17 @@ def _change(context: Context, adds: list[str], removes: list[str]) -> Step:
 
 def how(context: Context) -> str:
     """Return what writes the next boot's line, for a sentence."""
-    loader = found(context).get("loader")
+    loader = found(context)["loader"]
     if loader == GRUBBY:
         return "grubby"
-    return "kernel-install" if loader == SYSTEMD_BOOT else str((found(context).get("update") or ["update-grub"])[0])
+    return "kernel-install" if loader == SYSTEMD_BOOT else (found(context)["update"] or ["update-grub"])[0]
 
 
 def _pending(context: Context) -> list[Step]:
     """Return a step that only a reboot can do: the next boot's line is right, the running one is not yet."""
-    running, following = list(found(context).get("running", [])), next_line(context)
+    running, following = list(found(context)["running"]), next_line(context)
     adds = [a for a in wanted_arguments(context) if contains(following, a) and not contains(running, a)]
-    removes = [a for a in found(context).get("removed", []) if count(running, a) and not count(following, a)]
+    removes = [a for a in found(context)["removed"] if count(running, a) and not count(following, a)]
     if not adds and not removes:
         return []
     parts = [f"{' '.join(adds)} set"] if adds else []

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_uplink as uplink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_files import (
@@ -108,9 +108,8 @@ def _file_step(context: Context, wanted: list[Setting]) -> Step:
 
 def _overridden(context: Context, setting: Setting) -> list[Step]:
     """Return a refusal when a file that is applied after ours sets another value at boot."""
-    later: Mapping[str, Any] = context.actual.facts["settings"].get("sysctl_later", {})
-    other = later.get(setting.name)
-    if other is None or sysctl_names.same_value(str(other["value"]), setting.wanted):
+    other = context.actual.facts["settings"].get("sysctl_later", {}).get(setting.name)
+    if other is None or sysctl_names.same_value(other["value"], setting.wanted):
         return []
     return [
         refused_step(
@@ -134,9 +133,8 @@ def _remarks(context: Context, setting: Setting, wanted: Mapping[str, str]) -> l
         remarks.append(
             f"{setting.name}: there is no interface {setting.waits} now; it is set when one of that name appears"
         )
-    main_file = context.actual.facts["settings"].get("sysctl_conf", {})
-    other = main_file.get(setting.name)
-    if other is not None and not sysctl_names.same_value(str(other), setting.wanted):
+    other = context.actual.facts["settings"].get("sysctl_conf", {}).get(setting.name)
+    if other is not None and not sysctl_names.same_value(other, setting.wanted):
         remarks.append(f"/etc/sysctl.conf sets {setting.name} to {other}: sysctl --system would undo {setting.wanted}")
     return remarks + _hidden(context, setting, wanted)
 

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
@@ -35,6 +33,5 @@ def _port_of(context: Context, key: str) -> Netdev | None:
 
 def value_of(context: Context, name: str) -> str | None:
     """Return the value of a setting as the facts have it, None when it is unknown."""
-    values: Mapping[str, Any] = context.actual.facts["settings"].get("sysctl", {})
-    value = values.get(name)
-    return None if value is None else " ".join(str(value).split())
+    value = context.actual.facts["settings"].get("sysctl", {}).get(name)
+    return None if value is None else " ".join(value.split())

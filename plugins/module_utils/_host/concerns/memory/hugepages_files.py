@@ -10,19 +10,18 @@ does: the next boot's ``default_hugepagesz`` may be another one.
 
 from __future__ import annotations
 
-from typing import Any, Mapping
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import LARGEST, pool, supports
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Hugepages
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 
 TMPFILES_FILE = "/etc/tmpfiles.d/90-rdma-fabric-hugepages.conf"
+_UNTOLD: Hugepages = {"sizes": [], "memory": None, "pages": {}}
 
 
-def found(context: Context) -> Mapping[str, Any]:
+def found(context: Context) -> Hugepages:
     """Return what the facts tell of huge pages, nothing for a host that was not asked."""
-    settings: Mapping[str, Any] = context.actual.facts["settings"].get("hugepages", {})
-    return settings
+    return context.actual.facts["settings"].get("hugepages", _UNTOLD)
 
 
 def boot_files(context: Context) -> dict[str, str]:

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages 
     supports,
     takes_argument,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import told_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import contains
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import PAGE_SIZES
 
@@ -60,7 +61,7 @@ def plan(context: Context) -> ConcernPlan:
             steps.append(_unsupported(context, pool))
         elif _waits_for_reboot(context, pool):
             notices.append(_later(context, pool))
-        elif found(context).get("pages", {}).get(pool.key) != pool.wanted:
+        elif found(context)["pages"].get(pool.key) != pool.wanted:
             steps.append(_pool_step(context, pool))
     return steps, notices
 
@@ -82,21 +83,21 @@ def _waits_for_reboot(context: Context, pool: Pool) -> bool:
     """Return whether a kernel argument reserves the pages that is not in effect yet: there is memory for them then."""
     if context.removing or pool.node is not None or not takes_argument(pool.size, pool.wanted):
         return False
-    now = found(context).get("pages", {}).get(pool.key) or 0
-    running = context.actual.facts["settings"].get("kernel_arguments", {}).get("running", [])
-    return bool(now < pool.wanted and not contains(running, argument_of(pool.size, pool.wanted)))
+    now = found(context)["pages"].get(pool.key) or 0
+    running = told_of(context.actual.facts)["running"]
+    return now < pool.wanted and not contains(running, argument_of(pool.size, pool.wanted))
 
 
 def _later(context: Context, pool: Pool) -> str:
     """Return what becomes of pages that only a kernel argument reserves, whose step may be refused."""
     pages = f"{pool.wanted} huge pages of {pool.size}"
-    if context.actual.facts["settings"].get("kernel_arguments", {}).get("cannot"):
+    if told_of(context.actual.facts)["cannot"]:
         return f"{pages} are reserved neither now nor by a reboot: the refused kernel argument says why"
     return f"{pages} are reserved from the next reboot on"
 
 
 def _too_much(context: Context, wanted: list[Pool]) -> Step | None:
-    memory = found(context).get("memory")
+    memory = found(context)["memory"]
     kib = sum(pool.wanted * PAGE_SIZES[pool.size] for pool in wanted)
     if memory is None or kib <= memory * _MOST_OF_MEMORY:
         return None
@@ -105,7 +106,7 @@ def _too_much(context: Context, wanted: list[Pool]) -> Step | None:
         "memory",
         target="huge pages",
         action=f"reserve {kib >> 10} MiB",
-        before=found(context).get("pages", {}),
+        before=found(context)["pages"],
         after={pool.key: pool.wanted for pool in wanted},
         reason="rdma_fabric_hugepages asks for it",
         detail=f"it has {memory >> 10} MiB; at most {int(memory * _MOST_OF_MEMORY) >> 10} of them may be reserved",
@@ -126,7 +127,7 @@ def _unsupported(context: Context, pool: Pool) -> Step:
 
 
 def _pool_step(context: Context, pool: Pool) -> Step:
-    now = found(context).get("pages", {}).get(pool.key)
+    now = found(context)["pages"].get(pool.key)
     return make_step(
         CONCERN,
         pool.key,

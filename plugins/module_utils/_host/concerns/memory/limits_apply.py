@@ -38,7 +38,7 @@ def work(context: Context, step: Step) -> Work:
     if key == RELOAD:
         wanted = wanted_limits(context)
         return Work([_RELOAD], verify=lambda host: _problem(host, wanted))
-    reload: list[Operation] = [_RELOAD] if found(context).get("systemd") else []
+    reload: list[Operation] = [_RELOAD] if found(context)["systemd"] else []
     wanted_files = {} if context.removing else boot_files(context)
     if key not in wanted_files:
         return Work([RemoveFile(key), *reload], context.boot_undo({key: ""}))

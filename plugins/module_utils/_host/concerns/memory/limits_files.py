@@ -5,21 +5,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import INFINITY, LIMITS, MANAGER_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import ServiceLimits
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import Limits
 
 LOGIN_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
 """Read by PAM for every new login."""
 _UNIT_FILE = "/etc/systemd/system/{unit}.d/90-rdma-fabric.conf"
+_UNTOLD: ServiceLimits = {"systemd": False, "default": {}, "units": {}}
 
 
-def found(context: Context) -> Mapping[str, Any]:
+def found(context: Context) -> ServiceLimits:
     """Return what the facts tell of limits, nothing for a host that was not asked."""
-    settings: Mapping[str, Any] = context.actual.facts["settings"].get("limits", {})
-    return settings
+    return context.actual.facts["settings"].get("limits", _UNTOLD)
 
 
 def wanted_limits(context: Context) -> dict[str, int | str]:
@@ -45,17 +47,17 @@ def boot_files(context: Context) -> dict[str, str]:
     if not wanted:
         return {}
     files = {LOGIN_FILE: _login_text(context.desired["limits"]), MANAGER_FILE: _text("Manager", "DefaultLimit", wanted)}
-    for unit in found(context).get("units", {}):
+    for unit in found(context)["units"]:
         files[unit_file(unit)] = _text("Service", "Limit", wanted)
     return files
 
 
-def _login_text(limits: Mapping[str, Any]) -> str:
+def _login_text(limits: Limits) -> str:
     """Return lines for everybody and for root, for whom the line of everybody does not count (limits.conf(5))."""
     lines = [f"{who} - {key} {value}" for key, value in limits.items() if value is not None for who in ("*", "root")]
     return "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))
 
 
-def _text(section: str, prefix: str, limits: Mapping[str, Any]) -> str:
+def _text(section: str, prefix: str, limits: Mapping[str, int | str]) -> str:
     lines = [f"{prefix}{LIMITS[key]}={value}" for key, value in limits.items()]
     return "".join(f"{line}\n" for line in (f"# {MARKER}", f"[{section}]", *lines))

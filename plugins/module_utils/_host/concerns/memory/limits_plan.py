@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_files import (
     LOGIN_FILE,
     boot_files,
@@ -34,7 +32,7 @@ def plan(context: Context) -> ConcernPlan:
     wanted = {} if context.removing else boot_files(context)
     steps = [_file_step(context, path) for path, text in wanted.items() if context.boot_differs({path: text})]
     changed = [step["target"] for step in steps if step["target"] != LOGIN_FILE]
-    if found(context).get("systemd") and (changed or (wanted and _stale(context))):
+    if found(context)["systemd"] and (changed or (wanted and _stale(context))):
         steps.append(_reload(context))
     # The login file needs nothing but its removal, which any run does with files that nothing wants.
     ours = [MANAGER_FILE, *(unit_file(unit) for unit in RUNTIMES)]
@@ -45,7 +43,7 @@ def plan(context: Context) -> ConcernPlan:
 def _stale(context: Context) -> bool:
     """Return whether systemd works with other limits than our files say, though they are right."""
     wanted, facts = wanted_limits(context), found(context)
-    known = [facts.get("default", {}), *(unit["limits"] for unit in facts.get("units", {}).values())]
+    known = [facts["default"], *(unit["limits"] for unit in facts["units"].values())]
     return any(limits.get(key) not in (None, value) for limits in known for key, value in wanted.items())
 
 
@@ -80,7 +78,7 @@ def _reload(context: Context) -> Step:
         RELOAD,
         target="systemd",
         action="let systemd read its configuration again",
-        before=found(context).get("default"),
+        before=found(context)["default"],
         after=wanted_limits(context),
         reason="it reads limits when it is told to; services that run go on as they are",
         when=NOW,
@@ -100,7 +98,7 @@ def _removal(path: str) -> Step:
 def _remarks(context: Context) -> list[str]:
     """Name what starts containers and still runs with less than is wanted."""
     remarks = []
-    for unit, state in found(context).get("units", {}).items():
+    for unit, state in found(context)["units"].items():
         running = state["running"] or {}
         lower = [
             f"{key} {_spoken(key, running[key])}"
@@ -112,13 +110,11 @@ def _remarks(context: Context) -> list[str]:
     return remarks
 
 
-def _is_lower(now: Any, wanted: Any) -> bool:
-    if now is None or now == INFINITY:
-        return False
-    return bool(wanted == INFINITY or now < wanted)
+def _is_lower(now: int | str | None, wanted: int | str) -> bool:
+    return isinstance(now, int) and (isinstance(wanted, str) or now < wanted)
 
 
-def _spoken(key: str, value: Any) -> str:
+def _spoken(key: str, value: int | str | None) -> str:
     if value == INFINITY:
         return "unlimited"
-    return f"{value >> 10} KiB" if key == "memlock" else str(value)
+    return f"{value >> 10} KiB" if key == "memlock" and isinstance(value, int) else str(value)
