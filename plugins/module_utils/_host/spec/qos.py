@@ -103,7 +103,7 @@ def merged(of_host: Qos | None, of_interface: InterfaceQos) -> Qos:
     return only({**(of_host or {}), **(of_interface or {})}, QOS_KEYS)
 
 
-def only(settings: Mapping[str, Any], keys: Iterable[str]) -> Qos:
+def only(settings: Mapping[str, object], keys: Iterable[str]) -> Qos:
     """Return those of the settings that have these keys, in their order."""
     return cast(Qos, {key: settings[key] for key in keys if key in settings})
 

@@ -174,18 +174,13 @@ def ets_state(text: str) -> Ets | None:
     return {"prio_tc": classes, "tc_tsa": kinds, "tc_bw": own}
 
 
-def ets_wanted(wanted: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the same form for wanted shares: each priority is a class of its own, what is not named gets no share.
-
-    The form itself is taken as it is: so original values are asked for.
-    """
-    if "tc_tsa" in wanted:
-        return {key: list(wanted[key]) for key in ("prio_tc", "tc_tsa", "tc_bw")}
+def ets_wanted(wanted: Mapping[str, int | str]) -> Ets:
+    """Return the same form for wanted shares: each priority is a class of its own, what is not named gets no share."""
     shares = [wanted.get(str(priority), 0) for priority in range(PRIORITIES)]
     return {
         "prio_tc": list(range(PRIORITIES)),
         "tc_tsa": [STRICT if share == STRICT else "ets" for share in shares],
-        "tc_bw": [0 if share == STRICT else share for share in shares],
+        "tc_bw": [share if isinstance(share, int) else 0 for share in shares],
     }
 
 

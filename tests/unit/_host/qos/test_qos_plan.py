@@ -50,7 +50,9 @@ def planned(settings: Any, state: Any, **changes: Any) -> list[Any]:
 
 
 def with_port(state: Any, name: str = "ens1", **port: Any) -> Any:
-    return {**state, "settings": {"qos": {"ports": {name: {"files": [], "dcb": "yes", **port}}}}}
+    of_host = {"lldpad": False, "mlnx_qos": False, "configfs": False, "rdma_cm": False}
+    ports = {name: {"files": [], "dcb": "yes", "rdma": None, **port}}
+    return {**state, "settings": {"qos": {**of_host, "ports": ports}}}
 
 
 class TestSteps:

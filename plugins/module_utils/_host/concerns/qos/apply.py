@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, NamedTuple, cast
+from typing import Any, Callable, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import UNIT_FILE, boot_files
@@ -26,11 +26,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos import dcb_command, pause_command
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import QosPort
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import DSCP, OS, Qos
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import DSCP, OS, QOS_KEYS, only
 
 _SECONDS = 30.0
 # The driver takes the link down and up; optics of 400 Gb/s take their time.
@@ -86,7 +87,7 @@ class _Subject(NamedTuple):
     """What a step is about: the interface, what the facts tell of its port, its names for operations, the values."""
 
     interface: Interface
-    port: Mapping[str, Any]
+    port: QosPort
     name: str
     device: str
     now: Any
@@ -101,7 +102,7 @@ class _Handler(NamedTuple):
     """The way from one value to another (None: not known, or as the kernel has it), and how the value is read back."""
 
     change: Callable[[_Subject, Any, Any], list[Operation]]
-    read: Callable[[_Subject, Host], Any]
+    read: Callable[[_Subject, Host], object]
 
 
 def work(context: Context, step: Step) -> Work:
@@ -145,17 +146,20 @@ def restore(desired: HostSpec, key: str, original: Any) -> None:
     if original is None and setting != "tos":
         return
     entry = wanted_interface(desired, interface)
-    exact = setting in {"dscp_priority", "ecn"}
-    former = {setting: {state.EXACTLY: original} if exact else original}
     kept = entry["qos"] if isinstance(entry["qos"], dict) else {}
-    entry["qos"] = cast(Qos, {**kept, **former})
+    entry["qos"] = only({**kept, setting: original}, QOS_KEYS)
 
 
-def _device_of(interface: Interface, port: Mapping[str, Any]) -> str:
+def _device_of(interface: Interface, port: QosPort) -> str:
     """Return the RDMA device for an operation: as a placeholder where it belongs to a PCI function of its own."""
     nic = interface.nic
-    name = str((port.get("rdma") or {}).get("name") or "")
+    name = _rdma_name(port)
     return f"{{rdma:{nic['address']}}}" if nic is not None and name in nic["rdma"] else name
+
+
+def _rdma_name(port: QosPort) -> str:
+    device = port["rdma"]
+    return "" if device is None else device["name"]
 
 
 def _keeps_its_link(context: Context, interface: Interface) -> bool:
@@ -193,19 +197,19 @@ def _text(host: Host, path: str) -> str:
     return host.read(fill(path, host))
 
 
-def _set_dcbx(subject: _Subject, _now: Any, to: Any) -> list[Operation]:
+def _set_dcbx(subject: _Subject, _now: object, to: object) -> list[Operation]:
     if to == OS:
         # The versions that mlx5 has from the start; the mode is replaced as a whole.
         return [_dcb("dcbx", "set", "dev", subject.name, "host", "cee", "ieee")]
     return [Run(("mlnx_qos", "-i", subject.name, "-d", "fw"), _SECONDS)]
 
 
-def _set_pause(subject: _Subject, _now: Any, to: Mapping[str, bool]) -> list[Operation]:
+def _set_pause(subject: _Subject, _now: object, to: Mapping[str, bool]) -> list[Operation]:
     words = [word for side in ("rx", "tx") for word in (side, "on" if to[side] else "off")]
     return [Run(("ethtool", "-A", subject.name, *words), _SECONDS)]
 
 
-def _set_trust(subject: _Subject, _now: Any, to: Any) -> list[Operation]:
+def _set_trust(subject: _Subject, _now: object, to: object) -> list[Operation]:
     if subject.has(qos_paths.TRUST):
         return [_attribute(qos_paths.file(subject.name, qos_paths.TRUST), str(to))]
     if to == DSCP:
@@ -215,7 +219,7 @@ def _set_trust(subject: _Subject, _now: Any, to: Any) -> list[Operation]:
     return [_dcb("app", "flush", "dev", subject.name, "dscp-prio")]
 
 
-def _read_trust(subject: _Subject, host: Host) -> Any:
+def _read_trust(subject: _Subject, host: Host) -> str:
     if subject.has(qos_paths.TRUST):
         return _text(host, qos_paths.file(subject.name, qos_paths.TRUST)).strip()
     return DSCP if qos_values.app_table(_shown(subject, host, "app")) else "pcp"
@@ -226,7 +230,7 @@ def _entries(verb: str, name: str, table: Mapping[int, int]) -> Operation:
     return _dcb("app", verb, "dev", name, "dscp-prio", *pairs)
 
 
-def _set_priorities(subject: _Subject, now: Any, to: Mapping[str, int]) -> list[Operation]:
+def _set_priorities(subject: _Subject, now: dict[str, int] | None, to: dict[str, int]) -> list[Operation]:
     """Write what differs between the two tables."""
     present, wanted = qos_values.expanded(now or {}), qos_values.expanded(to)
     differing = {dscp: priority for dscp, priority in wanted.items() if present.get(dscp) != priority}
@@ -239,7 +243,7 @@ def _set_priorities(subject: _Subject, now: Any, to: Mapping[str, int]) -> list[
     return [*do, _entries("del", subject.name, gone)] if gone else do
 
 
-def _read_priorities(subject: _Subject, host: Host) -> Any:
+def _read_priorities(subject: _Subject, host: Host) -> dict[str, int]:
     if subject.has(qos_paths.DSCP2PRIO):
         table = qos_values.table_of(_text(host, qos_paths.file(subject.name, qos_paths.DSCP2PRIO))) or {}
     else:
@@ -250,40 +254,40 @@ def _read_priorities(subject: _Subject, host: Host) -> Any:
     return qos_values.compact(table)
 
 
-def _set_pfc(subject: _Subject, _now: Any, to: list[int]) -> list[Operation]:
+def _set_pfc(subject: _Subject, _now: object, to: list[int]) -> list[Operation]:
     if subject.has(qos_paths.PFC):
         return [_attribute(qos_paths.file(subject.name, qos_paths.PFC), qos_values.bits_text(to))]
     words = [f"{priority}:on" for priority in to]
     return [_dcb("pfc", "set", "dev", subject.name, "prio-pfc", "all:off", *words)]
 
 
-def _read_pfc(subject: _Subject, host: Host) -> Any:
+def _read_pfc(subject: _Subject, host: Host) -> list[int] | None:
     if subject.has(qos_paths.PFC):
         return qos_values.bits_of(_text(host, qos_paths.file(subject.name, qos_paths.PFC)))
     return qos_values.pfc_state(_shown(subject, host, "pfc"))["pfc"]
 
 
-def _set_cable(subject: _Subject, _now: Any, to: int) -> list[Operation]:
+def _set_cable(subject: _Subject, _now: object, to: int) -> list[Operation]:
     if subject.has(qos_paths.CABLE):
         return [_attribute(qos_paths.file(subject.name, qos_paths.CABLE), str(to))]
     return [_dcb("pfc", "set", "dev", subject.name, "delay", str(to))]
 
 
-def _read_cable(subject: _Subject, host: Host) -> Any:
+def _read_cable(subject: _Subject, host: Host) -> int | None:
     if subject.has(qos_paths.CABLE):
         text = _text(host, qos_paths.file(subject.name, qos_paths.CABLE)).strip()
         return int(text) if text.isdecimal() else None
     return qos_values.pfc_state(_shown(subject, host, "pfc"))["cable_length"]
 
 
-def _set_ets(subject: _Subject, _now: Any, to: Mapping[str, list[Any]]) -> list[Operation]:
+def _set_ets(subject: _Subject, _now: object, to: qos_values.Ets) -> list[Operation]:
     words: list[str] = []
-    for word, key in (("prio-tc", "prio_tc"), ("tc-tsa", "tc_tsa"), ("tc-bw", "tc_bw")):
-        words += [word, *(f"{number}:{value}" for number, value in enumerate(to[key]))]
+    for word, values in (("prio-tc", to["prio_tc"]), ("tc-tsa", to["tc_tsa"]), ("tc-bw", to["tc_bw"])):
+        words += [word, *(f"{number}:{value}" for number, value in enumerate(values))]
     return [_dcb("ets", "set", "dev", subject.name, *words)]
 
 
-def _set_ecn(subject: _Subject, now: Any, to: Mapping[str, list[int]]) -> list[Operation]:
+def _set_ecn(subject: _Subject, now: dict[str, list[int]] | None, to: dict[str, list[int]]) -> list[Operation]:
     """Write the switches that differ; the driver answers EPERM where one is on already."""
     do: list[Operation] = []
     for point in qos_values.POINTS:
@@ -294,7 +298,7 @@ def _set_ecn(subject: _Subject, now: Any, to: Mapping[str, list[int]]) -> list[O
     return do
 
 
-def _read_ecn(subject: _Subject, host: Host) -> Any:
+def _read_ecn(subject: _Subject, host: Host) -> dict[str, list[int]]:
     return {
         point: [
             p for p in range(qos_values.PRIORITIES) if _text(host, qos_paths.ecn(subject.name, point, p)).strip() == "1"
@@ -305,9 +309,10 @@ def _read_ecn(subject: _Subject, host: Host) -> Any:
 
 def _notification(setting: str) -> _Handler:
     def path(subject: _Subject) -> str:
-        return qos_paths.notification(subject.name, _address(subject) or None, setting)[subject.port[f"{setting}_in"]]
+        tree = state.notification_tree(subject.port, setting)
+        return qos_paths.notification(subject.name, _address(subject) or None, setting)[tree]
 
-    def read(subject: _Subject, host: Host) -> Any:
+    def read(subject: _Subject, host: Host) -> int | None:
         text = _text(host, path(subject)).strip()
         return int(text) if text.isdecimal() else None
 
@@ -318,14 +323,14 @@ def _address(subject: _Subject) -> str:
     return "" if subject.interface.nic is None else subject.interface.nic["address"]
 
 
-def _set_priority_of_notifications(subject: _Subject, now: Any, to: Any) -> list[Operation]:
+def _set_priority_of_notifications(subject: _Subject, now: object, to: object) -> list[Operation]:
     """Write the priority, or that of the packet as it was before; writing the first ends the second (cong.c)."""
     if to == qos_paths.OF_THE_PACKET:
         return [_attribute(qos_paths.notification_mode(_address(subject)), "1")]
     return _NOTIFICATION_PRIORITY.change(subject, now, to)
 
 
-def _read_priority_of_notifications(subject: _Subject, host: Host) -> Any:
+def _read_priority_of_notifications(subject: _Subject, host: Host) -> object:
     mode = qos_paths.notification_mode(_address(subject))
     if subject.port["cnp_priority_in"] == qos_paths.KERNEL and host.exists(mode) and _text(host, mode).strip() != "0":
         return qos_paths.OF_THE_PACKET
@@ -339,9 +344,9 @@ def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
     """Return what makes the directory that holds the setting: RDMA-CM, configfs, and mkdir(2) in it."""
     host = state.of_host(context)
     do: list[Operation] = []
-    if not host.get("rdma_cm"):
+    if not host["rdma_cm"]:
         do.append(Run(("modprobe", "rdma_cm"), _SECONDS))
-        if not host.get("configfs"):
+        if not host["configfs"]:
             # systemd mounts it too when its module appears; whoever is second gets 32.
             do.append(Run(("mount", "-t", "configfs", "configfs", qos_paths.CONFIGFS), _SECONDS, (0, 32)))
         do.append(
@@ -357,13 +362,13 @@ def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
 
 def _without_former_name(context: Context, subject: _Subject) -> list[Operation]:
     """Return what removes the directory of a name that the device has no more."""
-    former = (subject.port.get("rdma") or {}).get("name")
+    former = _rdma_name(subject.port)
     if not former or not state.is_renamed(context, subject.interface):
         return []
-    return [Run(("rmdir", qos_paths.directory(str(former))), _SECONDS, (0, 1))]
+    return [Run(("rmdir", qos_paths.directory(former)), _SECONDS, (0, 1))]
 
 
-def _set_tos(subject: _Subject, _now: Any, to: Any) -> list[Operation]:
+def _set_tos(subject: _Subject, _now: object, to: object) -> list[Operation]:
     """Write the type of service; the kernel keeps it when the directory goes, so 0 is written before that."""
     path = qos_paths.tos(subject.device)
     if to is not None:
@@ -372,7 +377,7 @@ def _set_tos(subject: _Subject, _now: Any, to: Any) -> list[Operation]:
     return [_attribute(path, "0", ("ENOENT",)), gone]
 
 
-def _read_tos(subject: _Subject, host: Host) -> Any:
+def _read_tos(subject: _Subject, host: Host) -> int | None:
     try:
         text = _text(host, qos_paths.tos(subject.device)).strip()
     except HostError as error:

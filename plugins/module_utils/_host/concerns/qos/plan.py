@@ -27,6 +27,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked, given
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import QosPort
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
 
 _OF_DCBX = ("trust", "dscp_priority", "ets", "pfc")
 _LOSSLESS = (
@@ -75,7 +77,7 @@ def _file_steps(context: Context, files: Mapping[str, str]) -> list[Step]:
     ]
 
 
-def _sequence(wanted: Mapping[str, Any]) -> list[str]:
+def _sequence(wanted: Qos) -> list[str]:
     """Return the settings in order: flow control goes on when priorities are what they shall be, and off before."""
     order = list(wanted)
     if wanted.get("pfc") == []:
@@ -84,9 +86,7 @@ def _sequence(wanted: Mapping[str, Any]) -> list[str]:
     return order
 
 
-def _step(
-    context: Context, interface: Interface, port: Mapping[str, Any], setting: str, wanted: Mapping[str, Any]
-) -> list[Step]:
+def _step(context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos) -> list[Step]:
     if setting == "ecn" and firmware_default(context, interface, port, wanted):
         return []
     now, to = state.now_and_wanted(context, interface, port, setting, wanted)
@@ -122,7 +122,7 @@ def _step(
     ]
 
 
-def _is_needless(context: Context, interface: Interface, port: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _is_needless(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> bool:
     """Return whether global pause stays as it is although priority flow control is asked for.
 
     Where nobody asked, it only goes off where it can be told, and for a flow control that can be had.
@@ -137,12 +137,12 @@ def _reason(context: Context, interface: Interface, setting: str) -> str:
         return "it was so before rdma.fabric changed it"
     if setting in (interface.wanted.get("qos") or {}):
         return f"rdma_fabric_interfaces asks for {setting}"
-    if setting in (context.desired.get("roce_qos") or {}):
+    if setting in (context.desired["roce_qos"] or {}):
         return f"rdma_fabric_roce_qos asks for {setting}"
     return "priority flow control is asked for, and global pause excludes it"
 
 
-def _lost(context: Context, interface: Interface, port: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def _lost(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> list[str]:
     """Say which original values can't be brought back, and why."""
     remarks = []
     for setting in wanted:
@@ -154,7 +154,7 @@ def _lost(context: Context, interface: Interface, port: Mapping[str, Any], wante
     return remarks
 
 
-def _remarks(context: Context, interface: Interface, port: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def _remarks(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> list[str]:
     target = context.target_of(interface)
     remarks = []
     if port.get("dcbx") == "firmware" and "dcbx" not in wanted and any(key in wanted for key in _OF_DCBX):
@@ -169,9 +169,7 @@ def _remarks(context: Context, interface: Interface, port: Mapping[str, Any], wa
     return remarks + _small_headroom(context, interface, port, wanted)
 
 
-def _small_headroom(
-    context: Context, interface: Interface, port: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> list[str]:
+def _small_headroom(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> list[str]:
     """Say where a lossless priority would lose frames: what is under way when the other side is told to stop.
 
     That is at least one frame of each side's (802.1Qbb, annex on buffer requirements).
@@ -181,7 +179,7 @@ def _small_headroom(
     if netdev is None or not lossless:
         return []
     mtu = interface.wanted.get("mtu") or netdev["mtu"]
-    rooms: Mapping[str, int] = port.get("headroom") or {}
+    rooms = port.get("headroom", {})
     return [
         f"{context.target_of(interface)}: priority {priority} is lossless with {rooms[str(priority)]} bytes of "
         f"headroom, less than two frames of MTU {mtu}: make its buffer larger (mlnx_qos --buffer_size)"
@@ -197,7 +195,7 @@ def _of_host(context: Context, steps: list[Step]) -> list[str]:
         remarks.append(_LOSSLESS)
     if not context.removing and any(step["id"].startswith(f"{CONCERN}:cable_length:") for step in steps):
         remarks.append(_CABLE)
-    if state.of_host(context).get("lldpad") and asked_keys & {*_OF_DCBX, "dcbx"}:
+    if state.of_host(context)["lldpad"] and asked_keys & {*_OF_DCBX, "dcbx"}:
         remarks.append(
             "lldpad is there and sets trust, PFC and ETS by itself as the switch tells it to: switch it off "
             "(systemctl disable --now lldpad), or leave these settings to it"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from typing import Callable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -17,7 +17,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE, is_function
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import FIRMWARE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import QosPort
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import FIRMWARE, Qos
 
 # Settings that a file of the vendor's driver may have; without it they are asked of DCB.
 _FILES = {
@@ -28,12 +29,10 @@ _FILES = {
 }
 _BY_DCB = ("dcbx", "ets", *_FILES)
 
-Check = Callable[[Context, Interface, Mapping[str, Any], Any], str]
+Check = Callable[[Context, Interface, QosPort, Qos], str]
 
 
-def inability(
-    context: Context, interface: Interface, port: Mapping[str, Any], setting: str, wanted: Mapping[str, Any]
-) -> str:
+def inability(context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos) -> str:
     """Return why a host can't have a setting, empty when it can; what holds already is denied to nobody."""
     now, to = state.now_and_wanted(context, interface, port, setting, wanted)
     if now == to and now is not None:
@@ -47,19 +46,16 @@ def inability(
     if not problem and setting in _BY_DCB and not state.has_file(port, _FILES.get(setting, "")):
         problem = _without_dcb(interface, port)
     check = _CHECKS.get(setting)
-    return problem if problem or check is None or not port else check(context, interface, port, to)
+    return problem if problem or check is None or not state.is_told(port) else check(context, interface, port, wanted)
 
 
-def firmware_default(
-    context: Context, interface: Interface, port: Mapping[str, Any], wanted: Mapping[str, Any]
-) -> bool:
+def firmware_default(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> bool:
     """Return whether ECN is only asked to be on, of a driver that can't show it: the firmware has it on."""
     given = wanted.get("ecn")
-    if not given or state.EXACTLY in given or state.has_file(port, qos_paths.ECN) or _of_interface(interface):
+    if context.removing or not given or state.has_file(port, qos_paths.ECN) or _of_interface(interface):
         return False
-    driver = interface.driver
     all_on = all(on for points in given.values() for on in points.values())
-    return bool(all_on and driver == NETDEV_DRIVER and not _of_port(context, interface) and not context.removing)
+    return all_on and interface.driver == NETDEV_DRIVER and not _of_port(context, interface)
 
 
 def _of_interface(interface: Interface) -> str:
@@ -86,31 +82,32 @@ def _of_port(context: Context, interface: Interface) -> str:
     return arm_side_refusal(context.actual, interface.nic) or restriction(context.actual, interface.nic)
 
 
-def _of_device(context: Context, port: Mapping[str, Any], setting: str, to: Any) -> str:
-    if port and port.get("rdma") is None:
+def _of_device(context: Context, port: QosPort, setting: str, to: object) -> str:
+    device = port["rdma"]
+    if state.is_told(port) and device is None:
         return (
             "it has no RDMA device of its own (a bond's belongs to its first port): load the driver of its card "
             "(mlx5_ib), or make a soft one (rdma link add)"
         )
-    if setting == "traffic_class" and port and port["rdma"].get("traffic_class") is None:
+    if setting == "traffic_class" and device is not None and device["traffic_class"] is None:
         return (
             "only the vendor's driver has a traffic class for all queue pairs; programs ask for one themselves: "
             f"NCCL_IB_TC={to}, UCX_IB_TRAFFIC_CLASS={to}, perftest --tclass={to}; tos reaches those that use RDMA-CM"
         )
     host = state.of_host(context)
     loaded = context.actual.is_loaded("rdma_cm")
-    if setting == "tos" and loaded and host.get("configfs") and not host.get("rdma_cm"):
+    if setting == "tos" and loaded and host["configfs"] and not host["rdma_cm"]:
         return f"this kernel's rdma_cm has no {qos_paths.RDMA_CM}: it lacks CONFIG_INFINIBAND_ADDR_TRANS_CONFIGFS"
     return ""
 
 
-def _without_dcb(interface: Interface, port: Mapping[str, Any]) -> str:
-    if port.get("dcb") == "missing":
+def _without_dcb(interface: Interface, port: QosPort) -> str:
+    if port["dcb"] == "missing":
         return (
             "dcb is not installed here: install iproute2 5.11 or newer (a recording of an older release does not hold "
             "what it says)"
         )
-    if port.get("dcb") != "no":
+    if port["dcb"] != "no":
         return ""
     driver = interface.driver
     if driver == NETDEV_DRIVER:
@@ -121,31 +118,32 @@ def _without_dcb(interface: Interface, port: Mapping[str, Any]) -> str:
     return f"the driver {driver} has no DCB operations (dcb: Operation not supported); qos false leaves this port out"
 
 
-def _dcbx(context: Context, _interface: Interface, _port: Mapping[str, Any], to: Any) -> str:
-    if to != FIRMWARE or state.of_host(context).get("mlnx_qos"):
+def _dcbx(context: Context, _interface: Interface, _port: QosPort, wanted: Qos) -> str:
+    if wanted["dcbx"] != FIRMWARE or state.of_host(context)["mlnx_qos"]:
         return ""
     return "only mlnx_qos (mlnx-tools) gives DCBX back to the firmware: install it, or reload the driver"
 
 
-def _cable(_context: Context, interface: Interface, port: Mapping[str, Any], _to: Any) -> str:
+def _cable(_context: Context, interface: Interface, port: QosPort, _wanted: Qos) -> str:
     driver = interface.driver
     if state.has_file(port, qos_paths.CABLE) or driver == NETDEV_DRIVER:
         return ""
     return f"the driver {driver} takes a delay in bit times there, not a length"
 
 
-def _pfc(_context: Context, _interface: Interface, port: Mapping[str, Any], to: Any) -> str:
-    most = port.get("pfc_capacity") or len(to)
-    return f"the card carries {most} lossless priorities at most" if len(to) > most else ""
+def _pfc(_context: Context, _interface: Interface, port: QosPort, wanted: Qos) -> str:
+    asked = len(wanted["pfc"])
+    most = port.get("pfc_capacity") or asked
+    return f"the card carries {most} lossless priorities at most" if asked > most else ""
 
 
-def _pause(_context: Context, _interface: Interface, port: Mapping[str, Any], _to: Any) -> str:
+def _pause(_context: Context, _interface: Interface, port: QosPort, _wanted: Qos) -> str:
     if port.get("pause") is not None:
         return ""
     return "its driver does not tell of global pause, or ethtool is not installed (ethtool -a)"
 
 
-def _ecn(_context: Context, _interface: Interface, port: Mapping[str, Any], _to: Any) -> str:
+def _ecn(_context: Context, _interface: Interface, port: QosPort, _wanted: Qos) -> str:
     if state.has_file(port, qos_paths.ECN):
         return ""
     return (
@@ -155,8 +153,8 @@ def _ecn(_context: Context, _interface: Interface, port: Mapping[str, Any], _to:
 
 
 def _notification(setting: str) -> Check:
-    def check(_context: Context, _interface: Interface, port: Mapping[str, Any], _to: Any) -> str:
-        if port.get(f"{setting}_in") is not None:
+    def check(_context: Context, _interface: Interface, port: QosPort, _wanted: Qos) -> str:
+        if state.notification_tree(port, setting):
             return ""
         return (
             f"neither the vendor's driver nor {qos_paths.DEBUGFS} is there (debugfs may be closed by lockdown); the "

@@ -8,35 +8,43 @@ Tables are whole, as ranges: only so can an original one come back after several
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Callable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import HostQos, QosPort
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import DSCP
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import DSCP, Qos
 
-# A whole table instead of single entries: so original ones are asked for.
-EXACTLY = "exactly"
+_UNTOLD: HostQos = {"ports": {}, "lldpad": False, "mlnx_qos": False, "configfs": False, "rdma_cm": False}
+_UNTOLD_PORT: QosPort = {"files": [], "dcb": None, "rdma": None}
 
 
-def of_host(context: Context) -> Mapping[str, Any]:
+def of_host(context: Context) -> HostQos:
     """Return what the facts tell of the host's QoS, nothing for a host that was not asked."""
-    found: Mapping[str, Any] = context.actual.facts["settings"].get("qos", {})
-    return found
+    return context.actual.facts["settings"].get("qos", _UNTOLD)
 
 
-def port_of(context: Context, interface: Interface) -> Mapping[str, Any]:
+def port_of(context: Context, interface: Interface) -> QosPort:
     """Return what the facts tell of one port, nothing where it was not asked."""
-    ports: Mapping[str, Any] = of_host(context).get("ports", {})
-    name = interface.netdev["name"] if interface.netdev is not None else ""
-    port: Mapping[str, Any] = ports.get(name) or {}
-    return port
+    return of_host(context)["ports"].get(interface.name, _UNTOLD_PORT)
 
 
-def has_file(port: Mapping[str, Any], which: str) -> bool:
+def is_told(port: QosPort) -> bool:
+    """Return whether a port was asked."""
+    return port is not _UNTOLD_PORT
+
+
+def has_file(port: QosPort, which: str) -> bool:
     """Return whether the port has one of the files of the vendor's driver."""
-    return which in (port.get("files") or ())
+    return which in port["files"]
+
+
+def notification_tree(port: QosPort, setting: str) -> str:
+    """Return the tree that has what congestion notifications are marked with, empty where none has."""
+    return (port.get("cnp_dscp_in") if setting == "cnp_dscp" else port.get("cnp_priority_in")) or ""
 
 
 def is_renamed(context: Context, interface: Interface) -> bool:
@@ -45,33 +53,33 @@ def is_renamed(context: Context, interface: Interface) -> bool:
 
 
 def now_and_wanted(
-    context: Context, interface: Interface, port: Mapping[str, Any], setting: str, wanted: Mapping[str, Any]
-) -> tuple[Any, Any]:
-    """Return the present and the wanted value of a setting; None where the present one is not known."""
-    to = wanted[setting]
-    if setting == "pause":
-        return port.get("pause"), {"rx": to, "tx": to} if isinstance(to, bool) else to
+    context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos
+) -> tuple[object, object]:
+    """Return the present and the wanted value of a setting; None where the present one is not known.
+
+    While everything of ours is to go, wanted are values that were present ones.
+    """
     if setting == "dscp_priority":
-        return _tables(port, wanted)
-    if setting == "ets":
-        return port.get("ets"), qos_values.ets_wanted(to)
-    if setting == "ecn":
-        return port.get("ecn"), _points(port.get("ecn") or {}, to)
-    if setting in {"tos", "traffic_class"}:
-        now = (port.get("rdma") or {}).get(setting)
-        return None if setting == "tos" and to is not None and is_renamed(context, interface) else now, to
-    return port.get(setting), to
+        return _tables(context, port, wanted)
+    now, to = port.get(setting), wanted.get(setting)
+    if setting in OF_DEVICE:
+        device = port["rdma"]
+        hidden = setting == "tos" and to is not None and is_renamed(context, interface)
+        now = None if device is None or hidden else device.get(setting)
+    elif setting in _FORMS and not context.removing:
+        to = _FORMS[setting](port, wanted)
+    return now, to
 
 
-def holds(context: Context, interface: Interface, setting: str, now: Any, to: Any) -> bool:
+def holds(context: Context, interface: Interface, setting: str, now: object, to: object) -> bool:
     """Return whether a setting is what it shall be once the steps before it are done.
 
     RDMA-CM keeps the ToS of a device that gets another name, and its directory stays under the former one.
     """
-    return bool(now == to and not (setting == "tos" and is_renamed(context, interface)))
+    return now == to and not (setting == "tos" and is_renamed(context, interface))
 
 
-def _tables(port: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[Any, Any]:
+def _tables(context: Context, port: QosPort, wanted: Qos) -> tuple[dict[str, int] | None, dict[str, int] | None]:
     """Return the table after the port trusts DSCP as it shall, and the wanted one."""
     given = wanted["dscp_priority"]
     now = port.get("dscp")
@@ -81,17 +89,23 @@ def _tables(port: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[Any, An
             return now, now
         if port.get("trust") == "pcp" and wanted.get("trust") == DSCP:
             now = qos_values.compact(qos_values.default_table())
-    if EXACTLY in given:
-        return now, dict(given[EXACTLY])
+    if context.removing:
+        return now, given
     return now, qos_values.compact({**qos_values.expanded(now or {}), **qos_values.expanded(given)})
 
 
-def _points(now: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, list[int]]:
+def _points(now: dict[str, list[int]], wanted: dict[str, dict[str, bool]]) -> dict[str, list[int]]:
     """Return the priorities that shall be on at each side."""
-    if EXACTLY in wanted:
-        return {point: list(on) for point, on in wanted[EXACTLY].items()}
     sides = {point: set(now.get(point) or ()) for point in qos_values.POINTS}
     for priority, points in wanted.items():
         for point, on in points.items():
             (sides[point].add if on else sides[point].discard)(int(priority))
     return {point: sorted(on) for point, on in sides.items()}
+
+
+# Of what is asked for in another form than ports tell it.
+_FORMS: Mapping[str, Callable[[QosPort, Qos], object]] = {
+    "pause": lambda _port, wanted: dict.fromkeys(("rx", "tx"), wanted["pause"]),
+    "ets": lambda _port, wanted: qos_values.ets_wanted(wanted["ets"]),
+    "ecn": lambda port, wanted: _points(port.get("ecn", {}), wanted["ecn"]),
+}

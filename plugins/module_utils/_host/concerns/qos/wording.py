@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import UNSET
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import UNSET, Ets
 
 _NAMES = {
     "dcbx": "the owner of DCBX",
@@ -25,7 +25,7 @@ _NAMES = {
 }
 
 
-def told(setting: str, value: Any) -> str:
+def told(setting: str, value: object) -> str:
     """Return ``priority flow control to 3``."""
     return f"{name_of(setting)} to {value_of(setting, value)}"
 
@@ -35,7 +35,7 @@ def name_of(setting: str) -> str:
     return _NAMES[setting]
 
 
-def value_of(setting: str, value: Any) -> str:
+def value_of(setting: str, value: object) -> str:
     """Return a value in words."""
     if value is None:
         return "the kernel's own" if setting == "tos" else "not known"
@@ -51,7 +51,7 @@ def _table(value: Mapping[str, int]) -> str:
     return ", ".join(f"{dscps} -> {priority}" for dscps, priority in value.items()) or "none"
 
 
-def _shares(value: Mapping[str, Any]) -> str:
+def _shares(value: Ets) -> str:
     shares = (
         f"{number} {kind}" if kind != "ets" else f"{number} {share}%"
         for number, (kind, share) in enumerate(zip(value["tc_tsa"], value["tc_bw"]))
