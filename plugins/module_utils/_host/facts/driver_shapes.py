@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Dict, List, TypedDict, Union
 
 
 class Identity(TypedDict):
@@ -82,14 +82,18 @@ class Openib(TypedDict):
     may_stop: bool | None
 
 
+# Words of ip(8) with their values, and the number of the function; a VLAN has several.
+Managed = Dict[str, Union[int, str, List[Union[int, str]]]]
+
+
 class SnapshotFunction(TypedDict):
-    """A physical function and its virtual ones as they come back; ``managed`` are words of ip(8) with their values."""
+    """A physical function and its virtual ones as they come back."""
 
     pci: str
     vfs: int
     autoprobe: bool
     bound: list[str]
-    managed: list[dict[str, Any]]
+    managed: list[Managed]
 
 
 class SnapshotLink(TypedDict):

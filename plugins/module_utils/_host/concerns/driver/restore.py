@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Operation,
@@ -13,7 +13,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     SetAttribute,
     WaitFor,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
+    Managed,
+    Snapshot,
+    SnapshotFunction,
+    SnapshotLink,
+    SnapshotVlan,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 
 PCI = "/sys/bus/pci/devices"
@@ -84,7 +90,7 @@ def _appear(addresses: Iterable[str]) -> list[Operation]:
     return [WaitFor(f"the interface{'s' if len(wanted) > 1 else ''} of {', '.join(wanted)}", there, _APPEARS_WITHIN)]
 
 
-def _virtual_functions(function: Mapping[str, Any]) -> list[Operation]:
+def _virtual_functions(function: SnapshotFunction) -> list[Operation]:
     address, count = function["pci"], function["vfs"]
     if not count:
         return []
@@ -96,7 +102,7 @@ def _virtual_functions(function: Mapping[str, Any]) -> list[Operation]:
     ]
 
     def there(host: Host) -> bool:
-        return _count(host, device) == int(count)
+        return _count(host, device) == count
 
     operations.append(WaitFor(f"the {count} virtual functions of {address}", there, _APPEARS_WITHIN))
     for entry in function["managed"]:
@@ -114,17 +120,17 @@ def _virtual_functions(function: Mapping[str, Any]) -> list[Operation]:
     return operations
 
 
-def _managed_words(entry: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
+def _managed_words(entry: Managed) -> Iterable[tuple[str, ...]]:
     for key, value in entry.items():
-        if key == "vlan":
-            yield ("vlan", str(value[0]), "qos", str(value[1]), "proto", str(value[2]))
+        if isinstance(value, list):
+            yield (key, str(value[0]), "qos", str(value[1]), "proto", str(value[2]))
         elif isinstance(value, bool):
             yield (key, "on" if value else "off")
         elif key != "vf":
             yield (key, str(value))
 
 
-def _restored_link(link: Mapping[str, Any]) -> list[Operation]:
+def _restored_link(link: SnapshotLink) -> list[Operation]:
     port = f"{{port:{link['pci']}}}"
     operations: list[Operation] = []
     # A hardware address and a master are given to an interface that is down. So is a name by older kernels (EBUSY, 2):
@@ -145,9 +151,9 @@ def _restored_link(link: Mapping[str, Any]) -> list[Operation]:
     return operations
 
 
-def _restored_vlan(vlan: Mapping[str, Any]) -> list[Operation]:
+def _restored_vlan(vlan: SnapshotVlan) -> list[Operation]:
     name, parent = vlan["name"], f"{{port:{vlan['parent']}}}"
-    kind = ("type", "vlan", "protocol", str(vlan["protocol"]), "id", str(vlan["id"]))
+    kind = ("type", "vlan", "protocol", vlan["protocol"], "id", str(vlan["id"]))
     # It may be there already: a network manager is quicker at times (EEXIST, 2); the next operation tells.
     operations: list[Operation] = [Run(("ip", "link", "add", "link", parent, "name", name, *kind), accepted=(0, 2))]
     if vlan["settings"]:

@@ -13,6 +13,7 @@ from typing import Any, Iterable, Mapping, Sequence, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
+    Managed,
     Snapshot,
     SnapshotLink,
     SnapshotVlan,
@@ -115,15 +116,16 @@ def as_text(snapshot: Snapshot) -> str:
     return FILE.text(snapshot)
 
 
-def _managed(entry: Shown) -> dict[str, Any]:
+def _managed(entry: Shown) -> Managed:
     """Return the settings that ``ip link set PORT vf NUMBER`` takes, by its words."""
     listed = entry.get("vlan_list") or []
     vlan = listed[0] if listed and isinstance(listed[0], dict) else entry
     told = entry.get("rate")
     rate: Shown = told if isinstance(told, dict) else {}
-    words: dict[str, Any] = {}
-    if str(entry.get("address") or entry.get("mac") or "") not in _NO_ADDRESS:
-        words["mac"] = entry.get("address") or entry.get("mac")
+    words: Managed = {}
+    address = str(entry.get("address") or entry.get("mac") or "")
+    if address not in _NO_ADDRESS:
+        words["mac"] = address
     if vlan.get("vlan"):
         words["vlan"] = [vlan["vlan"], vlan.get("qos") or 0, vlan.get("protocol") or "802.1Q"]
     for key in ("spoofchk", "trust", "query_rss_en"):
