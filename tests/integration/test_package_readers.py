@@ -17,7 +17,7 @@ import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Sequence, cast
+from typing import Iterable, Iterator, Sequence, cast
 
 import pytest
 
@@ -31,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Run,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import Repository
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family, family_of
 from ansible_collections.rdma.fabric.tests.integration.isolated import lay_out, run_over
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
@@ -62,7 +63,7 @@ def family(identity: str, version: str) -> Family:
 DEBIAN, ROCKY, SLES = family("debian", "12"), family("rocky", "9.4"), family("sles", "15.7")
 
 
-def repository(key: str | None) -> dict[str, Any]:
+def repository(key: str | None) -> Repository:
     """The vendor's flat repository on this machine; ``key`` is the name of the public key that is given for it."""
     return {"url": str(VENDOR), "gpg_key": (VENDOR / key).read_text() if key else None, "gpg_check": key is not None}
 
@@ -82,7 +83,7 @@ def apt(readers: Readers, tree: Path, *argv: str) -> subprocess.CompletedProcess
     return run_over(readers, tree, APT, argv)
 
 
-def refreshed(readers: Readers, tree: Path, given: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+def refreshed(readers: Readers, tree: Path, given: Repository) -> subprocess.CompletedProcess[str]:
     """Have apt read the index of the repository, by our file and our command."""
     lay_out(tree, packages.repository_files(DEBIAN, given))
     (update,) = commands(packages.refresh_repository(DEBIAN, given))
@@ -204,7 +205,7 @@ def test_indexes_are_read_again_once_where_a_package_of_others_is_gone(
 
 
 def test_dnf_reads_the_repository(readers: Readers, tmp_path: Path) -> None:
-    given = {"url": "/srv/doca", "gpg_key": (VENDOR / "key.asc").read_text(), "gpg_check": True}
+    given: Repository = {"url": "/srv/doca", "gpg_key": (VENDOR / "key.asc").read_text(), "gpg_check": True}
     lay_out(tmp_path, packages.repository_files(ROCKY, given))
     python = next((path for path in (readers.root / "usr/bin").glob("python3.?*")), Path("/usr/bin/python3"))
     variables = {
@@ -227,7 +228,7 @@ def test_dnf_reads_the_repository(readers: Readers, tmp_path: Path) -> None:
 
 def test_rpm_imports_an_armoured_key_from_our_file(readers: Readers, tmp_path: Path) -> None:
     """rpm leaves --import to rpmkeys; our mark stands above the armour."""
-    given = {"url": "/srv/doca", "gpg_key": (VENDOR / "key.asc").read_text(), "gpg_check": True}
+    given: Repository = {"url": "/srv/doca", "gpg_key": (VENDOR / "key.asc").read_text(), "gpg_check": True}
     lay_out(tmp_path, packages.repository_files(ROCKY, given))
     (imported, *_others) = commands(packages.refresh_repository(ROCKY, given))
     assert imported.argv == ("rpm", "--import", packages.KEY_FILE)
@@ -242,7 +243,7 @@ def test_rpm_imports_an_armoured_key_from_our_file(readers: Readers, tmp_path: P
 
 
 def test_zypper_reads_the_repository(readers: Readers, tmp_path: Path) -> None:
-    given = {"url": "https://mirror.example/doca", "gpg_key": "/srv/KEY", "gpg_check": True}
+    given: Repository = {"url": "https://mirror.example/doca", "gpg_key": "/srv/KEY", "gpg_check": True}
     lay_out(tmp_path, packages.repository_files(SLES, given))
     zypper: list[str | Path] = [readers.program("usr/bin/zypper"), "--xmlout", "--root", tmp_path, "--non-interactive"]
     done = readers.run([*zypper, "repos", "--details"], ZYPP_LOCKFILE_ROOT=str(tmp_path))

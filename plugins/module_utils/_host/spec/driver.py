@@ -100,8 +100,11 @@ class PeerMemorySpec(TypedDict):
 
 def driver(place: Place, value: Any) -> DriverSpec | None:
     """Return the complete settings of the driver, None when nothing is said about it."""
-    if value is None:
-        return None
+    return None if value is None else driver_settings(place, value)
+
+
+def driver_settings(place: Place, value: Any) -> DriverSpec:
+    """Return the settings of the driver with what they leave out."""
     given = mapping_of(place, value, "driver settings")
     known_keys(place, given, DRIVER_KEYS)
     settings: DriverSpec = {

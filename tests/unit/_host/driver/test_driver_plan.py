@@ -774,7 +774,7 @@ class TestOtherReleases:
         state, known = installed(), "/etc/apt/sources.list.d/rdma-fabric-driver.sources"
         family = family_of(two_ports()["system"]["os"])
         assert family is not None
-        text = repository_files(family, {**REPOSITORY["repository"], "gpg_key": None})[known]
+        text = repository_files(family, {"url": "/srv/doca", "gpg_key": None, "gpg_check": False})[known]
         made = host(state, boot={"files": {known: text}})
         wanted = {"flavour": "mlnx-ofed", "version": "24.07-0.7.0.0", **REPOSITORY}
         found, context = plan_with_context(check_spec({"driver": wanted}), made, ("driver",))

@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     RemoveFile,
     Run,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import Repository
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family, family_of
 
 APT_LOCK = """E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (unattended-upgr)
@@ -136,7 +137,7 @@ def family(identity: str, version: str) -> Family:
 
 UBUNTU, ROCKY, SLES = family("ubuntu", "24.04"), family("rocky", "9.4"), family("sles", "15.7")
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ\n-----END PGP PUBLIC KEY BLOCK-----\n"
-LOCAL = {"url": "/srv/doca", "gpg_key": "/srv/doca/KEY", "gpg_check": True}
+LOCAL: Repository = {"url": "/srv/doca", "gpg_key": "/srv/doca/KEY", "gpg_check": True}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_an_armoured_key_of_rpms_is_a_file_of_its_own() -> None:
 
 
 def test_only_a_repository_that_is_declared_so_goes_unchecked() -> None:
-    unchecked = {"url": "/srv/doca", "gpg_key": None, "gpg_check": False}
+    unchecked: Repository = {"url": "/srv/doca", "gpg_key": None, "gpg_check": False}
     assert "Trusted: yes" in next(iter(packages.repository_files(UBUNTU, unchecked).values()))
     assert "gpgcheck=0" in next(iter(packages.repository_files(ROCKY, unchecked).values()))
     assert "Trusted" not in next(iter(packages.repository_files(UBUNTU, LOCAL).values()))

@@ -55,7 +55,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.sta
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE, DISTRIBUTION, REPOSITORY
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE, DISTRIBUTION
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DKMS,
     Family,
@@ -101,8 +101,8 @@ def work(context: Context, step: Step) -> Work:
 def _repository(case: Case) -> Work:
     files = repository_files(case)
     refresh: list[Operation] = []
-    if case.family is not None:
-        refresh = packages.refresh_repository(case.family, case.wish.settings["repository"])
+    if case.family is not None and case.wish.repository is not None:
+        refresh = packages.refresh_repository(case.family, case.wish.repository)
     return Work([*case.context.boot_operations(files), *refresh], case.context.boot_undo(files))
 
 
@@ -121,9 +121,9 @@ def _packages(case: Case) -> Work:
         return Work(_removal(case, family), verify=_on_disk(case, running))
     former = installed_flavour(case.state, case.actual.stack)
     do: list[Operation] = packages.finish_interrupted() if case.state["dpkg_interrupted"] else []
-    if case.wish.settings["source"] == REPOSITORY and case.context.planned("driver:repository") is None:
+    if case.wish.repository is not None and case.context.planned("driver:repository") is None:
         # What it offers may have changed since its index was read.
-        do += packages.refresh_repository(family, case.wish.settings["repository"])
+        do += packages.refresh_repository(family, case.wish.repository)
     if case.state["unfinished"] and not goes_back(case):
         do += packages.complete()
     if goes_back(case):

@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Unclear, Wish, wish_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import CONTAINER, REPOSITORY
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import CONTAINER
 
 # Pods must not start before the driver: kubelet waits for what loads it (systemd.unit(5), Before=).
 ORDER_FILE = "/etc/systemd/system/openibd.service.d/rdma-fabric.conf"
@@ -28,10 +28,10 @@ _OWN = (ORDER_FILE, LOAD_FILE, UNSUPPORTED_FILE)
 
 def repository_files(case: Case) -> dict[str, str]:
     """Return the files of the repository that is asked for."""
-    settings = case.wish.settings
-    if not case.wish.is_vendor or settings["source"] != REPOSITORY or case.family is None:
+    repository = case.wish.repository
+    if not case.wish.is_vendor or case.family is None or repository is None:
         return {}
-    return packages.repository_files(case.family, settings["repository"])
+    return packages.repository_files(case.family, repository)
 
 
 def ordering_files(case: Case) -> dict[str, str]:

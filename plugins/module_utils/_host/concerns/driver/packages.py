@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Found,
@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import Repository
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family
 
 REPOSITORY = "rdma-fabric-driver"
@@ -166,7 +167,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def repository_files(family: Family, repository: Mapping[str, Any]) -> dict[str, str]:
+def repository_files(family: Family, repository: Repository) -> dict[str, str]:
     """Return the files that make a repository known to the package manager, by path; an armoured key is among them."""
     path = _REPOSITORY_FILES[family.manager]
     url = str(repository["url"])
@@ -192,7 +193,7 @@ def repository_files(family: Family, repository: Mapping[str, Any]) -> dict[str,
     return {KEY_FILE: f"# {MARKER}\n{str(key).strip()}\n", **files} if armoured else files
 
 
-def refresh_repository(family: Family, repository: Mapping[str, Any]) -> list[Operation]:
+def refresh_repository(family: Family, repository: Repository) -> list[Operation]:
     """Return how the package manager reads our repository's index, and no other one's."""
     if family.manager == "apt":
         ours = (

@@ -336,17 +336,17 @@ def _unfinished(case: Case) -> list[Step]:
     return [step]
 
 
-def _running(actual: HostState) -> dict[str, Any]:
+def _running(actual: HostState) -> dict[str, str | None]:
     return {"flavour": actual.stack["flavour"], "version": actual.stack["version"]}
 
 
-def _installed(case: Case) -> dict[str, Any]:
+def _installed(case: Case) -> dict[str, str | None]:
     release = installed_release(case.state, case.actual.stack)
     flavour = installed_flavour(case.state, case.actual.stack)
     return {"flavour": flavour, "version": release.release if release else None}
 
 
-def _wanted(wish: Wish) -> dict[str, Any]:
+def _wanted(wish: Wish) -> dict[str, str | None]:
     return {"flavour": wish.flavour, "version": wish.version.release if wish.version else None}
 
 

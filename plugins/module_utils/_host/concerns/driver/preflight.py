@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import CONTAINER_READY
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import container_owns
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, SigningKey
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DKMS,
@@ -33,7 +34,7 @@ class Refusal(NamedTuple):
     detail: str
 
 
-def refusals(wish: Wish, state: DriverState, system: Mapping[str, Any], family: Family | None) -> list[Refusal]:
+def refusals(wish: Wish, state: DriverState, system: System, family: Family | None) -> list[Refusal]:
     """Return every reason why packages of the driver can't be changed on this host now."""
     if container_owns(state):
         return [
@@ -44,7 +45,7 @@ def refusals(wish: Wish, state: DriverState, system: Mapping[str, Any], family: 
                 "from its policy and wait for the container to end, or set source: container",
             )
         ]
-    if system.get("ostree"):
+    if system["ostree"]:
         detail = "this host's system is an ostree image, so drivers are layered by its own tools or run in a container"
         return [Refusal("system", "check the system", detail)]
     if family is None:
@@ -55,8 +56,8 @@ def refusals(wish: Wish, state: DriverState, system: Mapping[str, Any], family: 
     return found
 
 
-def _unknown_system(wish: Wish, system: Mapping[str, Any]) -> Refusal:
-    name = system["os"].get("name") or system["os"].get("id") or "an unknown distribution"
+def _unknown_system(wish: Wish, system: System) -> Refusal:
+    name = system["os"]["name"] or system["os"]["id"] or "an unknown distribution"
     return Refusal(
         "system",
         "check the system",
@@ -65,9 +66,9 @@ def _unknown_system(wish: Wish, system: Mapping[str, Any]) -> Refusal:
     )
 
 
-def _platform(wish: Wish, system: Mapping[str, Any], family: Family) -> list[Refusal]:
+def _platform(wish: Wish, system: System, family: Family) -> list[Refusal]:
     found = []
-    machine = system.get("machine")
+    machine = system["machine"]
     if machine and machine not in _MACHINES:
         found.append(Refusal("machine", "check the machine", f"there are no packages for {machine}"))
     if wish.settings["build"] not in family.kernel_packages:
@@ -76,7 +77,7 @@ def _platform(wish: Wish, system: Mapping[str, Any], family: Family) -> list[Ref
     return found
 
 
-def _build(wish: Wish, state: DriverState, system: Mapping[str, Any], family: Family) -> list[Refusal]:
+def _build(wish: Wish, state: DriverState, system: System, family: Family) -> list[Refusal]:
     """Check what building and loading needs before anything is unloaded: headers, and a key that the firmware "
     "trusts."""
     found = []
@@ -89,7 +90,7 @@ def _build(wish: Wish, state: DriverState, system: Mapping[str, Any], family: Fa
             "first"
         )
         found.append(Refusal("headers", "check the kernel headers", detail))
-    if system.get("secure_boot") and state["key"] is not None:
+    if system["secure_boot"] and state["key"] is not None:
         found.extend(_secure_boot(state["key"], wish.settings["signing_key"], builds))
     if wish.settings["source"] == ARCHIVE and state["archive"] is False:
         detail = f"{wish.settings['archive']} is not on this host: copy it there first"
@@ -97,7 +98,7 @@ def _build(wish: Wish, state: DriverState, system: Mapping[str, Any], family: Fa
     return found
 
 
-def _secure_boot(key: Mapping[str, Any], signing_key: str | None, builds: bool) -> list[Refusal]:
+def _secure_boot(key: SigningKey, signing_key: str | None, builds: bool) -> list[Refusal]:
     action = "check Secure Boot"
     if not builds and not signing_key:
         detail = (

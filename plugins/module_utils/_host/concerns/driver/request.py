@@ -9,7 +9,14 @@ from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.host_requests import requests_for
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT, CONTAINER, DriverSpec, driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import (
+    ABSENT,
+    CONTAINER,
+    REPOSITORY,
+    DriverSpec,
+    Repository,
+    driver_settings,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DOCA_OFED,
     FLAVOUR_TITLES,
@@ -38,7 +45,7 @@ class Wish(NamedTuple):
     asked_by: str
     flavour: str
     version: DriverVersion | None
-    settings: Mapping[str, Any]
+    settings: DriverSpec
     waits: bool = False
 
     @property
@@ -47,9 +54,14 @@ class Wish(NamedTuple):
         return self.flavour != INBOX
 
     @property
+    def repository(self) -> Repository | None:
+        """Return the repository that packages come from, None where they come from elsewhere."""
+        return self.settings["repository"] if self.settings["source"] == REPOSITORY else None
+
+    @property
     def returns(self) -> bool:
         """Return whether state absent asks for the way back, after which nothing of ours is kept."""
-        return bool(self.settings["state"] == ABSENT)
+        return self.settings["state"] == ABSENT
 
     @property
     def title(self) -> str:
@@ -68,7 +80,7 @@ class Unclear(NamedTuple):
 
 def wish_of(context: Context) -> Wish | Unclear | None:
     """Return what is wanted of the driver, None when nobody asks for anything."""
-    own = context.desired.get("driver")
+    own = context.desired["driver"]
     requests = requests_for(context, "driver")
     if len(requests) > 1:
         names = " and ".join(f"{request['source']} ({_section(request).get('version')})" for request in requests)
@@ -85,7 +97,7 @@ def wish_of(context: Context) -> Wish | Unclear | None:
     return _requested_wish(requests[0], own) if requests else None
 
 
-def flavour_of(image: Any, version: DriverVersion | None) -> str:
+def flavour_of(image: object, version: DriverVersion | None) -> str:
     """Return the flavour that a release means: DOCA-OFED since 25.01, or when an operator's DOCA image names it."""
     newer = version is not None and (version.doca is not None or version.fields[:2] >= FIRST_DOCA_ONLY)
     return DOCA_OFED if newer or image == _DOCA_IMAGE else MLNX_OFED
@@ -128,6 +140,6 @@ def _requested_wish(request: HostRequest, own: DriverSpec | None) -> Wish | Uncl
     asked = {"storage_modules": section["storage_modules"]} if section.get("storage_modules") else {}
     if _in_container(request):
         asked = {"source": CONTAINER}
-    settings = own if own is not None else driver(Place(Found(), VARIABLE), asked)
+    settings = own if own is not None else driver_settings(Place(Found(), VARIABLE), asked)
     waits = section.get("auto_upgrade") is False
-    return Wish(str(request["source"]), flavour_of(section.get("image"), version), version, settings or {}, waits)
+    return Wish(str(request["source"]), flavour_of(section.get("image"), version), version, settings, waits)
