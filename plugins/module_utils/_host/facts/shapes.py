@@ -227,7 +227,7 @@ class Rail(TypedDict):
 class FunctionRegisters(TypedDict):
     """What the configuration space of a PCI function tells (pcie.py)."""
 
-    max_read_request: int | None
+    max_read_request: int
     max_payload: int | None
     relaxed_ordering: bool | None
     ats: bool | None

@@ -19,11 +19,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import registers, without_identity
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PcieSpec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Tree
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, PF, host_with
 
 SERIAL = bytes.fromhex("a088c20300471234")
+UNASKED: PcieSpec = {"acs": None, "max_read_request": None}
 NOTHING = dict.fromkeys(("acs", "ats", "max_read_request", "max_payload", "relaxed_ordering"))
 
 
@@ -97,7 +99,7 @@ def node() -> Tree:
 
 
 def remarks_of(tree: Tree) -> list[str]:
-    return remarks(HostState(gather(RecordedHost(tree.document()))), {})
+    return remarks(HostState(gather(RecordedHost(tree.document()))), UNASKED)
 
 
 def nearest(tree: Tree) -> tuple[Nic, Gpu]:
@@ -197,7 +199,7 @@ class TestRemarks:
     def test_a_recording_without_registers_has_nothing_to_tell(self, node: Tree) -> None:
         document = node.document()
         document["binary"] = {path: data for path, data in document["binary"].items() if not path.endswith("/config")}
-        assert remarks(HostState(gather(RecordedHost(document))), {}) == []
+        assert remarks(HostState(gather(RecordedHost(document))), UNASKED) == []
 
 
 def test_a_recording_keeps_the_registers_and_no_serial_number(node: Tree) -> None:

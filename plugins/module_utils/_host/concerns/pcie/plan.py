@@ -9,7 +9,7 @@ installation guides of GPUDirect. The kernel switches ACS on at every start wher
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.remarks import some
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
@@ -47,19 +47,19 @@ def plan(context: Context) -> ConcernPlan:
     return [*_acs_steps(context), *_read_request_steps(context)], []
 
 
-def lasting(context: Context) -> dict[str, Any]:
+def lasting(context: Context) -> dict[str, int | str]:
     """Return the part of the wish that the boot unit brings about: what is not refused and does not wait."""
     if context.removing:
         return {}
-    wanted = wish_of(context)
+    wanted = context.desired["pcie"]
     held = {step["id"] for step in context.earlier if step["concern"] == CONCERN and step["status"] != PLANNED}
-    kept: dict[str, Any] = {}
+    acs, size = wanted["acs"], wanted["max_read_request"]
+    kept: dict[str, int | str] = {}
     consented = context.consents_to(CONSENT) or _is_kept(context)
-    if wanted.get("acs") and consented and not any(f":{ACS}:" in step_id for step_id in held):
-        kept["acs"] = wanted["acs"]
-    lasts = wanted.get("max_read_request") and not context.has_nic_operator
-    if lasts and not any(f":{READ_REQUEST}:" in step_id for step_id in held):
-        kept["max_read_request"] = wanted["max_read_request"]
+    if acs and consented and not any(f":{ACS}:" in step_id for step_id in held):
+        kept["acs"] = acs
+    if size and not context.has_nic_operator and not any(f":{READ_REQUEST}:" in step_id for step_id in held):
+        kept["max_read_request"] = size
     return kept
 
 
@@ -69,14 +69,8 @@ def _is_kept(context: Context) -> bool:
     return any("acs" in wish.get("pcie", {}) for wish in wishes)
 
 
-def wish_of(context: Context) -> Mapping[str, Any]:
-    """Return what is asked for about PCIe."""
-    wanted: Mapping[str, Any] = context.desired.get("pcie") or {}
-    return wanted
-
-
 def _acs_steps(context: Context) -> list[Step]:
-    if wish_of(context).get("acs") != DIRECT:
+    if context.desired["pcie"]["acs"] != DIRECT:
         return []
     pairs: dict[str, list[str]] = {}
     for pair in redirected_pairs(context.actual):
@@ -88,7 +82,7 @@ def _acs_steps(context: Context) -> list[Step]:
 
 
 def _acs_step(context: Context, bridge: str, pairs: list[str], refusal: str) -> Step:
-    now = int(context.actual.facts["pcie"]["bridges"][bridge])
+    now = context.actual.facts["pcie"]["bridges"][bridge]
     wording: dict[str, Any] = {
         "target": f"bridge {bridge}",
         "action": f"let traffic between {some(pairs)} take the straight way",
@@ -111,7 +105,7 @@ def _acs_step(context: Context, bridge: str, pairs: list[str], refusal: str) -> 
 
 
 def _read_request_steps(context: Context) -> list[Step]:
-    wanted = wish_of(context).get("max_read_request")
+    wanted = context.desired["pcie"]["max_read_request"]
     if wanted is None:
         return []
     functions = context.actual.facts["pcie"]["functions"]
@@ -143,7 +137,7 @@ def _environment(context: Context) -> str:
     system = context.actual.facts["system"]
     if context.actual.facts["pcie"]["virtual"]:
         return "this is a virtual machine: bridges and registers of its devices belong to the machine that it runs on"
-    if system.get("lockdown") not in {None, "none"}:
+    if system["lockdown"] not in {None, "none"}:
         return (
             f"the kernel is locked down ({system['lockdown']}), so nobody may write to configuration space: change it "
             "in the BIOS, or switch Secure Boot off"
@@ -180,7 +174,7 @@ def _former(context: Context) -> list[Step]:
     """Return the steps that bring original values back; what can't be read any more has none."""
     pcie = context.actual.facts["pcie"]
     steps = []
-    for key, original in sorted(wish_of(context).get("registers", {}).items()):
+    for key, original in sorted(context.desired["pcie"].get("registers", {}).items()):
         what, address = key.split(":", 1)
         now = pcie["bridges"].get(address) if what == ACS else read_request_of(pcie["functions"], address)
         if now is None or now == original:

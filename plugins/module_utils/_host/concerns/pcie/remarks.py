@@ -5,26 +5,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import is_on_c2c
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import redirected_pairs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionRegisters
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PcieSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 _LEAST_READ_REQUEST = 512
 _MOST_NAMED = 4
 
 
-def remarks(actual: HostState, wanted: Mapping[str, Any]) -> list[str]:
+def remarks(actual: HostState, wanted: PcieSpec) -> list[str]:
     """Return one sentence for each kind of flaw: redirected traffic, translated addresses, strict order, slow links.
 
     ``wanted`` is ``pcie`` of the desired state: what it asks for has steps, so nothing is said about it.
     """
     found = [_translated(actual), _strict(actual), _narrow(actual), _slow(actual)]
-    if wanted.get("acs") is None:
+    if wanted["acs"] is None:
         found.insert(0, _redirected(actual))
-    if wanted.get("max_read_request") is None:
+    if wanted["max_read_request"] is None:
         found.append(_short_reads(actual.facts["pcie"]["functions"]))
     return [sentence for sentence in found if sentence]
 
@@ -76,7 +78,7 @@ def _narrow(actual: HostState) -> str:
     names = [
         f"{device['address']} (x{device['link']['width']} of x{device['link']['max_width']})"
         for device in (*actual.fabric_nics(), *gpus)
-        if _below(device["link"], "width")
+        if _below(device["link"]["width"], device["link"]["max_width"])
     ]
     return _about(names, "fewer lanes than the device has:", "reseat the card; look at slot, riser and BIOS")
 
@@ -86,12 +88,12 @@ def _slow(actual: HostState) -> str:
     names = [
         f"{nic['address']} ({nic['link']['speed_gts']:g} of {nic['link']['max_speed_gts']:g} GT/s)"
         for nic in actual.fabric_nics()
-        if _below(nic["link"], "speed_gts")
+        if _below(nic["link"]["speed_gts"], nic["link"]["max_speed_gts"])
     ]
     return _about(names, "a slower link than the device has:", "look at slot, riser and BIOS")
 
 
-def _short_reads(functions: Mapping[str, Mapping[str, Any]]) -> str:
+def _short_reads(functions: Mapping[str, FunctionRegisters]) -> str:
     names = [
         f"{address} ({found['max_read_request']} bytes)"
         for address, found in sorted(functions.items())
@@ -100,8 +102,7 @@ def _short_reads(functions: Mapping[str, Mapping[str, Any]]) -> str:
     return _about(names, "a short MaxReadReq:", "rdma_fabric_pcie: {max_read_request: 4096} sets it")
 
 
-def _below(link: Mapping[str, Any], key: str) -> bool:
-    now, best = link[key], link[f"max_{key}"]
+def _below(now: float | None, best: float | None) -> bool:
     return now is not None and best is not None and now < best
 
 
