@@ -10,7 +10,7 @@ file of ours asks them to.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Iterable, NamedTuple, Optional, Sequence, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
@@ -37,6 +37,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes impo
 RULES_KEY = "rules"
 # RTPROT_KERNEL: made for an address. RTPROT_STATIC: what the host's administrator configured.
 _KERNEL, _STATIC = 2, 4
+# What a route is and by which gateway; what a rule is.
+_WayKey = Tuple[Tuple[int, int, str, int], Optional[str]]
+_RuleKey = Tuple[int, int, str, str, int]
 
 
 class Changes(NamedTuple):
@@ -56,7 +59,7 @@ class Changes(NamedTuple):
 
 def told(context: Context, interface: Interface) -> InterfaceRouting:
     """Return what the facts tell of an interface: ``routes`` and ``addresses``, None where unknown."""
-    found = context.actual.facts["routing"].get("interfaces") or {}
+    found = context.actual.facts["routing"].get("interfaces", {})
     return found.get(interface.key, {"routes": None, "addresses": None})
 
 
@@ -87,7 +90,7 @@ def changes(context: Context, interface: Interface, waiting: Iterable[Route] = (
         add=[route for route in ready if route_key(route) not in now],
         replace=other,
         former=[now[route_key(route)] for route in other],
-        remove=[route for key, route in now.items() if key not in asked and _is_ours(route, kept, _way(route))],
+        remove=[route for key, route in now.items() if key not in asked and _is_ours(route, _way(route) in kept)],
         add_rules=[rule for rule in interface.wanted.get(RULES) or [] if rule_key(rule) not in rules],
     )
 
@@ -96,9 +99,9 @@ def others(context: Context, interface: Interface) -> dict[str, Route | Rule]:
     """Return the wanted routes and rules that are there without us, by how they are told: a removal leaves them."""
     routes, rules = _kept_keys(context)
     there = {
-        _way(route) for route in told(context, interface)["routes"] or [] if not _is_ours(route, routes, _way(route))
+        _way(route) for route in told(context, interface)["routes"] or [] if not _is_ours(route, _way(route) in routes)
     }
-    rules_there = {rule_key(rule) for rule in told_rules(context) or () if not _is_ours(rule, rules, rule_key(rule))}
+    rules_there = {rule_key(rule) for rule in told_rules(context) or () if not _is_ours(rule, rule_key(rule) in rules)}
     found: dict[str, Route | Rule] = {}
     for route in interface.wanted.get(ROUTES) or ():
         if _way(route) in there:
@@ -113,7 +116,7 @@ def loses_link(context: Context, interface: Interface) -> bool:
     """Return whether the plan takes an interface down and up before its routes are set: old kernels rename that way."""
     netdev = interface.netdev
     renamed = netdev is not None and context.name_of(netdev) != netdev["name"]
-    return renamed and not renames_live(str(context.actual.facts["system"]["kernel"]))
+    return renamed and not renames_live(context.actual.facts["system"]["kernel"])
 
 
 def unwanted_rules(context: Context) -> list[ReadRule]:
@@ -127,24 +130,23 @@ def unwanted_rules(context: Context) -> list[ReadRule]:
     return [
         rule
         for rule in told_rules(context) or ()
-        if rule_key(rule) not in wanted and _is_ours(rule, kept, rule_key(rule))
+        if rule_key(rule) not in wanted and _is_ours(rule, rule_key(rule) in kept)
     ]
 
 
 def is_our_route(context: Context, route: ReadRoute) -> bool:
     """Return whether a route is there because of us."""
-    return _is_ours(route, _kept_keys(context)[0], _way(route))
+    return _is_ours(route, _way(route) in _kept_keys(context)[0])
 
 
-def _is_ours(entry: Mapping[str, Any], kept: set[Any], key: Any) -> bool:
-    return bool(entry["protocol"] == PROTOCOL) or (entry["protocol"] == _STATIC and key in kept)
+def _is_ours(entry: ReadRoute | ReadRule, is_kept: bool) -> bool:
+    return entry["protocol"] == PROTOCOL or (entry["protocol"] == _STATIC and is_kept)
 
 
-def _way(route: Way) -> tuple[Any, str | None]:
-    """Return what a route is and by which gateway."""
+def _way(route: Way) -> _WayKey:
     return route_key(route), route["via"]
 
 
-def _kept_keys(context: Context) -> tuple[set[Any], set[Any]]:
+def _kept_keys(context: Context) -> tuple[set[_WayKey], set[_RuleKey]]:
     routes, rules = kept_in(context.boot_files)
     return {_way(route) for route in routes}, {rule_key(rule) for rule in rules}

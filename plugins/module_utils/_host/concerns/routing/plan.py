@@ -10,7 +10,7 @@ told, and kept for the boot all the same.
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.ours import (
     RULES_KEY,
@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes impo
     ROUTES,
     RULES,
     Route,
+    Way,
     route_text,
     rule_text,
 )
@@ -116,7 +117,7 @@ def _action(found: Changes) -> str:
     return ", ".join(parts)
 
 
-def _gateway(route: Mapping[str, Any]) -> str:
+def _gateway(route: Way) -> str:
     return f"via {route['via']}" if route["via"] else "on the link"
 
 

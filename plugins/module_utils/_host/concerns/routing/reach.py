@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Iterable, Union
+from typing import Iterable, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.ours import (
     loses_link,
@@ -135,8 +135,8 @@ def _reachable(context: Context, interface: Interface, route: Route) -> bool:
     return any(via in network for network in networks)
 
 
-def _routes(context: Context, interface: Interface) -> Iterable[dict[str, Any]]:
-    there = () if loses_link(context, interface) else told(context, interface).get("routes") or ()
+def _routes(context: Context, interface: Interface) -> list[Route]:
+    there = () if loses_link(context, interface) else told(context, interface)["routes"] or ()
     return [*(interface.wanted.get(ROUTES) or ()), *there]
 
 
@@ -145,7 +145,7 @@ def _addresses(context: Context, interface: Interface, route: Route) -> list[_Ow
     version = version_of(route["to"])
     if version == 6 and loses_link(context, interface):
         return []
-    found = [ipaddress.ip_interface(text) for text in told(context, interface).get("addresses") or ()]
+    found = [ipaddress.ip_interface(text) for text in told(context, interface)["addresses"] or ()]
     return [address for address in found if address.version == version and not _is_link_local(address)]
 
 

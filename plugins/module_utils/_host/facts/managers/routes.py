@@ -109,18 +109,18 @@ def keeps_any(files: Mapping[str, str]) -> bool:
     return any(kept_in(files)) or any(f"proto {PROTOCOL}" in text for text in files.values())
 
 
-def _assignments(entry: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
+def _assignments(entry: Mapping[str, object], words: Mapping[str, str]) -> list[str]:
     return [f"{word}={entry[key]}" for word, key in words.items() if entry[key] is not None]
 
 
-def _netplan_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _netplan_entry(entry: Mapping[str, object]) -> dict[str, object]:
     found = {key: value for key, value in entry.items() if value is not None and value is not False}
     return {**found, "scope": "link"} if _is_on_the_link(entry) else found
 
 
-def _is_on_the_link(entry: Mapping[str, Any]) -> bool:
+def _is_on_the_link(entry: Mapping[str, object]) -> bool:
     """Return whether this is a route without a gateway; the kernel knows scopes of IPv4 only."""
-    return "via" in entry and entry["via"] is None and version_of(entry["to"]) == 4
+    return "via" in entry and entry["via"] is None and version_of(str(entry["to"])) == 4
 
 
 def _netplan_entries(text: str) -> list[dict[str, Any]]:
