@@ -28,6 +28,7 @@ ORDER_FILE = "/etc/modprobe.d/rdma-fabric-peer-memory.conf"
 OURS = {LOAD_FILE: f"# {MARKER}\nnvidia-peermem\n", ORDER_FILE: f"# {MARKER}\n"}
 WITH_SYMBOL = {"path": "/lib/modules/6.8.0/nvidia-peermem.ko", "depends": ["nvidia", "ib_core"]}
 WITHOUT_SYMBOL = {"path": "/lib/modules/6.8.0/nvidia-peermem.ko", "depends": []}
+UNTOLD = {"peer_memory": None, "dma_buf": None}
 
 
 def state(loaded: tuple[str, ...] = (), read: Any = None, **changes: Any) -> Any:
@@ -115,7 +116,11 @@ def test_a_missing_gpu_driver_is_refused() -> None:
 @pytest.mark.parametrize("mechanism", ["auto", "nvidia-peermem"])
 @pytest.mark.parametrize(
     "read",
-    [{"modules": {"nvidia_peermem": WITHOUT_SYMBOL}}, {"modules": {}}, {"symbols": {"running": {}, "on_disk": {}}}],
+    [
+        {"modules": {"nvidia_peermem": WITHOUT_SYMBOL}},
+        {"modules": {}},
+        {"symbols": {"running": UNTOLD, "on_disk": UNTOLD}},
+    ],
 )
 def test_a_module_that_is_loaded_is_never_refused(mechanism: str, read: Any) -> None:
     made = state(("nvidia_peermem",), read, **PROPRIETARY)

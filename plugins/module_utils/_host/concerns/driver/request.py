@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.host_requests import requests_for
@@ -108,7 +108,7 @@ def _in_container(request: HostRequest) -> bool:
     return _section(request).get("source") == CONTAINER
 
 
-def _section(request: HostRequest | None) -> Mapping[str, Any]:
+def _section(request: HostRequest | None) -> Mapping[str, object]:
     """Return what a policy says of the driver, nothing without one."""
     return (request["driver"] if request is not None else None) or {}
 

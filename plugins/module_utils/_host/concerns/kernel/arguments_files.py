@@ -46,7 +46,7 @@ def wanted_arguments(context: Context) -> list[str]:
 
 def asked_arguments(context: Context) -> list[str]:
     """Return every argument that is asked for, those of huge pages and of RDMA's mode included."""
-    mode = context.desired.get("netns_mode")
+    mode = context.desired["netns_mode"]
     of_mode = [NETNS_MODES[mode]] if mode else []
     return [*context.desired["kernel_arguments"], *of_mode, *boot_arguments(context.desired, context.actual.facts)]
 

@@ -52,7 +52,7 @@ def plan(context: Context) -> ConcernPlan:
 
 def _mode_remarks(context: Context) -> list[str]:
     """Tell that RDMA is in another mode than the one that the kernel was booted with for our sake."""
-    wanted, now = context.desired.get("netns_mode"), context.actual.facts["settings"].get("netns_mode")
+    wanted, now = context.desired["netns_mode"], context.actual.facts["settings"].get("netns_mode")
     if wanted is None or now in (None, wanted) or not contains(found(context)["running"], NETNS_MODES[wanted]):
         return []
     return [

@@ -113,8 +113,8 @@ def _unloading(context: Context) -> ConcernPlan:
         known = context.actual.modules.get(name)
         if known is None or not known["loaded"]:
             continue
-        if known.get("refcount") or known.get("users"):
-            users = ", ".join(known.get("users") or []) or f"{known.get('refcount')} processes or devices"
+        if known["refcount"] or known["users"]:
+            users = ", ".join(known["users"]) or f"{known['refcount']} processes or devices"
             notices.append(f"the kernel module {name} stays loaded until the next boot: it is used by {users}")
             continue
         if name not in _COUNTED:

@@ -99,7 +99,7 @@ def _split(name: str) -> tuple[str, str] | None:
 
 def _uplinks_with(context: Context, need: str) -> Iterator[str]:
     for uplink in context.actual.facts["uplinks"]:
-        if need in uplink.get("needs", ()):
+        if need in uplink["needs"]:
             yield str(uplink["netdev"])
 
 

@@ -15,7 +15,7 @@ The rules, with their sources:
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import OnDisk, Symbols
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import (
@@ -100,9 +100,9 @@ def generation(device: str) -> str | None:
     return _GENERATION_OF.get(device.lower()[:2])
 
 
-def leading_number(version: Any) -> int | None:
+def leading_number(version: str | None) -> int | None:
     """Return the branch of a GPU driver's version: 570 of ``570.86.15``."""
-    match = re.match(r"\d{1,6}", str(version or ""))
+    match = re.match(r"\d{1,6}", version or "")
     return int(match[0]) if match else None
 
 
@@ -125,9 +125,9 @@ def _registers_dma_buf(situation: Situation) -> bool:
 
     ib_uverbs, which has the symbol, may not be loaded yet: the modules on the disk tell then.
     """
-    if situation.running.get("dma_buf"):
+    if situation.running["dma_buf"]:
         return True
-    on_disk = situation.on_disk.get("dma_buf")
+    on_disk = situation.on_disk["dma_buf"]
     if on_disk is not None:
         return on_disk
     match = re.match(r"(\d{1,4})\.(\d{1,4})", situation.kernel)
@@ -141,7 +141,7 @@ def _module_obstacle(mechanism: str, situation: Situation, driver: int) -> str:
 
 
 def _symbol_obstacle(mechanism: str, situation: Situation) -> str:
-    running, on_disk = situation.running.get("peer_memory"), situation.on_disk.get("peer_memory")
+    running, on_disk = situation.running["peer_memory"], situation.on_disk["peer_memory"]
     if running or situation.stack_replaced:
         return ""
     if on_disk and running is False:

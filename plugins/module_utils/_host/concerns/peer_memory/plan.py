@@ -75,7 +75,7 @@ def _notices(wish: Wish) -> list[str]:
 
 def _divided(actual: HostState, wish: Wish) -> list[str]:
     """Name GPUs in parts (MIG): what peer memory is good for there (MIG User Guide, deployment considerations)."""
-    divided = actual.facts.get("mig") or {}
+    divided = actual.facts.get("mig", {})
     if not divided or wish.decision.mechanism == NONE:
         return []
     parts = named([f"{address} ({count})" for address, count in sorted(divided.items())], _MOST_NAMED)
@@ -159,8 +159,6 @@ def _target(actual: HostState) -> str:
 def _used(actual: HostState, wanted: Sequence[str]) -> str:
     """Return which module can't be unloaded now because GPU programs use it; empty when none has to be or all can."""
     used = [
-        name
-        for name in loaded_mechanisms(actual)
-        if name not in wanted and actual.modules[MODULE_OF[name]].get("refcount")
+        name for name in loaded_mechanisms(actual) if name not in wanted and actual.modules[MODULE_OF[name]]["refcount"]
     ]
     return f"{' and '.join(used)} is in use by GPU programs" if used else ""

@@ -39,7 +39,7 @@ class Wish(NamedTuple):
 
 def wish_of(context: Context) -> Wish | None:
     """Return what is wanted of peer memory, None when nobody asks for anything."""
-    own = context.desired.get("peer_memory")
+    own = context.desired["peer_memory"]
     requests = requests_for(context, "peer_memory")
     if own is None and not requests:
         return None

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import Situation, decide
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import NVIDIA
@@ -55,7 +55,7 @@ def operator_evidence(actual: HostState, labels: Mapping[str, str]) -> list[str]
     return found
 
 
-def summarize(actual: HostState) -> dict[str, Any]:
+def summarize(actual: HostState) -> dict[str, object]:
     """Return the state in a few values: what is active, what ``auto`` would choose and why, who owns it."""
     decision = decide(AUTO, situation_of(actual))
     loaded = loaded_mechanisms(actual)

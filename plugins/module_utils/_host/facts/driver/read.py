@@ -116,7 +116,7 @@ def read_driver(
     following = next_kernel or (_boot_kernels(probe) or [kernel])[-1]
     kernels = list(dict.fromkeys((kernel, following)))
     family = family_of(system["os"])
-    archive = settings["archive"] if settings else None
+    archive, signing_key = (settings["archive"], settings["signing_key"]) if settings is not None else (None, None)
     on_disk = read_on_disk(probe, kernel, module_graph.IDENTITY)
     next_on_disk = on_disk if following == kernel else read_on_disk(probe, following, (NETDEV_DRIVER,), False)
     opened = read_open_files(probe.host)
@@ -145,7 +145,7 @@ def read_driver(
             "lock": probe.host.exists(CONTAINER_LOCK),
             "blacklist": probe.host.exists(CONTAINER_BLACKLIST),
         },
-        "key": _key(probe, settings["signing_key"] if settings else None) if system["secure_boot"] else None,
+        "key": _key(probe, signing_key) if system["secure_boot"] else None,
         "free_mib": _free_space(probe),
         "openibd": any(probe.host.exists(path) for path in _OPENIBD),
         "openib": openib.parse(probe.content(openib.FILE)),
