@@ -10,7 +10,7 @@ which shows one device at a time: those that something is asked of.
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Sequence
+from typing import Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
@@ -121,5 +121,5 @@ def parse(text: str, address: str) -> Eswitch:
     return {"mode": mode, "inline_mode": inline, "encap_mode": encapsulation, "problem": ""}
 
 
-def _word(value: Any) -> str | None:
+def _word(value: object) -> str | None:
     return printable(value, 32) if isinstance(value, str) else None

@@ -69,13 +69,13 @@ def _vlan(entry: dict[str, Any]) -> int:
     return _number(first.get("vlan")) or 0
 
 
-def _number(value: Any) -> int | None:
+def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _flag(value: Any) -> bool | None:
+def _flag(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return printable(value, 64).lower() if isinstance(value, str) else None

@@ -93,7 +93,7 @@ def _function(entry: Mapping[str, Any]) -> FunctionGuids:
     }
 
 
-def _guid(value: Any) -> str | None:
+def _guid(value: object) -> str | None:
     number = guid_number(value) if isinstance(value, str) else None
     return None if number is None else guid_text(number)
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable
+from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import is_loaded
@@ -18,7 +18,7 @@ NETDEV_DRIVER = "mlx5_core"
 _PHYSICAL_PORT = re.compile(r"p\d+")
 
 
-def pci_id(value: Any) -> str:
+def pci_id(value: object) -> str:
     """Return a PCI id as four lower-case hex digits, however it was written."""
     text = str(value or "").lower()
     return text[2:] if text.startswith("0x") else text

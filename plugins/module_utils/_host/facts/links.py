@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, List, Mapping, Sequence, TypedDict, cast
+from typing import Collection, List, Mapping, Sequence, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, RdmaPort
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
@@ -74,7 +74,7 @@ def lost_links(before: Sequence[Link], facts: Facts, shut: Collection[str] = ())
     return found
 
 
-def check_links(value: Any, source: str = "links") -> list[Link]:
+def check_links(value: object, source: str = "links") -> list[Link]:
     """Return links in the shape of ``links_of``; raises ``InvalidInput`` with everything that is wrong."""
     if not isinstance(value, list):
         raise InvalidInput([Violation(source, "", "is no list", _HINT)])

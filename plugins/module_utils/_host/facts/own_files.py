@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import OURS
@@ -62,7 +61,7 @@ def read_own_files(probe: Probe) -> dict[str, str]:
     return files
 
 
-def as_returned(facts: Facts) -> dict[str, Any]:
+def as_returned(facts: Facts) -> dict[str, object]:
     """Return facts as they leave the host: the text of a file over 4 KiB becomes ``{"sha256": ...}``.
 
     What plans, undoes and removes works with the whole text; a task's result stays small.
@@ -71,7 +70,7 @@ def as_returned(facts: Facts) -> dict[str, Any]:
     return {**facts, "boot": {**boot, "files": {path: shortened(text) for path, text in boot["files"].items()}}}
 
 
-def shortened(value: Any) -> Any:
+def shortened(value: object) -> object:
     """Return a value that leaves the host: a text of more than 4 KiB as its digest, anything else as it is."""
     if not isinstance(value, str):
         return value

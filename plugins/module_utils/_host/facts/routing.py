@@ -164,7 +164,7 @@ def _selector(entry: Mapping[str, Any], key: str, version: int) -> str | None:
     return "" if value == _ALL else _network(value, entry.get(f"{key}len", _BITS[version]))
 
 
-def _network(address: Any, prefix: Any) -> str | None:
+def _network(address: object, prefix: object) -> str | None:
     """Return a network in full, that of an address with its prefix."""
     text = address if prefix is None else f"{address}/{prefix}"
     try:
@@ -173,14 +173,14 @@ def _network(address: Any, prefix: Any) -> str | None:
         return None
 
 
-def _address(value: Any) -> str | None:
+def _address(value: object) -> str | None:
     try:
         return str(ipaddress.ip_address(value)) if isinstance(value, str) else None
     except ValueError:
         return None
 
 
-def _number(value: Any) -> int | None:
+def _number(value: object) -> int | None:
     """Return a number that ``ip`` prints as one or as text."""
     if isinstance(value, str) and value.isdigit() and len(value) <= 10:
         return int(value)

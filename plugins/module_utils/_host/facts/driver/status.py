@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import blockers, openib
@@ -200,7 +200,7 @@ def stack_blockers(actual: HostState, state: DriverState, unload_storage: bool =
     return found
 
 
-def summarize(actual: HostState, state: DriverState) -> dict[str, Any]:
+def summarize(actual: HostState, state: DriverState) -> dict[str, object]:
     """Return the state in a few values: installed, on the disk, running, next boot, owner, what blocks a reload."""
     stack = actual.stack
     release = installed_release(state, stack)
