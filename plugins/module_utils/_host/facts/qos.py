@@ -44,7 +44,7 @@ def read_qos(
     """
     wanted = [(interface, asked(desired, interface)) for interface in interfaces]
     ports = {
-        str(interface.netdev["name"]): _port(probe, interface, interface.netdev, qos, rdma)
+        interface.netdev["name"]: _port(probe, interface, interface.netdev, qos, rdma)
         for interface, qos in wanted
         if qos and interface.netdev is not None
     }
@@ -82,7 +82,7 @@ def pause_command(name: str) -> tuple[str, ...]:
 
 
 def _port(probe: Probe, interface: Interface, netdev: Netdev, qos: Qos, rdma: Iterable[RdmaDevice]) -> QosPort:
-    name, nic = str(netdev["name"]), interface.nic
+    name, nic = netdev["name"], interface.nic
     device = rdma_of(interface, rdma)
     port: QosPort = {
         "files": [file for file in qos_paths.FILES if probe.host.exists(qos_paths.file(name, file))],

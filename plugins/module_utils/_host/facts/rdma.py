@@ -77,11 +77,11 @@ def _sub_function(place: str) -> str | None:
 def _netdev(probe: Probe, base: str, ports: list[int], own: Netdev | None) -> str | None:
     """Return the interface behind the first port; a RoCE bond answers for its members (``mlx5_bond_0``)."""
     if own is not None and own.facts["master"] is None:
-        return str(own.facts["name"])
+        return own.facts["name"]
     attached = probe.text(f"{base}/ports/{ports[0]}/gid_attrs/ndevs/0", ("EINVAL",), 64) if ports else None
     if own is None:
         return attached or None
-    return attached if attached == own.facts["master"] else str(own.facts["name"])
+    return attached if attached == own.facts["master"] else own.facts["name"]
 
 
 def _port(probe: Probe, base: str, number: int, netdev: str | None, has_address: bool) -> RdmaPort:

@@ -96,7 +96,7 @@ def _away(nic: Nic, nics: Iterable[Nic]) -> str | None:
     if nic["driver"] is None or nic["driver"] in USER_SPACE_DRIVERS:
         return None
     family = [] if nic["pf"] is None else [other for other in nics if nic["pf"] in (other["address"], other["pf"])]
-    ethernet, infiniband = (str(nic["class"]).startswith(start) for start in ("0200", "0207"))
+    ethernet, infiniband = (nic["class"].startswith(start) for start in ("0200", "0207"))
     if not nic["netdevs"] and (ethernet or (infiniband and any(other["netdevs"] for other in family))):
         return _INTERFACE
     if not nic["rdma"] and infiniband and any(other["rdma"] for other in family):

@@ -96,8 +96,8 @@ def rule_key(rule: Rule) -> tuple[int, int, str, str, int]:
 
 def route_text(route: Way) -> str:
     """Return how a route is told: ``10.2.0.0/16 via 10.1.0.1 table 101``; what the kernel assumes is left out."""
-    words = [str(route["to"])]
-    words += ["via", str(route["via"])] if route["via"] else ["on the link"]
+    words = [route["to"]]
+    words += ["via", route["via"]] if route["via"] else ["on the link"]
     words += ["table", str(route["table"])] if route["table"] != MAIN else []
     usual = IPV6_METRIC if version_of(route["to"]) == 6 else 0
     words += ["metric", str(route["metric"])] if route["metric"] != usual else []

@@ -78,7 +78,7 @@ def runs_wanted(case: Case) -> bool:
     if not drives_nics(case.actual):
         return False
     if wish.version is None:
-        return bool(flavour == wish.flavour)
+        return flavour == wish.flavour
     loaded = loaded_release(case.actual)
     return loaded is not None and loaded.fields == wish.version.fields
 

@@ -58,7 +58,7 @@ def _key(context: Context, name: str) -> str:
     for nic in context.actual.nics.values():
         port = context.actual.port_of(nic)
         if port is not None and context.name_of(port) == interface:
-            return sysctl_names.for_interface(name, str(nic["address"]))
+            return sysctl_names.for_interface(name, nic["address"])
     return name
 
 

@@ -100,7 +100,7 @@ def _split(name: str) -> tuple[str, str] | None:
 def _uplinks_with(context: Context, need: str) -> Iterator[str]:
     for uplink in context.actual.facts["uplinks"]:
         if need in uplink["needs"]:
-            yield str(uplink["netdev"])
+            yield uplink["netdev"]
 
 
 def _is_harmed(context: Context, name: str, wanted: str, uplink: str) -> bool:

@@ -41,7 +41,7 @@ def _late_devices(context: Context) -> list[str]:
         if device is None or not any(key in lasting(context, interface) for key in OF_DEVICE):
             continue
         if device["pci"] is None:
-            names.add(str(device["name"]))
+            names.add(device["name"])
         elif _is_bonded(context, interface):
             names.add(_OF_BONDS)
     return sorted(names)

@@ -69,13 +69,13 @@ def link_of(actual: HostState, netdev: Netdev, name: str, links: Mapping[str, st
     hardware = netdev["kind"] in _KINDS_OF_HARDWARE
     return networkd.Link(
         name=name,
-        current_name=str(netdev["name"]),
+        current_name=netdev["name"],
         mac=str(netdev["mac"] or "").lower(),
         permanent_mac=str(permanent_mac(netdev) or "").lower() if hardware else "",
         path=f"pci-{nic['address']}" if nic is not None else "",
         driver=(nic["driver"] if nic is not None else None) or "",
-        type=str(netdev["link_type"]),
-        kind="" if hardware else str(netdev["kind"]),
+        type=netdev["link_type"],
+        kind="" if hardware else netdev["kind"],
         file=links.get(netdev["name"]),
     )
 

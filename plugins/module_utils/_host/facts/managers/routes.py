@@ -61,8 +61,8 @@ def ifupdown_lines(name: str, routes: Iterable[Route], rules: Iterable[Rule]) ->
 
 def route_words(verb: str, route: Route, name: str, protocol: int = PROTOCOL) -> tuple[str, ...]:
     """Return the arguments of ip(8) for a route by the interface ``name``."""
-    words = [f"-{version_of(route['to'])}", "route", verb, str(route["to"])]
-    words += ["via", str(route["via"])] if route["via"] else []
+    words = [f"-{version_of(route['to'])}", "route", verb, route["to"]]
+    words += ["via", route["via"]] if route["via"] else []
     words += ["dev", name, "table", str(route["table"]), "metric", str(route["metric"]), "proto", str(protocol)]
     return (*words, "onlink") if route["on-link"] else tuple(words)
 
