@@ -92,10 +92,13 @@ def driver_host(system: str = "ubuntu-24.04", **changes: Any) -> Kernel:
 
 
 def give_kernel(kernel: Kernel, system: str, *, headers: bool = False, offers: bool = True) -> str:
-    """Install another kernel, which the boot loader takes, as unattended upgrades do; return its release."""
+    """Install another kernel, which the boot loader takes, as unattended upgrades do; return its release.
+
+    The driver of the GPUs comes with it, as Ubuntu's packages linux-modules-nvidia have it.
+    """
     _os_release, running, manager = SYSTEMS[system]
     release = NEXT_KERNELS[manager]
-    for name in (*stack.STACK_MODULES, "tg3"):
+    for name in (*stack.STACK_MODULES, "tg3", "nvidia"):
         content = stack.module_file("inbox-of-next", depends="", srcversion="NEXT")
         kernel.tree.add_file(f"/lib/modules/{release}/kernel/{name}.ko", content)
     for each in (running, release):
