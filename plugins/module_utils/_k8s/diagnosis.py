@@ -19,20 +19,54 @@ _MOST_REASONS = 5
 
 
 def pod_reasons(pod: Mapping[str, Any]) -> list[str]:
-    """Return why one pod does not run: what its containers wait for, or why no node takes it."""
+    """Return why one pod does not run: what its containers wait for or ended with, or why no node takes it.
+
+    No reason names the pod, so that many with the same one are told once.
+    """
     status = pod.get("status") or {}
     found: list[str] = []
-    for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
-        state = container.get("state") or {}
+    for container in _containers(pod):
+        state, crash = container.get("state") or {}, _crash(container)
         waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
-        if waiting.get("reason") and waiting["reason"] != "PodInitializing":
+        if crash:
+            state_now = waiting.get("reason") or f"restarted {container.get('restartCount')} times and not ready"
+            found.append(f"{state_now}: {_ending(container, crash)}")
+        elif waiting.get("reason") and waiting["reason"] != "PodInitializing":
             found.append(_with_message(str(waiting["reason"]), waiting.get("message")))
         elif ended.get("exitCode"):
-            found.append(_with_message(f"{container.get('name')} ended with {ended['exitCode']}", ended.get("message")))
+            found.append(_ending(container, ended))
     for entry in status.get("conditions") or []:
         if entry.get("type") == "PodScheduled" and entry.get("status") == "False":
             found.append(_with_message(str(entry.get("reason", "Unschedulable")), entry.get("message")))
     return found
+
+
+def log_command(pod: Mapping[str, Any]) -> str:
+    """Return the command that shows what the container of a pod that crashed has said last, empty text for none."""
+    for container in _containers(pod):
+        if _crash(container):
+            metadata = pod["metadata"]
+            place = f"--namespace={metadata.get('namespace')} {metadata.get('name')}"
+            return f"kubectl logs {place} --container={container.get('name')} --previous"
+    return ""
+
+
+def _containers(pod: Mapping[str, Any]) -> list[Json]:
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def _crash(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return how a container ended before that is started again and again, empty for another one."""
+    state, last = container.get("state") or {}, (container.get("lastState") or {}).get("terminated") or {}
+    again = (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff"
+    unready = "running" in state and not container.get("ready") and last.get("exitCode")
+    return last if again or unready else {}
+
+
+def _ending(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+    why = f" ({ended['reason']})" if ended.get("reason") not in (None, "", "Error", "Completed") else ""
+    return _with_message(f"{container.get('name')} ended with {ended.get('exitCode')}{why}", ended.get("message"))
 
 
 def event_reasons(events: list[Json]) -> list[str]:
@@ -45,6 +79,7 @@ def event_reasons(events: list[Json]) -> list[str]:
 def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
     """Return up to five reasons why a workload is not ready, from its pods and, where those say nothing, from events.
 
+    Where a container crashes, the command follows that shows what it has said.
     What can't be read (the user may lack the right) is said instead of the reason.
     """
     metadata = workload["metadata"]
@@ -56,9 +91,11 @@ def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
         waiting = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Pending"]
         if not reasons:
             reasons = _events_of(connection, namespace, [*waiting[:1], workload])
+        commands = [command for command in map(log_command, pods) if command]
     except ApiFault as err:
-        reasons = [f"the reason can't be read: {err.message}"]
-    return list(dict.fromkeys(reasons))[:_MOST_REASONS]
+        reasons, commands = [f"the reason can't be read: {err.message}"], []
+    told = list(dict.fromkeys(reasons))[:_MOST_REASONS]
+    return [*told, *(f"see {command}" for command in commands[:1])]
 
 
 def _events_of(connection: Connection, namespace: str, involved: list[Any]) -> list[str]:

@@ -52,8 +52,9 @@ class Controller:
         )
         return run(connect(self.server, self.time), request)
 
-    def add_pod(self, owner: str, **status: Any) -> None:
-        metadata = {"name": f"{owner}-pod", "namespace": "ns", "labels": {"app": owner}, "uid": f"{owner}-pod-uid"}
+    def add_pod(self, owner: str, name: str = "", **status: Any) -> None:
+        name = name or f"{owner}-pod"
+        metadata = {"name": name, "namespace": "ns", "labels": {"app": owner}, "uid": f"{name}-uid"}
         self.server.put("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status})
 
 
@@ -327,6 +328,41 @@ def test_reasons_of_a_pod() -> None:
     }
     assert pod_reasons({"status": status}) == [f"init ended with 3: {'x' * 200}", "CrashLoopBackOff"]
     assert pod_reasons({}) == []
+
+
+def crashed(name: str, exit_code: int, state: dict[str, Any], **last: Any) -> dict[str, Any]:
+    """A container that has ended before."""
+    ended = {"terminated": {"exitCode": exit_code, "reason": "Error", **last}}
+    return {"name": name, "state": state, "lastState": ended, "restartCount": 4, "ready": False}
+
+
+LOOPING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container=c pod=d-1"}}
+
+
+@pytest.mark.parametrize(
+    ("container", "reason"),
+    [
+        (crashed("c", 2, LOOPING), "CrashLoopBackOff: c ended with 2"),
+        (crashed("c", 137, LOOPING, reason="OOMKilled"), "CrashLoopBackOff: c ended with 137 (OOMKilled)"),
+        (crashed("c", 0, LOOPING, reason="Completed"), "CrashLoopBackOff: c ended with 0"),
+        (crashed("c", 1, LOOPING, message="no config\n"), "CrashLoopBackOff: c ended with 1: no config"),
+        (crashed("c", 1, {"running": {}}), "restarted 4 times and not ready: c ended with 1"),
+        ({**crashed("c", 1, {"running": {}}), "ready": True}, None),
+        (crashed("c", 0, {"running": {}}), None),
+    ],
+)
+def test_a_container_that_crashes_is_told_by_its_last_end(container: dict[str, Any], reason: str | None) -> None:
+    assert pod_reasons({"status": {"containerStatuses": [container]}}) == ([reason] if reason else [])
+
+
+def test_pods_that_crash_alike_are_told_once_with_the_command_that_shows_the_log_of_one() -> None:
+    controller = Controller(lambda _name, _now: PENDING)
+    for name in ("d-1", "d-2"):
+        controller.add_pod("d", name, phase="Running", containerStatuses=[crashed("plugin", 1, LOOPING)])
+    with pytest.raises(BatchError) as slow:
+        controller.apply(daemon_set("d"), wait_timeout=30.0)
+    assert str(slow.value).count("CrashLoopBackOff: plugin ended with 1") == 1
+    assert "see kubectl logs --namespace=ns d-1 --container=plugin --previous" in str(slow.value)
 
 
 def test_warnings_come_latest_first() -> None:
