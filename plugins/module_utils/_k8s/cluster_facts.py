@@ -23,10 +23,12 @@ _API_SERVICE = Key("v1", "Service", "default", "kubernetes")
 class ClusterFacts:
     """Addresses and networks as text, each behind its owner's name for people; ``unknown`` says what can't be told.
 
-    ``kubelets`` are (node, version of the kubelet, labels).
+    ``kubelets`` are (node, version of the kubelet, labels), ``runtimes`` those of containers (``containerd://1.7.13``)
+    by node.
     """
 
     kubelets: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
+    runtimes: dict[str, str] = field(default_factory=dict)
     nodes: list[tuple[str, str]] = field(default_factory=list)
     pods: list[tuple[str, str]] = field(default_factory=list)
     services: list[tuple[str, str]] = field(default_factory=list)
@@ -55,8 +57,9 @@ def _add_nodes(found: ClusterFacts, nodes: list[Json]) -> None:
     for node in nodes:
         metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
         who, addresses = f"node {metadata['name']}", status.get("addresses") or []
-        version = str((status.get("nodeInfo") or {}).get("kubeletVersion", ""))
-        found.kubelets.append((metadata["name"], version, metadata.get("labels") or {}))
+        about = status.get("nodeInfo") or {}
+        found.kubelets.append((metadata["name"], str(about.get("kubeletVersion", "")), metadata.get("labels") or {}))
+        found.runtimes[metadata["name"]] = str(about.get("containerRuntimeVersion", ""))
         found.nodes += [(who, str(each["address"])) for each in addresses if each.get("type") != "Hostname"]
         found.pods += [(who, str(cidr)) for cidr in spec.get("podCIDRs") or []]
 
