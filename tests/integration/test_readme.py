@@ -85,7 +85,7 @@ def test_render_writes_the_objects_of_a_policy(user: User) -> None:
 def test_the_project_for_awx_finds_its_manifest_from_where_it_is_started(
     user: User, fleet_cluster: ControlPlane
 ) -> None:
-    (playbook,) = [block for block in guides.blocks_of(guides.guide("operation.md")) if "import_playbook" in block]
+    (playbook,) = [block for block in guides.blocks_of(guides.guide("guide-awx.md")) if "import_playbook" in block]
     (user.here / "site.yml").write_text(playbook, encoding="utf-8")
     (user.here / "manifests").mkdir()
     (user.here / "nic-cluster-policy.yaml").rename(user.here / "manifests" / "nic-cluster-policy.yaml")

@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The data that the guide to AWX shows: it names what there is, and its parts fit together."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import yaml
+
+from tools.checkout import CHECKOUT
+
+TEXT = (CHECKOUT / "docs" / "guide-awx.md").read_text(encoding="utf-8")
+BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)]
+DATA: dict[str, Any] = {name: value for block in BLOCKS if isinstance(block, dict) for name, value in block.items()}
+TEMPLATES = {template["name"]: template for template in DATA["controller_templates"]}
+VARIABLES = json.loads((CHECKOUT / "docs" / "variables.schema.json").read_text(encoding="utf-8"))["properties"]
+PLAN = "/runner/fabric/plan.json"
+
+
+def names(what: str) -> set[str]:
+    return {each["name"] for each in DATA[what]}
+
+
+def test_templates_start_playbooks_of_the_collection_on_what_is_defined() -> None:
+    for template in TEMPLATES.values():
+        assert (CHECKOUT / "playbooks" / template["playbook"]).is_file(), template
+        assert template["project"] in names("controller_projects")
+        assert template["inventory"] in names("controller_inventories")
+        assert template["execution_environment"] in names("controller_execution_environments")
+    (source,) = DATA["controller_inventory_sources"]
+    assert (source["inventory"], source["source_project"]) == ("GPU nodes", "GPU fabric")
+
+
+def test_variables_and_questions_are_the_collections() -> None:
+    asked = {}
+    for template in TEMPLATES.values():
+        assert set(template.get("extra_vars", {})) <= set(VARIABLES)
+        asked.update({each["variable"]: each for each in template.get("survey_spec", {}).get("spec", [])})
+    survey = json.loads((CHECKOUT / "docs" / "survey.json").read_text(encoding="utf-8"))["spec"]
+    types = {each["variable"]: each["type"] for each in survey}
+    assert {name: each["type"] for name, each in asked.items()} == {name: types[name] for name in asked}
+
+
+def test_what_is_approved_is_what_the_first_job_wrote() -> None:
+    plan, site = TEMPLATES["Fabric plan"], TEMPLATES["Fabric site"]
+    assert (plan["job_type"], plan["extra_vars"]["rdma_fabric_plan_file"]) == ("check", PLAN)
+    assert (site["job_type"], site["extra_vars"]["rdma_fabric_sealed_plan"]) == ("run", PLAN)
+    assert "job_slice_count" not in plan
+    (workflow,) = DATA["controller_workflows"]
+    nodes = {node["identifier"]: node for node in workflow["simplified_workflow_nodes"]}
+    way, place = [], "plan"
+    while place:
+        way.append(nodes[place].get("unified_job_template") or nodes[place]["approval_node"]["name"])
+        (place,) = nodes[place].get("success_nodes") or [""]
+    assert way == ["Fabric plan", "Approve the plan of the fabric", "Fabric site"]
+
+
+def test_schedules_start_templates_that_only_look() -> None:
+    for schedule in DATA["controller_schedules"]:
+        assert TEMPLATES[schedule["unified_job_template"]]["playbook"] == "status.yml"
