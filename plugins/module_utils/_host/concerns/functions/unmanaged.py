@@ -16,7 +16,12 @@ from typing import Final
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOW_AND_BOOT, Step, make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NOTHING,
+    NOW_AND_BOOT,
+    Step,
+    make_step,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.networkd import names_interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
@@ -85,8 +90,8 @@ def _is_used(context: Context, address: str, netdev: Netdev) -> bool:
     return asked or named or context.actual.uplink_reason(None, netdev) is not None
 
 
-def _managed(context: Context) -> list[str]:
-    """Name functions that a manager has taken before: the rule is about what appears."""
+def _taken(context: Context) -> str:
+    """Name the functions that a manager has taken before, a few of many; empty where there are none."""
     managers = context.actual.facts["boot"]["managers"]
     taken = dict(managers["NetworkManager"]["managed"]) if "NetworkManager" in managers else {}
     taken.update(dict.fromkeys(managers["networkd"]["links"], True) if "networkd" in managers else {})
@@ -94,17 +99,24 @@ def _managed(context: Context) -> list[str]:
     names = [
         one["name"] for address, one in functions if taken.get(one["name"]) and not _is_used(context, address, one)
     ]
-    if not names:
-        return []
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+
+
+def _managed(context: Context) -> list[str]:
+    """Say that functions stay with their manager until they appear anew: the rule is about what does."""
+    taken = _taken(context)
+    if not taken:
+        return []
     return [
-        f"{', '.join(names[:_MOST_NAMED])}{more}: a network manager has taken these virtual functions, and keeps them "
+        f"{taken}: a network manager has taken these virtual functions, and keeps them "
         "until the next boot; next: take them from it (nmcli device set NAME managed no), or give those that the host "
         "itself uses entries in rdma_fabric_interfaces"
     ]
 
 
 def _step(context: Context) -> Step:
+    taken = _taken(context)
     return make_step(
         CONCERN,
         RULES,
@@ -113,6 +125,7 @@ def _step(context: Context) -> Step:
         before=context.boot_files.get(RULES),
         after=boot_files(context)[RULES],
         reason="they are for pods, and a manager would connect each that appears",
+        interrupts=f"what a network manager has connected on {taken}, from the next boot on" if taken else NOTHING,
         undo=f"{'write the former' if RULES in context.boot_files else 'remove'} {RULES}",
         when=NOW_AND_BOOT,
     )
