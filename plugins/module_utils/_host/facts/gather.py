@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import Iterable, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import read_boot_state
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, nic_family
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import (
+    MELLANOX,
+    PciId,
+    nic_family,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import read_port_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import read_modules, read_stack
@@ -29,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import read_remote_storage
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import read_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
     Facts,
     Gpu,
@@ -36,9 +41,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
     RdmaDevice,
     ReadNetdev,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.subnets import read_shared_subnets
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.system import read_system
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import distances, rails
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
+    Tables,
     read_carried,
     read_tables,
     read_uplinks,
@@ -125,7 +132,10 @@ def read_host(
         "guids": {},
         "queues": {},
         "interrupts": {},
-        "settings": read_settings(probe, wish, [netdev["name"] for netdev in netdev_facts], own_files),
+        "settings": {
+            **read_settings(probe, wish, [netdev["name"] for netdev in netdev_facts], own_files),
+            **_shared_subnets(probe, tables, nics, netdev_facts),
+        },
         "routing": {},
         "unreadable": [],
     }
@@ -166,6 +176,14 @@ def _read_every_port(probe: Probe, facts: Facts) -> None:
     from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_ports import read_every_port
 
     read_every_port(probe, facts)
+
+
+def _shared_subnets(probe: Probe, tables: Tables, nics: Sequence[Nic], netdevs: Iterable[ReadNetdev]) -> Settings:
+    """Return the subnets that ports with RDMA share, nothing where they share none."""
+    addresses = {nic["address"] for nic in nics if nic["vendor"] == MELLANOX}
+    ports = {netdev["name"] for netdev in netdevs if netdev["pci"] in addresses}
+    found = read_shared_subnets(probe, tables.routes, ports)
+    return {"shared_subnets": found} if found else {}
 
 
 def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts) -> None:

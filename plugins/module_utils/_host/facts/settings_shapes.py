@@ -124,4 +124,5 @@ class Settings(TypedDict, total=False):
     sysctl_later: dict[str, Later]
     sysctl_conf: dict[str, str]
     addresses: dict[str, list[str]] | None
+    shared_subnets: dict[str, list[str]]
     qos: HostQos

@@ -120,6 +120,12 @@ def _is_routed(context: Context) -> bool:
     return context.removing or bool(context.interfaces or context.actual.facts["routing"].get("rules"))
 
 
+def _is_of_sysctls(context: Context) -> bool:
+    """Return whether settings are asked for or are ours, or NICs share a subnet without the settings for it."""
+    shared = context.actual.facts["settings"].get("shared_subnets")
+    return bool(shared and context.interfaces) or _asked_or_kept("sysctls", "multirail_sysctls")(context)
+
+
 def _is_kept_at_boot(context: Context) -> bool:
     """Return whether anything is to be kept over the next boot, or was over the last one."""
     boot = context.actual.facts["boot"]
@@ -298,7 +304,7 @@ CONCERNS: Mapping[str, Entry] = {
     "qos": Entry(_qos, _asked_or_kept("interfaces")),
     "irqbalance": Entry(_irqbalance, _asked_of_interfaces_or_kept("irq_affinity")),
     "irq_affinity": Entry(_irq_affinity, _asked_of_interfaces("irq_affinity")),
-    "sysctl": Entry(_sysctl, _asked_or_kept("sysctls", "multirail_sysctls")),
+    "sysctl": Entry(_sysctl, _is_of_sysctls),
     "routing": Entry(_routing, _is_routed),
     "limits": Entry(_limits, _asked_or_kept("limits")),
     "hugepages": Entry(_hugepages, _asked_or_kept("hugepages")),

@@ -347,6 +347,48 @@ class TestMultirail:
         plan = previewed(kernel, interfaces=self.RAILS[1:], multirail_sysctls=True, sysctls=wish)["plan"]
         assert [step["to"] for step in plan["steps"] if step["target"].endswith("ens2f1.rp_filter")] == ["0"]
 
+    def routed(self, *networks: tuple[str, str], ignore: str = "0", ignore_of_all: str = "0") -> Kernel:
+        """The host with these direct routes: the interface, and the network as /proc/net/route has it."""
+        kernel = host()
+        lines = "".join(
+            f"{name}\t{network}\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n" for name, network in networks
+        )
+        kernel.tree.add_file("/proc/net/route", kernel.read("/proc/net/route") + lines)
+        for name in ("ens2f0", "ens2f1"):
+            kernel.tree.add_file(f"/proc/sys/net/ipv4/conf/{name}/arp_ignore", f"{ignore}\n")
+        kernel.tree.add_file("/proc/sys/net/ipv4/conf/all/arp_ignore", f"{ignore_of_all}\n")
+        return kernel
+
+    SHARED = (("ens2f0", "0000000A"), ("ens2f1", "0000000A"))
+
+    def test_rails_in_one_subnet_that_nobody_asked_about_are_named(self) -> None:
+        plan = previewed(self.routed(*self.SHARED), interfaces=self.RAILS)["plan"]
+        (notice,) = [text for text in plan["notices"] if "in one subnet" in text]
+        assert notice.startswith("rail0, ens2f1 are in one subnet (10.0.0.0/24), and with arp_ignore 0")
+        assert not [step for step in plan["steps"] if step["concern"] == "sysctl"]
+
+    @pytest.mark.parametrize(
+        ("networks", "wish", "ignored"),
+        [
+            ((("ens2f0", "0000000A"), ("ens2f1", "0001000A")), {}, {}),
+            ((("ens2f0", "0000000A"), ("eno1", "0000000A")), {}, {}),
+            (SHARED, {"multirail_sysctls": True}, {}),
+            (SHARED, {}, {"ignore": "1"}),
+            (SHARED, {}, {"ignore_of_all": "2"}),
+            (SHARED, {"interfaces": RAILS[:1]}, {}),
+        ],
+        ids=["two subnets", "the uplink", "asked for", "set by hand", "set for all", "not ours"],
+    )
+    def test_others_are_not(self, networks: Any, wish: dict[str, Any], ignored: dict[str, str]) -> None:
+        kernel = self.routed(*networks, **ignored)
+        kernel._commands[ADDRESSES] = with_addresses(ens2f0="10.0.0.1/24", ens2f1="10.0.0.2/24")._commands[ADDRESSES]
+        plan = previewed(kernel, **{"interfaces": self.RAILS, **wish})["plan"]
+        assert not [text for text in plan["notices"] if "in one subnet" in text]
+
+    def test_a_removal_names_none(self) -> None:
+        kernel = self.routed(*self.SHARED)
+        assert not [text for text in previewed(kernel, run=CHECK_REMOVAL)["plan"]["notices"] if "in one subnet" in text]
+
     def test_unknown_addresses_are_said(self) -> None:
         kernel = host()
         kernel._commands[ADDRESSES] = {"rc": 1, "stdout": "", "stderr": ""}

@@ -13,20 +13,14 @@ import ipaddress
 from typing import Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.subnets import shared_networks
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctl_names import MULTIRAIL, canonical
-
-_POINT_TO_POINT = 30
 
 
 def shared_subnets(addresses: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Return the interfaces that share an IPv4 network with another one, by network; ``addresses`` are CIDRs."""
-    members: dict[ipaddress.IPv4Network, set[str]] = {}
-    for name, cidrs in addresses.items():
-        for cidr in cidrs:
-            network = _network(cidr)
-            if network is not None:
-                members.setdefault(network, set()).add(name)
-    return [sorted(found) for _network, found in sorted(members.items()) if len(found) > 1]
+    places = ((_network(cidr), name) for name, cidrs in addresses.items() for cidr in cidrs)
+    return list(shared_networks((network, name) for network, name in places if network is not None).values())
 
 
 def _network(cidr: str) -> ipaddress.IPv4Network | None:
@@ -34,15 +28,13 @@ def _network(cidr: str) -> ipaddress.IPv4Network | None:
         network = ipaddress.ip_network(cidr, strict=False)
     except ValueError:
         return None
-    if not isinstance(network, ipaddress.IPv4Network) or network.is_link_local or network.prefixlen > _POINT_TO_POINT:
-        return None
-    return network
+    return network if isinstance(network, ipaddress.IPv4Network) else None
 
 
 def multirail_settings(context: Context) -> tuple[dict[str, str], list[str]]:
     """Return the settings for the wanted interfaces that share a subnet, by canonical name, and what is to be said."""
     if not context.desired["multirail_sysctls"]:
-        return {}, []
+        return {}, [] if context.removing else _unguarded(context)
     addresses = context.actual.facts["settings"].get("addresses")
     if addresses is None:
         return {}, ["rdma_fabric_multirail_sysctls: the addresses of this host can't be read, so nothing is set for it"]
@@ -57,3 +49,18 @@ def multirail_settings(context: Context) -> tuple[dict[str, str], list[str]]:
         canonical(f"net/ipv4/conf/{name}/{key}"): value for name in together for key, value in MULTIRAIL.items()
     }
     return settings, []
+
+
+def _unguarded(context: Context) -> list[str]:
+    """Name wanted interfaces in one subnet that nothing keeps from answering for each other."""
+    rails = {i.netdev["name"]: context.name_of(i.netdev) for i in context.interfaces if i.netdev is not None}
+    found = []
+    for network, names in context.actual.facts["settings"].get("shared_subnets", {}).items():
+        ours = [rails[name] for name in names if name in rails]
+        if len(ours) > 1:
+            found.append(
+                f"{', '.join(ours)} are in one subnet ({network}), and with arp_ignore 0 each answers ARP for the "
+                "addresses of all, so traffic may come in by another one than it is for; next: "
+                "rdma_fabric_multirail_sysctls: true, or a subnet for each"
+            )
+    return found
