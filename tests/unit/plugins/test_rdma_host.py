@@ -324,8 +324,12 @@ class TestLiveHost:
         output, warnings = tmp_path / "egx-01.json", list[str]()
         monkeypatch.setattr(rdma_host_action.display, "warning", warnings.append)
         answer = {"facts": {"format": 1}, "plan": {"format": 1}, "summary": {}, **came_to}
-        disk_is_full(monkeypatch)
-        result = plan(live=lambda _arguments: dict(answer), output_file=str(output))
+
+        def live(_arguments: Any) -> dict[str, Any]:
+            disk_is_full(monkeypatch)
+            return dict(answer)
+
+        result = plan(live=live, output_file=str(output))
         assert {key: result.get(key) for key in came_to} == came_to
         assert warnings == [f"facts and plan of egx-01 are not kept: {output}: No space left on device"]
         planned = plan(
