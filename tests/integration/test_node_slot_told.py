@@ -97,7 +97,8 @@ def test_one_that_waits_is_told_and_asks_for_nothing(
         time.sleep(2.0)
         assert [each.uri for each in audit.requests(mark) if each.user in ("proxy", ADMIN_USER)] == []
         result = taken_soon(place, future)
-    assert result["requests"] == {"get": 0, "list": 2, "watch": 1, "post": 0, "put": 1}
+    # The Leases, and before the take the nodes of each operator's label.
+    assert result["requests"] == {"get": 0, "list": 3, "watch": 1, "post": 0, "put": 1}
 
 
 def test_a_failure_is_told_as_well(place: Place, proxy: FaultyProxy, tmp_path: Path) -> None:
