@@ -33,7 +33,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import read_remote_storage
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import read_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
     Facts,
     Gpu,
@@ -95,8 +94,7 @@ def read_host(
     probe = Probe(host)
     with_processors = processor_nodes(probe)
     system = read_system(probe, with_processors)
-    functions = read_functions(probe)
-    tables = read_tables(probe, every_hop=desired is not None)
+    functions, tables = read_functions(probe), read_tables(probe, every_hop=desired is not None)
     carried = read_carried(probe, tables, read_remote_storage(probe))
     netdevs = read_netdevs(probe, [*tables.defaults, *wish["protected_interfaces"], *(each.netdev for each in carried)])
     rdma = read_rdma(probe, netdevs, tables.addressed)
@@ -132,13 +130,11 @@ def read_host(
         "guids": {},
         "queues": {},
         "interrupts": {},
-        "settings": {
-            **read_settings(probe, wish, [netdev["name"] for netdev in netdev_facts], own_files),
-            **_shared_subnets(probe, tables, nics, netdev_facts),
-        },
+        "settings": read_settings(probe, wish, [netdev["name"] for netdev in netdev_facts], own_files),
         "routing": {},
         "unreadable": [],
     }
+    _add_shared_subnets(probe, tables, facts)
     _add_gpu_state(probe, functions, facts, managers)
     matched = match_spec(wish, HostState(facts))
     _read_asked(probe, wish, matched, facts)
@@ -178,12 +174,13 @@ def _read_every_port(probe: Probe, facts: Facts) -> None:
     read_every_port(probe, facts)
 
 
-def _shared_subnets(probe: Probe, tables: Tables, nics: Sequence[Nic], netdevs: Iterable[ReadNetdev]) -> Settings:
-    """Return the subnets that ports with RDMA share, nothing where they share none."""
-    addresses = {nic["address"] for nic in nics if nic["vendor"] == MELLANOX}
-    ports = {netdev["name"] for netdev in netdevs if netdev["pci"] in addresses}
+def _add_shared_subnets(probe: Probe, tables: Tables, facts: Facts) -> None:
+    """Add the subnets that ports with RDMA share, where they share any."""
+    addresses = {nic["address"] for nic in facts["nics"] if nic["vendor"] == MELLANOX}
+    ports = {netdev["name"] for netdev in facts["netdevs"] if netdev["pci"] in addresses}
     found = read_shared_subnets(probe, tables.routes, ports)
-    return {"shared_subnets": found} if found else {}
+    if found:
+        facts["settings"]["shared_subnets"] = found
 
 
 def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts) -> None:
