@@ -72,7 +72,7 @@ def _file_step(context: Context, path: str, found: list[Persistence], routed: li
         before=context.boot_files.get(path),
         after=manager_files(context)[path],
         reason=f"{manager} configures {', '.join(names)} at boot",
-        undo=f"write the former {path}" if path in context.boot_files else f"remove {path}",
+        undo=context.boot_undo_said(path),
         when=BOOT,
         detail=_reading(followers(context, path)),
     )

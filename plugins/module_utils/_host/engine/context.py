@@ -9,7 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, List, Mapping, Tuple, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import steps
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, RemoveFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import nic_daemon, unowned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
@@ -80,6 +85,14 @@ class Context:
             former = self.boot_files.get(path)
             undo.append(RemoveFile(path) if former is None else PutFile(path, former))
         return undo
+
+    def boot_undo_said(self, path: str) -> str:
+        """Return how the former state of one of these files comes back, in words."""
+        return f"{'write the former' if path in self.boot_files else 'remove'} {path}"
+
+    def udev_reload(self) -> list[Operation]:
+        """Return how udev reads its rules again, nothing where there is none."""
+        return [Run(("udevadm", "control", "--reload"))] if self.actual.facts["naming"]["udev"] else []
 
     @property
     def kept_interfaces(self) -> tuple[Interface, ...]:

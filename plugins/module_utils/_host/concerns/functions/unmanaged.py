@@ -15,7 +15,7 @@ from typing import Final
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NOTHING,
     NOW_AND_BOOT,
@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.n
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 CONCERN: Final = "unmanaged_vfs"
 RULES = "/etc/udev/rules.d/73-rdma-fabric-functions.rules"
@@ -36,7 +37,7 @@ _MOST_NAMED = 5
 
 def plan(context: Context) -> ConcernPlan:
     """Return the step that writes the rule, and a notice of functions that are managed already."""
-    files = boot_files(context)
+    files = context.once(boot_files)
     if not files:
         return [], []
     return [_step(context)] if context.boot_differs(files) else [], _managed(context)
@@ -47,10 +48,10 @@ def boot_files(context: Context) -> dict[str, str]:
 
     A function is told by ``physfn``, which leads to its port. Those that the host uses itself are left out.
     """
-    ports = _ports(context)
+    ports = context.once(_ports)
     if not ports:
         return {}
-    used = [address for address, netdev in _functions(context) if _is_used(context, address, netdev)]
+    used = [address for address, netdev in context.once(_functions) if _is_used(context, address, netdev)]
     others = f', DEVPATH!="{"|".join(f"*/{address}/net/*" for address in used)}"' if used else ""
     matches = f'SUBSYSTEM=="net", ACTION!="remove", TEST=="device/physfn"{others}'
     port = f'PROGRAM=="{READLINK} $sys$devpath/device/physfn", RESULT=="{"|".join(f"*/{port}" for port in ports)}"'
@@ -60,9 +61,8 @@ def boot_files(context: Context) -> dict[str, str]:
 
 def work(context: Context, _step: Step) -> Work:
     """Return how udev gets the rule."""
-    files = boot_files(context)
-    has_udev = context.actual.facts["naming"]["udev"]
-    reload: list[Operation] = [Run(("udevadm", "control", "--reload"))] if has_udev else []
+    files = context.once(boot_files)
+    reload = context.udev_reload()
     return Work([*context.boot_operations(files), *reload], [*context.boot_undo(files), *reload])
 
 
@@ -77,7 +77,7 @@ def _ports(context: Context) -> list[str]:
 
 def _functions(context: Context) -> list[tuple[str, Netdev]]:
     """Return the functions of these ports that have an interface now, each by its address."""
-    ports = [context.actual.nics[port] for port in _ports(context)]
+    ports = [context.actual.nics[port] for port in context.once(_ports)]
     functions = [function for port in ports for function in context.actual.vfs_of(port)]
     return [(one["address"], netdev) for one in functions for netdev in context.actual.ports_of(one)]
 
@@ -95,17 +95,16 @@ def _taken(context: Context) -> str:
     managers = context.actual.facts["boot"]["managers"]
     taken = dict(managers["NetworkManager"]["managed"]) if "NetworkManager" in managers else {}
     taken.update(dict.fromkeys(managers["networkd"]["links"], True) if "networkd" in managers else {})
-    functions = _functions(context)
+    functions = context.once(_functions)
     names = [
         one["name"] for address, one in functions if taken.get(one["name"]) and not _is_used(context, address, one)
     ]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+    return named(names, _MOST_NAMED)
 
 
 def _managed(context: Context) -> list[str]:
     """Say that functions stay with their manager until they appear anew: the rule is about what does."""
-    taken = _taken(context)
+    taken = context.once(_taken)
     if not taken:
         return []
     return [
@@ -116,17 +115,17 @@ def _managed(context: Context) -> list[str]:
 
 
 def _step(context: Context) -> Step:
-    taken = _taken(context)
+    taken = context.once(_taken)
     return make_step(
         CONCERN,
         RULES,
         target=RULES,
-        action=f"keep network managers from the virtual functions of {', '.join(_ports(context))}",
+        action=f"keep network managers from the virtual functions of {', '.join(context.once(_ports))}",
         before=context.boot_files.get(RULES),
-        after=boot_files(context)[RULES],
+        after=context.once(boot_files)[RULES],
         reason="they are for pods, and a manager would connect each that appears",
         interrupts=f"what a network manager has connected on {taken}, from the next boot on" if taken else NOTHING,
-        undo=f"{'write the former' if RULES in context.boot_files else 'remove'} {RULES}",
+        undo=context.boot_undo_said(RULES),
         when=NOW_AND_BOOT,
     )
 

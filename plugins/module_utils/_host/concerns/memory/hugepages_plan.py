@@ -155,5 +155,5 @@ def _file_step(context: Context, path: str) -> Step:
         after=boot_files(context)[path],
         reason="what is reserved now would be gone after a reboot",
         when=BOOT,
-        undo=f"write the former {path}" if path in context.boot_files else f"remove {path}",
+        undo=context.boot_undo_said(path),
     )

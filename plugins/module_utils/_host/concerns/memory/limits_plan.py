@@ -67,7 +67,7 @@ def _file_step(context: Context, path: str) -> Step:
         after=boot_files(context)[path],
         reason=f"rdma_fabric_limits asks for {words}; RDMA keeps the memory that it uses in place",
         when=BOOT if path == LOGIN_FILE else NOW_AND_BOOT,
-        undo=f"write the former {path}" if path in context.boot_files else f"remove {path}",
+        undo=context.boot_undo_said(path),
         detail=detail,
     )
 

@@ -79,7 +79,7 @@ def work(context: Context, step: Step) -> Work:
     if key == STAMP:
         return _initramfs(context, step)
     if is_naming_file(key):
-        return Work([RemoveFile(key), *_reload(context)], context.boot_undo({key: ""}))
+        return Work([RemoveFile(key), *context.udev_reload()], context.boot_undo({key: ""}))
     if key.endswith(representors.KEY):
         return _representors(context, key, step)
     if key.endswith(rdma.SUFFIX):
@@ -108,7 +108,7 @@ def restore(desired: HostSpec, key: str, original: Any) -> None:
 
 
 def _files_only(context: Context, files: Files) -> Work:
-    return Work([*context.boot_operations(files), *_reload(context)], context.boot_undo(files))
+    return Work([*context.boot_operations(files), *context.udev_reload()], context.boot_undo(files))
 
 
 def _at_boot(context: Context, name: Name) -> Work:
@@ -122,7 +122,7 @@ def _at_boot(context: Context, name: Name) -> Work:
         return work
     link = ("ip", "link", "set", "dev")
     gone = (0, 1)
-    back: list[Operation] = [*work.undo, *_reload(context)]
+    back: list[Operation] = [*work.undo, *context.udev_reload()]
     back += [
         Run((*link, name.wanted, "down"), accepted=gone),
         Run((*link, name.wanted, "name", name.current), accepted=gone),
@@ -134,13 +134,8 @@ def _at_boot(context: Context, name: Name) -> Work:
     return work._replace(undo_after_boot=back)
 
 
-def _reload(context: Context) -> list[Operation]:
-    has_udev = context.actual.facts["naming"]["udev"]
-    return [Run(("udevadm", "control", "--reload"))] if has_udev else []
-
-
 def _interface(context: Context, name: Name, turn: Turn) -> Work:
-    do: list[Operation] = [*context.boot_operations(name.files), *_reload(context)]
+    do: list[Operation] = [*context.boot_operations(name.files), *context.udev_reload()]
     undo: list[Operation] = []
     if turn.parking is not None:
         holder = context.once(Names).by_current[turn.parking.holder]
@@ -235,7 +230,7 @@ def _rdma_device(context: Context, address: str) -> Work:
     turn = next((turn for turn in devices.turns if turn.rename.key == address), None)
     if turn is None:
         return _files_only(context, device.files)
-    do: list[Operation] = [*context.boot_operations(device.files), *_reload(context)]
+    do: list[Operation] = [*context.boot_operations(device.files), *context.udev_reload()]
     undo: list[Operation] = []
     if turn.parking is not None:
         do.append(_rdma_rename(turn.parking.holder, turn.parking.temporary))

@@ -198,7 +198,7 @@ def _keep(context: Context, interface: Interface, prefix: str) -> Step:
         after=prefix,
         reason="the names that they get otherwise follow from the order in which they are made",
         interrupts=NOTHING,
-        undo=f"{'write the former' if path in context.boot_files else 'remove'} {path}",
+        undo=context.boot_undo_said(path),
         when=BOOT,
         detail=f"{path} names them",
     )

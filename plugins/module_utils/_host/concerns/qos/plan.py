@@ -70,7 +70,7 @@ def _file_steps(context: Context, files: Mapping[str, str]) -> list[Step]:
             after=text,
             reason="software or a bond makes these devices after the boot unit has run",
             when=BOOT,
-            undo=f"write the former {path}" if path in context.boot_files else f"remove {path}",
+            undo=context.boot_undo_said(path),
         )
         for path, text in sorted(files.items())
         if context.boot_differs({path: text})
