@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     counted,
     natural_key,
@@ -132,12 +133,6 @@ def offer_of(node: Json, resources: Sequence[str]) -> dict[str, str]:
     """Return how much of each of these resources pods may take of a node."""
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     return {name: str(allocatable[name]) for name in resources if name in allocatable}
-
-
-def is_ready(node: Json) -> bool:
-    """Return whether kubelet calls its node ready."""
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
 def _named(row: Mapping[str, Any]) -> str:

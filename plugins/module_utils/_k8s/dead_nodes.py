@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import condition
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_ready
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 # k8s.io/kubernetes, pkg/controller/daemon/util, IsPodUpdated: the pods of a template have its generation or its hash.
 _GENERATION = "deprecated.daemonset.template.generation"
 _POD_GENERATION = "pod-template-generation"
 _HASH = "controller-revision-hash"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_NAMES_SHOWN = 5
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,6 @@ class DeadNodes:
     names: tuple[str, ...]
     alone: bool
     rolling: bool
-
-
-def is_ready(body: Mapping[str, Any]) -> bool:
-    """Tell whether the condition Ready of a node or a pod is True."""
-    return condition(body.get("status") or {}, "Ready").get("status") == "True"
 
 
 def dead_nodes(daemon_set: Mapping[str, Any], pods: Iterable[Json], ready: Mapping[str, bool]) -> DeadNodes:
@@ -79,7 +75,8 @@ def held_up(reason: str, names: tuple[str, ...]) -> str:
 
     What a dead node runs counts as unavailable (k8s.io/kubernetes, pkg/controller/daemon/update.go, rollingUpdate).
     """
-    return f"{reason}; not Ready, which counts against maxUnavailable and may hold up the other nodes: {_few(names)}"
+    held = "not Ready, which counts against maxUnavailable and may hold up the other nodes"
+    return f"{reason}; {held}: {named(names, _SHOWN)}"
 
 
 def dead_node_notices(found: Mapping[Key, tuple[str, ...]]) -> list[str]:
@@ -88,8 +85,8 @@ def dead_node_notices(found: Mapping[Key, tuple[str, ...]]) -> list[str]:
     for key, nodes in found.items():
         groups.setdefault(nodes, []).append(str(key))
     return [
-        f"not Ready: {_few(nodes)}: nobody waited for the pods there of {_few(keys)}, which may not run, or be of an"
-        " old version; bring these nodes back or remove them from the cluster; run again afterwards"
+        f"not Ready: {named(nodes, _SHOWN)}: nobody waited for the pods there of {named(keys, _SHOWN)}, which may not "
+        "run, or be of an old version; bring these nodes back or remove them from the cluster; run again afterwards"
         for nodes, keys in groups.items()
         if nodes
     ]
@@ -118,9 +115,3 @@ def _replaces_none(daemon_set: Mapping[str, Any]) -> bool:
 
 def _label(pod: Json, name: str) -> str:
     return str((pod["metadata"].get("labels") or {}).get(name) or "")
-
-
-def _few(names: Iterable[str]) -> str:
-    every = list(names)
-    more = f" and {len(every) - _NAMES_SHOWN} more" if len(every) > _NAMES_SHOWN else ""
-    return f"{', '.join(every[:_NAMES_SHOWN])}{more}"

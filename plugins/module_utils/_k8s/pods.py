@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import condition
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
@@ -52,7 +52,7 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
     if phase in _ENDED:
         text = " ".join(str(status.get(key) or "") for key in ("reason", "message")).strip()
         reasons.insert(0, f"the pod has ended ({phase}){f': {text}' if text else ''}")
-    ready = condition(status, "Ready").get("status") == "True" and not metadata.get("deletionTimestamp")
+    ready = is_ready(pod) and not metadata.get("deletionTimestamp")
     return PodView(
         name=str(metadata["name"]),
         ready=ready and phase not in _ENDED,

@@ -62,6 +62,11 @@ def condition(status: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return {}
 
 
+def is_ready(body: Mapping[str, Any]) -> bool:
+    """Tell whether the condition Ready of a node or a pod is True."""
+    return condition(body.get("status") or {}, "Ready").get("status") == "True"
+
+
 def _daemon_set(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Readiness:
     desired = int(status.get("desiredNumberScheduled") or 0)
     available = int(status.get("numberAvailable") or 0)
