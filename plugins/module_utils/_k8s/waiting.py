@@ -155,10 +155,10 @@ def _poll(
     pending, trouble = list(keys), ""
     while True:
         states = {key: judge(session, key) for key in pending}
-        further = {key: state.done for key, state in states.items() if state.done > done.get(key, 0)}
-        if any(key in done for key in further):
+        further = {key: state.done for key, state in states.items() if state.done > done.setdefault(key, state.done)}
+        done.update(further)
+        if further:
             deadline = clock.now() + timeout
-        done.update({**dict.fromkeys(states, 0), **done, **further})
         if outlook and not trouble:
             states = outlook.judged(states, last=clock.now() + interval > deadline)
         yield from ((key, state) for key, state in states.items() if state.ready)
