@@ -26,7 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     render,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import read_cluster_facts
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.platform import objection_to_platform
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
     Rehearsal,
@@ -38,6 +38,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import 
     rehearse_rollout,
     say_doubles,
     say_running_operators,
+    seen_or_said,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest, Change
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
@@ -272,13 +273,12 @@ def users_of_lost(connection: Connection, changes: Sequence[Change]) -> list[str
     """Name the pods that use what a push removes or renames, as a notice; raises ApiFault."""
     before = [change.before for change in changes if change.before is not None]
     after = [change.after for change in changes if change.after is not None]
-    try:
+
+    def look() -> list[str]:
         users = in_use(connection, before, after)
-    except ApiFault as fault:
-        if fault.fault is not Fault.FORBIDDEN:
-            raise
-        return [f"nobody looked which pods use the networks and resources that this push removes: {fault}"]
-    return [say_lost(users)] if users else []
+        return [say_lost(users)] if users else []
+
+    return seen_or_said(look, "which pods use the networks and resources that this push removes")
 
 
 def _of_driver_nodes(spec: dict[str, Any], within: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ Nothing is written. Objects that are provably as desired cost no request of thei
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Collection, Iterable
+from typing import Callable, Collection, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import Missing, missing_rights, who_am_i
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
@@ -198,17 +198,25 @@ def say_running_operators(connection: Connection) -> list[str]:
 
     Objects that one of them has made are refused where they are compared. Nothing tells what it will be asked for next.
     """
+
+    def look() -> list[str]:
+        return [
+            f"the operator {name} runs, and does what its custom resources ask for: keep out of them what is given "
+            "here or hand it over (docs/guide-adopt.md)"
+            for name in running(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}))
+        ]
+
+    return seen_or_said(look, "whether an operator runs")
+
+
+def seen_or_said(look: Callable[[], list[str]], what: str) -> list[str]:
+    """Return what there is to say after a look, or that nobody looked where the user may not; raises ApiFault."""
     try:
-        found = running(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}))
+        return look()
     except ApiFault as fault:
         if fault.fault is not Fault.FORBIDDEN:
             raise
-        return [f"nobody looked whether an operator runs: {fault}"]
-    return [
-        f"the operator {name} runs, and does what its custom resources ask for: keep out of them what is given here or "
-        "hand it over (docs/guide-adopt.md)"
-        for name in found
-    ]
+        return [f"nobody looked {what}: {fault}"]
 
 
 def say_doubles(connection: Connection, objects: Collection[Json]) -> list[str]:
@@ -219,12 +227,11 @@ def say_doubles(connection: Connection, objects: Collection[Json]) -> list[str]:
     names = names_of_doubled(objects)
     if not names:
         return []
-    try:
+
+    def look() -> list[str]:
         return doubles(objects, list_objects(connection, _DAEMON_SETS, _AS_DAEMON_SETS, {}))
-    except ApiFault as fault:
-        if fault.fault is not Fault.FORBIDDEN:
-            raise
-        return [f"nobody looked whether the cluster has another {' or '.join(names)}: {fault}"]
+
+    return seen_or_said(look, f"whether the cluster has another {' or '.join(names)}")
 
 
 def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:
