@@ -81,10 +81,11 @@ class Place:
 
     def uid(self, name: str) -> str:
         """Return the uid of a pod, empty text when it is not there."""
-        return str(self.live(name)["metadata"]["uid"]) if self.is_there(name) else ""
+        answer = self.api.request("GET", f"{self.pods}/{name}")
+        return str(answer.body["metadata"]["uid"]) if answer.status == 200 else ""
 
     def live(self, name: str) -> Json:
-        return self.api.request("GET", f"{self.pods}/{name}").body
+        return self.api.call("GET", f"{self.pods}/{name}")
 
     def is_there(self, name: str) -> bool:
         return self.api.request("GET", f"{self.pods}/{name}").status == 200
