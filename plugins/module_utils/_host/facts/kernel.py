@@ -34,7 +34,11 @@ _GPU_DRIVER = re.compile(r"NVRM version:\s+(.*?)\s(\d{3,4}\.\d+(?:\.\d+)*)\s")
 
 
 class LoadedModule(NamedTuple):
-    """One line of /proc/modules: reference count and the modules that use it."""
+    """One line of /proc/modules: reference count and the modules that use it.
+
+    A kernel that cannot unload modules counts neither (kernel/module/procfs.c, print_unload_info without
+    CONFIG_MODULE_UNLOAD): 0 and none.
+    """
 
     refcount: int
     users: list[str]
@@ -77,9 +81,10 @@ def parse_modules(text: str) -> dict[str, LoadedModule]:
     loaded = {}
     for line in text.splitlines():
         fields = line.split()
-        if len(fields) >= 4 and fields[2].isdecimal():
+        if len(fields) >= 4 and (fields[2].isdecimal() or fields[2:4] == ["-", "-"]):
             users = [] if fields[3] == "-" else [printable(user) for user in fields[3].split(",") if user]
-            loaded[printable(fields[0], 64)] = LoadedModule(int(fields[2][:9]), users)
+            count = 0 if fields[2] == "-" else int(fields[2][:9])
+            loaded[printable(fields[0], 64)] = LoadedModule(count, users)
     return loaded
 
 

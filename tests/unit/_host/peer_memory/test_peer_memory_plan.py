@@ -72,8 +72,11 @@ def test_a_host_without_gpu_gets_nothing() -> None:
     assert (found["steps"], found["notices"]) == ([], [])
 
 
-def test_a_host_without_nvidia_nic_gets_nothing() -> None:
-    assert plan(facts(gpus=[gpu("0000:1b:00.0")]), REQUEST)["steps"] == []
+def test_a_host_with_gpus_and_without_nvidia_nic_gets_nothing_and_is_told() -> None:
+    found = plan(facts(gpus=[gpu("0000:1b:00.0")]), REQUEST)
+    assert found["steps"] == []
+    (notice,) = found["notices"]
+    assert notice.endswith("nothing is done for peer memory, as this host has GPUs and no NIC of NVIDIA")
 
 
 def test_a_host_that_nobody_asks_about_gets_nothing() -> None:

@@ -37,7 +37,7 @@ def plan(context: Context) -> ConcernPlan:
     if wish is None or context.removing:
         return _returning(context)
     if wish.left_alone:
-        return [], [*_left_alone(wish), *_divided(context.actual, wish)]
+        return [], [*_left_alone(wish), *_without_nic(context.actual, wish), *_divided(context.actual, wish)]
     wording = _wording(context, wish)
     if wish.decision.obstacle:
         return [refused_step("peer_memory", KEY, **wording, detail=wish.decision.obstacle)], []
@@ -65,6 +65,12 @@ def _left_alone(wish: Wish) -> list[str]:
         return []
     evidence = ", ".join(wish.operator)
     return [f"{wish.asked_by}: peer memory is left to the GPU Operator, which owns the GPU driver here ({evidence})"]
+
+
+def _without_nic(actual: HostState, wish: Wish) -> list[str]:
+    if wish.operator or not nvidia_gpus(actual):
+        return []
+    return [f"{wish.asked_by}: nothing is done for peer memory, as this host has GPUs and no NIC of NVIDIA"]
 
 
 def _notices(wish: Wish) -> list[str]:
