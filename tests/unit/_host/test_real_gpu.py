@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real H100 in a virtual machine, as ``rdma.fabric.record`` found it, beside what nvidia-smi and CUDA said there.
+"""A real H100 and a real H200, each in a virtual machine: what ``rdma.fabric.record`` found, nvidia-smi and CUDA said.
 
-The machine has no NIC of NVIDIA, its kernel has the RDMA drivers built in and cannot unload modules.
+The machines have no NIC of NVIDIA, their kernel has the RDMA drivers built in and cannot unload modules.
 """
 
 from __future__ import annotations
@@ -24,28 +24,33 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 
 RECORDED = Path(__file__).resolve().parents[2] / "fixtures" / "hosts" / "recorded"
-MACHINE = "h100-passed-through"
+MACHINES = ("h100-passed-through", "h200-passed-through")
 GTS_OF_GENERATION = {"5": 32.0}
 HEX_DIGITS_OF_ID = slice(2, 6)
 
 
+@pytest.fixture(scope="module", params=MACHINES)
+def machine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def facts() -> Any:
-    document = load_recording((RECORDED / f"{MACHINE}.json").read_bytes())
+def facts(machine: str) -> Any:
+    document = load_recording((RECORDED / f"{machine}.json").read_bytes())
     assert document["stand_in"] is None, "it is of a real machine"
     return gather(RecordedHost(document), None, [])
 
 
 @pytest.fixture(scope="module")
-def nvidia_smi() -> dict[str, str]:
-    with (RECORDED / f"{MACHINE}.csv").open(encoding="utf-8", newline="") as stream:
+def nvidia_smi(machine: str) -> dict[str, str]:
+    with (RECORDED / f"{machine}.csv").open(encoding="utf-8", newline="") as stream:
         (gpu,) = csv.DictReader(stream, skipinitialspace=True)
     return gpu
 
 
 @pytest.fixture(scope="module")
-def cuda() -> Any:
-    return json.loads((RECORDED / f"{MACHINE}.cuda.json").read_text(encoding="utf-8"))
+def cuda(machine: str) -> Any:
+    return json.loads((RECORDED / f"{machine}.cuda.json").read_text(encoding="utf-8"))
 
 
 def test_the_gpu_is_what_nvidia_smi_says(facts: Any, nvidia_smi: dict[str, str]) -> None:
