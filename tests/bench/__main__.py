@@ -64,7 +64,6 @@ BOUNDS = {
 OF_HOSTS: Mapping[str, Callable[[Path], dict[str, float]]] = {
     "host": host.measure,
     "ssh": ssh.measure,
-    "scale": scale.measure,
 }
 OF_CLUSTERS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
     "apply": apply.measure,
@@ -78,15 +77,22 @@ OF_CLUSTERS: Mapping[str, Callable[[ControlPlane, Path], dict[str, float]]] = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run the parts that the command line names, all by default; return the exit status."""
-    parts = [*OF_HOSTS, *OF_CLUSTERS]
+    parts = [*OF_HOSTS, "scale", *OF_CLUSTERS]
     parser = argparse.ArgumentParser(prog="tests.bench", description="Measure what the collection costs.")
     parser.add_argument("parts", nargs="*", choices=[[], *parts], metavar="|".join(parts))
-    chosen = parser.parse_args(arguments).parts or parts
+    parser.add_argument(
+        "--largest",
+        type=int,
+        choices=scale.SIZES[1:],
+        default=max(scale.SIZES),
+        help="hosts of the largest fleet of the part scale (%(default)s)",
+    )
+    asked = parser.parse_args(arguments)
     start = time.monotonic()
     figures = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     try:
-        for part in chosen:
-            figures.update(run_part(part))
+        for part in asked.parts or parts:
+            figures.update(run_part(part, asked.largest))
             # What was measured is kept, whatever becomes of the next part.
             RESULTS.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     except BenchmarkFailed as failure:
@@ -101,12 +107,17 @@ def main(arguments: Sequence[str]) -> int:
     return int(bool(broken))
 
 
-def run_part(part: str) -> dict[str, float]:
-    """Run one part; one about a cluster has a control plane of its own, so that none sees the objects of another."""
+def run_part(part: str, largest: int) -> dict[str, float]:
+    """Run one part; one about a cluster has a control plane of its own, so that none sees the objects of another.
+
+    ``largest`` is for the part that is about fleets of several sizes.
+    """
     print(f"measuring {part}", file=sys.stderr, flush=True)
     folder = FOLDER / part
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    if part == "scale":
+        return scale.measure(folder / "runs", largest)
     if part in OF_HOSTS:
         return OF_HOSTS[part](folder / "runs")
     with ControlPlane(folder / "cluster") as control_plane:

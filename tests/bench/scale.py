@@ -35,8 +35,8 @@ NOTHING = [
 ]
 
 
-def measure(folder: Path) -> dict[str, float]:
-    """Return all figures; ``folder`` gets the inventories, logs and run directories."""
+def measure(folder: Path, largest: int = max(SIZES)) -> dict[str, float]:
+    """Return all figures of fleets up to the ``largest``; ``folder`` gets the inventories, logs and run directories."""
     _artifact, collections = build_and_install()
     environment = {
         **own_environment(collections),
@@ -47,7 +47,7 @@ def measure(folder: Path) -> dict[str, float]:
     nothing: dict[int, Cost] = {}
     site: dict[int, Cost] = {}
     main: dict[int, int] = {}
-    for size in SIZES:
+    for size in (size for size in SIZES if size <= largest):
         here = folder / str(size)
         here.mkdir(parents=True)
         inventory = fleet_inventory(size, sorted(RECORDINGS.glob(f"*{SUFFIX}")))
@@ -56,7 +56,7 @@ def measure(folder: Path) -> dict[str, float]:
         for playbook, costs in (("nothing.yml", nothing), ("rdma.fabric.site", site)):
             variables = json.dumps({"rdma_fabric_run_dir": str(here / "run")})
             argv = [str(PROGRAMS / "ansible-playbook"), playbook, "-i", "hosts.json", "-e", variables]
-            what = f"{playbook} on {size} of up to {max(SIZES)} hosts"
+            what = f"{playbook} on {size} of up to {largest} hosts"
             rss = here / "rss"
             told = {**environment, "RDMA_FABRIC_RSS": str(rss)}
             cost = costs[size] = run_measured(argv, here, told, here / f"{playbook}.log", what)

@@ -179,8 +179,8 @@ GATES: tuple[Gate, ...] = (
     ),
     Gate(
         "bench",
-        "bounds of what a host and an apply cost: bytes, commands, requests",
-        lambda: module("tests.bench", "host", "ssh", "apply"),
+        "bounds of what a host, an apply and a fleet cost: bytes, commands, requests, CPU beside that of others",
+        lambda: module("tests.bench", "--largest", "1000", "host", "ssh", "apply", "scale"),
         after=("programs", "artifact"),
         missing=programs_missing,
         limit_s=1800,
