@@ -20,6 +20,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import
     UNCHANGED,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import is_secret
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import (
+    FREE,
+    MEND,
+    UNCORDON,
+    WAIT,
+    held_nodes,
+    names_of,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import Unreadable, read_text
 
 TITLE = "RUN RESULT"
@@ -212,17 +220,38 @@ def _status(result: Mapping[str, Any], run: Run) -> Ending:
     counts += [f"{counted(len(status['attention']), 'thing')} to look at"] if status["attention"] else []
     hosts_differ = bool(set(states) & {"pending", "needs consent", "reboot"})
     lost = bool(set(states) & {"failed", "unreachable"}) or bool(cluster.get("error"))
+    turn = _turn_first(cluster)
     if not status["attention"]:
         word, step = UNCHANGED, Step()
     elif lost:
         word, step = FAILED, Step(_FIX, _AGAIN)
+    elif turn.text:
+        word, step = FAILED, turn
     elif "refused" in states:
         word, step = REFUSED, Step("", f"{OWN}site", ("--diff",), check=True)
     elif hosts_differ or differing:
-        word, step = PENDING, Step("", f"{OWN}site")
+        word, step = PENDING, Step(_to_uncordon(cluster), f"{OWN}site")
     else:
         word, step = FAILED, Step(_FIX, _AGAIN)
     return Ending(word, ", ".join(counts), {}, step, {})
+
+
+def _turn_first(cluster: Mapping[str, Any]) -> Step:
+    """Return what comes before anything else is changed where a rollout has stopped, or still goes on."""
+    stopped, going_on = (_held(cluster, *ways) for ways in ((MEND, FREE), (WAIT,)))
+    if stopped:
+        return Step(f"mend what {names_of(stopped)} failed by (or go back: {OWN}rollback), then", f"{OWN}upgrade")
+    return Step(f"wait for the run that has the slot of {names_of(going_on)}, then", _AGAIN) if going_on else Step()
+
+
+def _to_uncordon(cluster: Mapping[str, Any]) -> str:
+    """Return what comes before pods can run where somebody has cordoned nodes with ``node_drain``."""
+    nodes = _held(cluster, UNCORDON)
+    return f"uncordon {names_of(nodes)} ({OWN}node_drain) once they may take pods, then" if nodes else ""
+
+
+def _held(cluster: Mapping[str, Any], *ways: str) -> list[str]:
+    return [node for each in held_nodes(cluster) if each.way in ways for node in each.nodes]
 
 
 def _discover(result: Mapping[str, Any], run: Run) -> Ending:

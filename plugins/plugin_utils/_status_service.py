@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
@@ -26,13 +26,14 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 RUN = "reboots of rdma.fabric.host"
 """The run in the marks of the playbooks; the next of them goes on with these nodes and with no others."""
 _MOST_NAMED = 5
-_MEND = (
+MEND = (
     "mend what it failed by and run rdma.fabric.upgrade again (or what else had its turn), which goes on where it "
     "stopped, or rdma.fabric.rollback"
 )
-_WAIT = "wait for the run that has the slot; if that was killed, rdma.fabric.upgrade goes on where it stopped"
-_UNCORDON = "rdma.fabric.node_drain with state: uncordoned, once it may take pods"
-_FREE = "to go on without it, rdma.fabric.node_slot with state: given_back and any_run: true"
+WAIT = "wait for the run that has the slot; if that was killed, rdma.fabric.upgrade goes on where it stopped"
+UNCORDON = "rdma.fabric.node_drain with state: uncordoned, once it may take pods"
+FREE = f"{MEND}; to go on without it, rdma.fabric.node_slot with state: given_back and any_run: true"
+"""What ends that a node is kept out of service."""
 
 
 def service_state(nodes: Sequence[Json], leases: Sequence[Json], taint: str, unread: str = "") -> Json:
@@ -94,27 +95,40 @@ def _name(node: Json) -> str:
     return str(node["metadata"]["name"])
 
 
+class Held(NamedTuple):
+    """Nodes that a person has to end something for: what they are, their names, and the way that ends it."""
+
+    what: str
+    nodes: tuple[str, ...]
+    way: str
+
+
+def held_nodes(cluster: Mapping[str, Any]) -> list[Held]:
+    """Return the nodes that are kept out of service by us; none where the cluster was not read.
+
+    What others have cordoned is not among them: they know why.
+    """
+    cordoned = cluster.get("cordoned") or []
+    ways: tuple[tuple[str, str, Callable[[Json], bool]], ...] = (
+        ("cordoned by a run", MEND, lambda each: each["run"] == RUN and not each["in_turn"]),
+        ("cordoned for a turn", WAIT, lambda each: each["in_turn"]),
+        ("cordoned by node_drain", UNCORDON, lambda each: each["run"] != RUN and not each["in_turn"]),
+    )
+    found = [Held(what, tuple(each["node"] for each in cordoned if is_one(each)), way) for what, way, is_one in ways]
+    failed = tuple(each["node"] for each in (cluster.get("slots") or {}).get("failed") or [])
+    found.append(Held("failed slots, so no other node has its turn", failed, FREE))
+    return [each for each in found if each.nodes]
+
+
 def service_attention(cluster: Mapping[str, Any]) -> list[str]:
     """Return what of this needs a person, each with the next step.
 
-    What others have cordoned does not: they know why. Nor does a new node that is not Ready: it is not up yet.
+    A new node that is not Ready does not: it is not up yet.
     """
-    ways: tuple[tuple[str, str, Callable[[Json], bool]], ...] = (
-        ("cordoned by a run", _MEND, lambda each: each["run"] == RUN and not each["in_turn"]),
-        ("cordoned for a turn", _WAIT, lambda each: each["in_turn"]),
-        ("cordoned by node_drain", _UNCORDON, lambda each: each["run"] != RUN and not each["in_turn"]),
-    )
-    found = [
-        f"{what}: {_named([each['node'] for each in cluster['cordoned'] if is_one(each)])}; next: {step}"
-        for what, step, is_one in ways
-        if any(map(is_one, cluster["cordoned"]))
-    ]
-    failed = [each["node"] for each in cluster["slots"]["failed"]]
-    if failed:
-        found.append(f"failed slots, so no other node has its turn: {_named(failed)}; next: {_MEND}; {_FREE}")
+    found = [f"{each.what}: {names_of(each.nodes)}; next: {each.way}" for each in held_nodes(cluster)]
     ready = [each["node"] for each in cluster["joining"] if each["ready"]]
     if ready:
-        found.append(f"Ready and not joined: {_named(ready)}; next: rdma.fabric.join, which takes their taint off")
+        found.append(f"Ready and not joined: {names_of(ready)}; next: rdma.fabric.join, which takes their taint off")
     return found
 
 
@@ -133,7 +147,7 @@ def service_lines(cluster: Mapping[str, Any]) -> list[str]:
     lines = _block("cordoned", ours)
     if others:
         by_others = f"{counted(len(others), 'node')} by somebody else (SchedulingDisabled)"
-        lines.append(_line("" if ours else "cordoned", f"{by_others}: {_named(others)}"))
+        lines.append(_line("" if ours else "cordoned", f"{by_others}: {names_of(others)}"))
     lines += _block("slots", failed)
     lines += _block("" if failed else "slots", held)
     lines += _block("slots", [slots["unread"]] if slots["unread"] else [])
@@ -165,5 +179,6 @@ def _line(label: str, text: str) -> str:
     return f"  {label:<10}  {one_line(text)}"
 
 
-def _named(nodes: Sequence[str]) -> str:
+def names_of(nodes: Sequence[str]) -> str:
+    """Return the first of the nodes, and how many more there are."""
     return named([one_line(node) for node in dict.fromkeys(nodes)], _MOST_NAMED)

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     next_step,
     statistic,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import RUN
 
 Json = dict[str, Any]
 CLI = {"args": ("rdma.fabric.site",), "inventory": ("/a b/hosts.yml",), "subset": "gpu*", "extra_vars": ()}
@@ -146,6 +147,40 @@ def test_the_status_of_hosts_is_the_worst_of_theirs(states: list[str], word: str
     found = after("status", classes(*states), "status")
     assert found["result"] == word
     assert found["counts"].startswith(f"2 {states[0]}")
+
+
+CORDON = {"node": "gpu-7", "run": RUN, "in_turn": False}
+UPGRADE = f"mend what gpu-7 failed by (or go back: rdma.fabric.rollback), then: {SAME.format('upgrade')}"
+
+
+@pytest.mark.parametrize(
+    ("cordoned", "failed", "word", "step"),
+    [
+        ([], [], "pending", SAME.format("site")),
+        ([], [{"node": "gpu-7"}], "failed", UPGRADE),
+        ([CORDON], [{"node": "gpu-7"}], "failed", UPGRADE),
+        ([CORDON], [], "failed", UPGRADE),
+        (
+            [{**CORDON, "in_turn": True}],
+            [],
+            "failed",
+            f"wait for the run that has the slot of gpu-7, then: {SAME.format('status')}",
+        ),
+        (
+            [{**CORDON, "run": ""}],
+            [],
+            "pending",
+            f"uncordon gpu-7 (rdma.fabric.node_drain) once they may take pods, then: {SAME.format('site')}",
+        ),
+    ],
+)
+def test_what_a_turn_has_left_to_a_person_comes_before_hosts_that_differ(
+    cordoned: list[Json], failed: list[Json], word: str, step: str
+) -> None:
+    result = classes("pending")
+    result["status"]["cluster"] = {"cordoned": cordoned, "slots": {"failed": failed}}
+    found = after("status", result, "status")
+    assert (found["result"], found["next"]) == (word, step)
 
 
 @pytest.mark.parametrize(("outcome", "word"), [("same", "unchanged"), ("drift", "pending"), ("error", "failed")])
