@@ -31,7 +31,11 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import w
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, unfinished_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
+    nodes_of,
+    taking_part,
+    unfinished_hosts,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
     attention_of,
     cluster_state,
@@ -111,7 +115,7 @@ class ActionModule(ClusterAction):
         taint = str((spec.get("settings") or {}).get("join_taint") or "")
         return {
             "server": client.server,
-            **cluster_state(result, nodes, resources_of(spec), set(hosts)),
+            **cluster_state(result, nodes, resources_of(spec), set(nodes_of(hosts, variables).values())),
             **service_state(nodes, leases, taint, unread),
         }
 

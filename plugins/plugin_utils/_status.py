@@ -89,8 +89,11 @@ def links_down(facts: Json, desired: Mapping[str, Any]) -> list[str]:
     return [f"{label} ({names.get(pci) or pci})" if names.get(pci) != label else label for pci, label in down]
 
 
-def cluster_state(result: Mapping[str, Any], nodes: Sequence[Json], resources: Sequence[str], hosts: set[str]) -> Json:
-    """Return what the cluster is like: ``result`` of a dry run of the batch, its nodes, and the resources asked for."""
+def cluster_state(result: Mapping[str, Any], nodes: Sequence[Json], resources: Sequence[str], ours: set[str]) -> Json:
+    """Return what the cluster is like: ``result`` of a dry run of the batch, its nodes, and the resources asked for.
+
+    ``ours`` are the names of the nodes of the hosts.
+    """
     rows = result.get("results") or []
     waits = result.get("waits") or []
     missing = [
@@ -103,7 +106,7 @@ def cluster_state(result: Mapping[str, Any], nodes: Sequence[Json], resources: S
     anywhere = {name for offer in offered for name, amount in offer.items() if amount != "0"}
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for node, offer in zip(nodes, offered):
-        if offer or node["metadata"]["name"] in hosts:
+        if offer or node["metadata"]["name"] in ours:
             groups.setdefault(tuple(sorted(offer.items())), []).append(str(node["metadata"]["name"]))
     return {
         "objects": {
@@ -119,7 +122,7 @@ def cluster_state(result: Mapping[str, Any], nodes: Sequence[Json], resources: S
         "resources": [{"nodes": sorted(names), "allocatable": dict(offer)} for offer, names in sorted(groups.items())],
         "not_offered": [name for name in resources if name not in anywhere],
         "nodes_not_ready": sorted(
-            str(node["metadata"]["name"]) for node in nodes if node["metadata"]["name"] in hosts and not is_ready(node)
+            str(node["metadata"]["name"]) for node in nodes if node["metadata"]["name"] in ours and not is_ready(node)
         ),
         "networks": [
             {"name": _named(row), "state": "missing" if row["action"] == _CREATED else "there"}

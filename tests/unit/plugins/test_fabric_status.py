@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.action import fabric_status
 from ansible_collections.rdma.fabric.plugins.action.fabric_status import resources_of, slots_in
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchResult
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect, failure
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 
 def functions(name: str, resource_name: str, **fields: Any) -> Any:
@@ -65,3 +68,23 @@ def test_who_may_not_list_leases_is_told_and_another_fault_is_one_of_the_cluster
     server.intercept = lambda *_request: failure(401, "Unauthorized", "Unauthorized")
     with pytest.raises(ApiFault, match="Unauthorized"):
         slots_in(connect(server), "ns")
+
+
+class Server(FakeServer):
+    """A server with an address, for the screen."""
+
+    server = "https://fabric.example"
+
+
+def test_a_host_is_looked_for_under_the_name_of_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    for name in ("gpu-1", "ip-10-0-0-7", "db-1"):
+        server.put("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {}})
+    monkeypatch.setattr(fabric_status.ActionModule, "client", lambda _self, _arguments: server)
+    monkeypatch.setattr(fabric_status, "run", lambda _connection, _request: BatchResult())
+    spec = {**Fabric([functions("a", "rail0")], []).accepted().spec, "hosts": {"gpu-1": {}, "gpu-7": {}}}
+    hosts: dict[str, Any] = {"localhost": {}, "gpu-1": {}, "gpu-7": {"rdma_fabric_node_name": "ip-10-0-0-7"}}
+    task_vars = {"hostvars": hosts, "groups": {"all": list(hosts)}}
+    cluster = run_action("fabric_status", {"spec": spec}, task_vars=task_vars)["status"]["cluster"]
+    assert cluster["nodes_not_ready"] == ["gpu-1", "ip-10-0-0-7"]
+    assert cluster["resources"] == [{"nodes": ["gpu-1", "ip-10-0-0-7"], "allocatable": {}}]
