@@ -36,6 +36,7 @@ class Outlook:
     connection: Connection
     find: Callable[[Key], Json | None]
     _since: dict[Key, tuple[Readiness, float]] = field(default_factory=dict)
+    _moved: set[Key] = field(default_factory=set)
     _next: float = float("-inf")
     _refused: bool = False
 
@@ -44,6 +45,7 @@ class Outlook:
         now = self.connection.clock.now()
         for key, state in states.items():
             if key not in self._since or self._since[key][0] != state:
+                self._moved.update({key} & self._since.keys())
                 self._since[key] = state, now
         settled = [
             key
@@ -55,6 +57,10 @@ class Outlook:
             return states
         self._next = now + _INTERVAL
         return {**states, **self._looked(settled, states, last)}
+
+    def only_for_dead_nodes(self, key: Key, state: Readiness) -> bool:
+        """Tell whether nothing but nodes that are not Ready was waited for, from the beginning of the wait."""
+        return bool(state.lacking) and key not in self._moved
 
     def _looked(self, keys: list[Key], states: States, last: bool) -> States:
         """Return the new states of those that are ready after all, and in the end of those that dead nodes may hold up.

@@ -51,7 +51,7 @@ def wait_until_ready(session: Session) -> None:
     outlook = Outlook(session.connection, session.snapshot.find)
     for key, state in _poll(session, keys, session.request.wait_timeout, outlook=outlook):
         found[key] = state, round(clock.now() - started, 1)
-    unlabelled = _without_nodes(session, found)
+    unlabelled = _without_nodes(session, found, outlook)
     timeout = session.request.wait_timeout
     # The others may have made progress for longer than that.
     deadline = max(started + timeout, clock.now() + min(_LABELS_TIMEOUT, timeout))
@@ -72,12 +72,13 @@ def wait_until_ready(session: Session) -> None:
     session.result.notices += dead_node_notices({key: found[key][0].lacking for key in keys})
 
 
-def _without_nodes(session: Session, found: Mapping[Key, tuple[Readiness, float]]) -> list[Key]:
+def _without_nodes(session: Session, found: Mapping[Key, tuple[Readiness, float]], outlook: Outlook) -> list[Key]:
     """Return the DaemonSets without a node that may have one as soon as Node Feature Discovery has labelled the nodes.
 
     That can only be when the batch holds a rule of it, and when something had to be waited for: else it has done so.
+    A node that is not Ready gets no label, however long it is waited for.
     """
-    waited = any(seconds > 0 for _state_found, seconds in found.values())
+    waited = any(seconds > 0 and not outlook.only_for_dead_nodes(key, state) for key, (state, seconds) in found.items())
     if not waited or not any(item.key.kind == _LABEL_RULE for item in session.items):
         return []
     return [key for key, (state, _seconds) in found.items() if key.kind == "DaemonSet" and not state.desired]

@@ -28,6 +28,12 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
 
 Json = dict[str, Any]
 NODES = ("a", "b", "c", "d")
+RULE = {
+    "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+    "kind": "NodeFeatureRule",
+    "metadata": {"name": "nics", "namespace": "ns"},
+    "spec": {"rules": []},
+}
 NEXT_STEP = (
     "which may not run, or be of an old version; bring these nodes back or remove them from the cluster; run again"
     " afterwards"
@@ -160,6 +166,7 @@ class Cluster:
     def __init__(self, *failing: str, dead: str = "c") -> None:
         self.server, self.time = FakeServer(), FakeTime()
         self.failing, self.dead, self.updated = failing, dead, 3
+        self.unlabelled: frozenset[str] = frozenset()
         for name in "abc":
             self.server.put("nodes", body("Node", name, ready=name not in dead))
         self.server.on_list = self.listed
@@ -177,12 +184,17 @@ class Cluster:
                     **counts(3, available, self.updated),
                     "observedGeneration": found["metadata"]["generation"],
                 }
+                if name in self.unlabelled:
+                    found["status"].update(counts(0, 0))
 
     def serves(self, name: str, node: str) -> bool:
         return node not in self.dead and f"{name}-{node}" not in self.failing
 
     def apply(self, *names: str, **options: Any) -> BatchResult:
-        waves = [wave(*map(daemon_set, names or ("d",)))]
+        return self.apply_objects(*map(daemon_set, names or ("d",)), **options)
+
+    def apply_objects(self, *objects: Json, **options: Any) -> BatchResult:
+        waves = [wave(*objects)]
         request = BatchRequest(waves=waves, set_name="web", inventory_namespace="ns", **options)
         return run(connect(self.server, self.time), request)
 
@@ -204,6 +216,27 @@ def test_a_wait_for_a_dead_node_ends_with_a_notice_and_few_requests() -> None:
     assert 10 <= cluster.time.seconds - started < 16
     sent = [path.rpartition("/")[2] for _method, path, _query in cluster.server.requests[before:]]
     assert (sent.count("nodes"), sent.count("pods"), sent.count("events")) == (1, 2, 0)
+
+
+def test_while_a_node_is_dead_only_the_run_that_brings_the_labels_waits_for_them() -> None:
+    cluster = Cluster()
+    cluster.server.plurals["nodefeaturerules"] = "NodeFeatureRule"
+    cluster.unlabelled = frozenset({"plugin"})
+    cluster.failing = ("worker-a", "worker-b")
+    listed = cluster.server.on_list
+
+    def started(plural: str) -> None:
+        cluster.failing = cluster.failing if cluster.time.seconds < 5 else ()
+        listed(plural)
+
+    cluster.server.on_list = started
+    objects = [daemon_set("plugin"), daemon_set("worker"), RULE]
+    first = cluster.apply_objects(*objects)
+    took = cluster.time.seconds
+    assert 5 + 10 + 30 <= took < 55
+    again = cluster.apply_objects(*objects)
+    assert 10 <= cluster.time.seconds - took < 16
+    assert again.notices == first.notices and len(again.notices) == 2
 
 
 def test_a_node_that_is_back_before_anything_is_looked_at_costs_no_request() -> None:
