@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplug
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import PLUGIN_KINDS, plugin_config
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, seen_or_told
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.leases import leases_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
@@ -122,12 +122,9 @@ class ActionModule(ClusterAction):
 
 def slots_in(connection: Connection, namespace: str) -> tuple[Sequence[Json], str]:
     """Return the Leases of slots in a namespace, or why the user may not list them. Raises ApiFault."""
-    try:
-        return leases_of(connection, namespace, GROUP_LABEL).read(), ""
-    except ApiFault as fault:
-        if fault.fault is not Fault.FORBIDDEN:
-            raise
-        return [], f"nobody looked who has a slot: {fault}"
+    slots = leases_of(connection, namespace, GROUP_LABEL)
+    leases, untold = seen_or_told(slots.read, "nobody looked who has a slot")
+    return leases or [], "".join(untold)
 
 
 def resources_of(spec: Mapping[str, Any]) -> list[str]:

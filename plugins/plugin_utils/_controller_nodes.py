@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import seen_or_told
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.control_plane import nodes_of_api_server
@@ -41,12 +41,9 @@ def read_api_servers(connection: Connection, server: str) -> tuple[dict[str, str
     addresses = set()
     with suppress(OSError):
         addresses = {str(each[4][0]) for each in socket.getaddrinfo(name, None)}
-    try:
-        return nodes_of_api_server(all_nodes(connection), name, addresses), []
-    except ApiFault as fault:
-        if fault.fault is not Fault.FORBIDDEN:
-            raise
-        return {}, [f"whether a host of this run runs the API server is not known: {fault}"]
+    unknown = "whether a host of this run runs the API server is not known"
+    found, untold = seen_or_told(lambda: nodes_of_api_server(all_nodes(connection), name, addresses), unknown)
+    return found or {}, untold
 
 
 def foreseen(

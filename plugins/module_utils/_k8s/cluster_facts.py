@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import seen_or_told
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
@@ -42,14 +42,13 @@ def read_cluster_facts(connection: Connection, *, services: bool = True) -> Clus
     told so in ``unknown``. Raises ApiFault where the server gives no answer.
     """
     found = ClusterFacts()
-    try:
-        _add_nodes(found, all_nodes(connection))
-    except ApiFault as fault:
-        _note(found, fault, "folders of CNI programs and address ranges are not held against the nodes")
-    try:
-        found.services = _services(connection) if services else []
-    except ApiFault as fault:
-        _note(found, fault, "address ranges are not held against the network of services")
+    unheld = "folders of CNI programs and address ranges are not held against the nodes"
+    nodes, found.unknown = seen_or_told(lambda: all_nodes(connection), unheld)
+    _add_nodes(found, nodes or [])
+    if services:
+        unheld = "address ranges are not held against the network of services"
+        networks, untold = seen_or_told(lambda: _services(connection), unheld)
+        found.services, found.unknown = networks or [], [*found.unknown, *untold]
     return found
 
 
@@ -77,9 +76,3 @@ def _services(connection: Connection) -> list[tuple[str, str]]:
     service = get_object(connection, kinds, _API_SERVICE) or {}
     spec = service.get("spec") or {}
     return [(f"Service {_API_SERVICE.name}", str(address)) for address in spec.get("clusterIPs") or []]
-
-
-def _note(found: ClusterFacts, fault: ApiFault, what: str) -> None:
-    if fault.fault is not Fault.FORBIDDEN:
-        raise fault
-    found.unknown.append(f"{what}: {fault}")

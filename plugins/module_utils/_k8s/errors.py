@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping, TypeVar
+
+Seen = TypeVar("Seen")
 
 
 class Fault(Enum):
@@ -143,6 +145,19 @@ class ApiFault(Exception):
     def has_cause(self, reason: str) -> bool:
         """Tell whether the server gave this reason, e.g. ``FieldManagerConflict``."""
         return any(cause.get("reason") == reason for cause in self.causes)
+
+
+def seen_or_told(look: Callable[[], Seen], untold: str) -> tuple[Seen | None, list[str]]:
+    """Return what a look gives; where the user may not look, None and the notice that ``untold`` begins.
+
+    Raises ApiFault where anything else keeps it from looking.
+    """
+    try:
+        return look(), []
+    except ApiFault as fault:
+        if fault.fault is not Fault.FORBIDDEN:
+            raise
+        return None, [f"{untold}: {fault}"]
 
 
 def is_hopeless(code: int, status: Mapping[str, Any]) -> bool:

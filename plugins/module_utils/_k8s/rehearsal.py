@@ -14,7 +14,7 @@ from typing import Callable, Collection, Iterable
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import Missing, missing_rights, who_am_i
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.doubles import doubles, names_of_doubled
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault, seen_or_told
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds, Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key, read_waves
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import of_other_release, running
@@ -211,12 +211,8 @@ def say_running_operators(connection: Connection) -> list[str]:
 
 def seen_or_said(look: Callable[[], list[str]], what: str) -> list[str]:
     """Return what there is to say after a look, or that nobody looked where the user may not; raises ApiFault."""
-    try:
-        return look()
-    except ApiFault as fault:
-        if fault.fault is not Fault.FORBIDDEN:
-            raise
-        return [f"nobody looked {what}: {fault}"]
+    found, untold = seen_or_told(look, f"nobody looked {what}")
+    return [*(found or []), *untold]
 
 
 def say_doubles(connection: Connection, objects: Collection[Json]) -> list[str]:

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import Fault, fault_from_response
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import (
+    ApiFault,
+    Fault,
+    fault_from_response,
+    seen_or_told,
+)
 
 
 def answer(message: str = "words", **details: Any) -> dict[str, Any]:
@@ -102,3 +107,16 @@ def test_who_refuses_beside_the_api_server_is_named_in_the_next_step(code: int, 
     found = fault_from_response(code, {"message": text}, "patch Pod ns/a")
     assert hint in found.next_step
     assert "grant" not in found.next_step
+
+
+def refused(code: int) -> list[str]:
+    raise fault_from_response(code, answer(), "list Nodes")
+
+
+def test_only_who_may_not_look_is_told_that_nobody_did() -> None:
+    assert seen_or_told(lambda: ["a"], "nobody looked") == (["a"], [])
+    found, told = seen_or_told(lambda: refused(403), "nobody looked")
+    assert found is None
+    assert told == ["nobody looked: list Nodes: words (grant the user this verb on this resource, then run again)"]
+    with pytest.raises(ApiFault, match="list Nodes: words"):
+        seen_or_told(lambda: refused(401), "nobody looked")
