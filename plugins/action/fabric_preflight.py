@@ -26,7 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     render,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import read_cluster_facts
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, seen_or_told
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.platform import objection_to_platform
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
     Rehearsal,
@@ -40,6 +40,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import 
     say_running_operators,
     seen_or_said,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.server_version import read_release, say_old, too_new
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest, Change
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
@@ -241,7 +242,11 @@ class ActionModule(ChartAction):
             return []
         objection = objection_to_platform(connection, said=bool((spec.get("settings") or {}).get("openshift")))
         problems += [f"the cluster: {objection}"] if objection else []
-        return [*say_running_operators(connection), *say_doubles(connection, objects_of(waves))]
+        objects = objects_of(waves)
+        release, unseen = seen_or_told(lambda: read_release(connection), "nobody looked how old the server is")
+        problems += [f"the cluster: {problem}" for problem in (too_new(release, objects) if release else [])]
+        old = [*unseen, *(say_old(release) if release else [])]
+        return [*old, *say_running_operators(connection), *say_doubles(connection, objects)]
 
     def _of_nodes(
         self, connection: Connection, spec: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]

@@ -22,6 +22,8 @@ description:
     C(CustomResourceDefinition) that the same run would create, for example.
   - Whether the cluster is OpenShift is told by its kind C(ClusterVersion), and has to be what C(rdma_fabric_openshift)
     says, as pods would not be admitted otherwise, or not find what they need.
+  - A server that is too old for what objects use, such as probes by gRPC (1.24), is refused with the release that has
+    it and the objects. One older than the newest Network Operator asks for (1.32) is named in RV(notices).
   - Address ranges of networks and pools are held against the addresses of nodes, the networks of pods
     (C(Node.spec.podCIDRs)) and those of services (C(ServiceCIDR), or the Service C(kubernetes) on a server older than
     1.33). A range that would hand out an address of a node, or that overlaps one of these networks, is refused. What

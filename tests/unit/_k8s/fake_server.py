@@ -94,6 +94,7 @@ class FakeServer:
         self.watched: Callable[[dict[str, str]], Lines | Reply] = lambda _query: failure(
             405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
         )
+        self.version = "v1.35.0"
         self.page_size = 500
         self._version = 100
         for name in namespaces:
@@ -117,6 +118,8 @@ class FakeServer:
         intercepted = self.intercept(len(self.requests), method, parts.path)
         if intercepted is not None:
             return intercepted
+        if parts.path == "/version" and self.version:
+            return good({"gitVersion": self.version})
         match = PATH.fullmatch(parts.path)
         if match is None or not match["plural"]:
             return self._resource_list(str(match and (match["group"] or match["core"])))

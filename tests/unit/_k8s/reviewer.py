@@ -63,6 +63,8 @@ class Reviewer(FakeServer):
 
     def _refused(self, method: str, path: str) -> Reply | None:
         parts = path.partition("?")[0].strip("/").split("/")
+        if parts[0] not in ("api", "apis"):
+            return None
         group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
         namespace = rest.pop(1) if rest[:1] == ["namespaces"] and len(rest) > 2 else ""
         rest = rest[1:] if namespace else rest

@@ -164,6 +164,37 @@ def test_what_is_said_of_openshift_is_held_against_the_cluster(
     assert words in result.get("msg", "")
 
 
+JOB: dict[str, Any] = {
+    "apiVersion": "batch/v1",
+    "kind": "CronJob",
+    "metadata": {"name": "a", "namespace": "b"},
+    "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never"}}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "refused", "noticed"), [("v1.20.4", True, True), ("v1.31.4", False, True), ("v1.35.1", False, False)]
+)
+def test_a_server_that_is_too_old_for_an_object_is_told_and_one_that_is_old_noticed(
+    tmp_path: Path, server: Server, version: str, refused: bool, noticed: bool
+) -> None:
+    server.behind.version = version
+    server.behind.plurals["cronjobs"] = "CronJob"
+    found = ready(server, tmp_path, JOB)
+    assert bool(found.get("failed")) is refused, found
+    if refused:
+        assert "the cluster: it runs Kubernetes 1.20, and CronJobs of batch/v1 are there from 1.21 on" in found["msg"]
+    else:
+        assert any("older" in notice for notice in found["notices"]) is noticed
+
+
+def test_who_may_not_ask_for_the_version_is_told(tmp_path: Path, server: Server) -> None:
+    refusal = failure(403, "Forbidden", "/version is forbidden")
+    server.behind.intercept = lambda _number, _method, path: refusal if path == "/version" else None
+    found = ready(server, tmp_path, SMALL)
+    assert any(each.startswith("nobody looked how old the server is: ") for each in found["notices"]), found
+
+
 @pytest.mark.parametrize("code", [401, 403])
 def test_a_user_that_the_server_does_not_know_is_told(tmp_path: Path, server: Server, code: int) -> None:
     server.refusal = (code, "no")
