@@ -89,7 +89,7 @@ def test_many_objects_of_one_reason_are_one_error() -> None:
 
 
 def test_what_is_rendered_for_a_policy_takes_no_newer_server_than_its_probes() -> None:
-    policy = {"nvIpam": {}, "secondaryNetwork": {"multus": {}, "ipamPlugin": {}}}
+    policy: Json = {"nvIpam": {}, "secondaryNetwork": {"multus": {}, "ipamPlugin": {}}}
     objects = objects_of(
         render(Fabric([resource("NicClusterPolicy", "nic-cluster-policy", policy)], []).accepted().spec)
     )
