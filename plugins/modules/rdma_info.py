@@ -131,7 +131,8 @@ facts:
           (V(nvidia-imex)), as C(service). C(state) tells whether it is C(installed), C(enabled), C(masked) and
           C(active), C(switches) has the NVSwitches that PCI shows, C(managers) the functions of ConnectX-7 that manage
           others and are no NICs of the fabric, C(by_container) whether the GPU Operator's driver container runs here.
-      returned: hosts that need such a service
+        - C(service) is V(none) where all GPUs are passed through to guests; C(state) is the fabric manager's then.
+      returned: hosts that need such a service, or have C(managers)
       type: dict
     mig:
       description: How many instances (MIG) a GPU has, by PCI address.

@@ -10,7 +10,9 @@ import base64
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot_gpus import forecast
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import document, function, previewed
 
@@ -23,10 +25,10 @@ VPD = b"\x82\x20\x00Nvidia ConnectX-7 Single Port IB\x90\x30\x00PN\x0aP3734-A00X
 OF_A_MANAGER = VPD + b"VU\x0bSMDL=SW_MNG"
 
 
-def host(gpu: str = B200, *, readable: bool = True) -> Kernel:
+def host(gpu: str = B200, *, readable: bool = True, driver: str = "nvidia") -> Kernel:
     """A host with a GPU and two functions of ConnectX-7, one of which manages switches."""
     kernel = Kernel(document("ubuntu-24.04"))
-    function(kernel, GPU, f"10DE:{gpu.upper()}", "30200", "nvidia")
+    function(kernel, GPU, f"10DE:{gpu.upper()}", "30200", driver)
     for address, data in ((MANAGER, OF_A_MANAGER), (RAIL, VPD)):
         function(kernel, address, "15B3:1021", "20700", "mlx5_core")
         if readable:
@@ -53,6 +55,25 @@ def test_an_entry_for_one_is_refused_and_for_a_rail_is_not() -> None:
     assert MANAGER in name
     assert "the fabric manager manages this host's NVSwitches by it" in refused[name]
     assert refused[name].endswith("next: take the entry out")
+
+
+def test_they_are_no_nics_either_where_all_gpus_are_passed_through_to_guests() -> None:
+    facts = gather(host(driver="vfio-pci"))
+    assert (facts["nvlink"]["managers"], facts["nvlink"]["service"]) == ([MANAGER], None)
+    actual = HostState(facts)
+    assert actual.switch_managers == {MANAGER}
+    assert forecast(actual) == ("", [])
+    steps = previewed(host(driver="vfio-pci"), interfaces=[{"pci": MANAGER, "vfs": 4}])["plan"]["steps"]
+    assert [step["status"] for step in steps if MANAGER in step["id"]] == ["refused"]
+
+
+def test_the_gpus_of_a_rack_that_guests_have_need_no_imex() -> None:
+    assert gather(host("2941"))["nvlink"]["service"] == "nvidia-imex"
+    assert "nvlink" not in gather(host("2941", driver="nvgrace_gpu_vfio_pci"))
+
+
+def test_guests_with_all_gpus_leave_nothing_to_tell_of_nvlink_without_them() -> None:
+    assert "nvlink" not in gather(host(readable=False, driver="vfio-pci"))
 
 
 @pytest.mark.parametrize("kernel", [host(H100), host(readable=False)], ids=["switches on PCI", "no right to read"])

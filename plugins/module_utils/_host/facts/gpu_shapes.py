@@ -22,7 +22,7 @@ class Nvlink(TypedDict):
 
     switches: list[str]
     managers: list[str]
-    service: str
+    service: str | None
     state: Service
     by_container: bool
 

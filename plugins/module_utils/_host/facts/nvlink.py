@@ -19,6 +19,7 @@ from typing import Iterable, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import has_hidden_switches, is_of_a_rack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_shapes import Nvlink, Service
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI, Function
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie import VFIO_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_DIRECTORIES
@@ -30,7 +31,6 @@ _STARTERS = re.compile(r".+\.(?:wants|requires|upholds)")
 _PATHS = {"nvidia-fabricmanager.service": "nvidia-nvswitch-devices.path"}
 # Of cgroup v2, and of v1; systemd removes the group of a unit that has stopped.
 _GROUPS = ("/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice")
-_OF_A_GUEST = "vfio-pci"
 _FAMILY_OF_MANAGERS, SIGN_OF_MANAGERS = "ConnectX-7", b"SW_MNG"
 
 
@@ -49,26 +49,28 @@ def switch_managers(probe: Probe, nics: Iterable[Nic], gpus: Iterable[Gpu]) -> l
 def read_nvlink(
     probe: Probe, functions: Iterable[Function], gpus: Sequence[Gpu], managers: Sequence[str] = ()
 ) -> Nvlink | None:
-    """Return the service that NVLink needs and its state, None where the host needs none.
+    """Return the service that NVLink needs and its state, None where the host needs none and has no ``managers``.
 
-    ``switches`` are the NVSwitches that PCI shows and the host drives itself, ``managers`` the functions that manage
-    others, ``by_container`` tells that the GPU Operator's driver container runs here.
+    A host that leaves all its GPUs to guests needs none: NVLink is theirs, or a service machine's. ``switches`` are
+    the NVSwitches that PCI shows and the host drives itself, ``managers`` the functions that manage others,
+    ``by_container`` tells that the GPU Operator's driver container runs here.
     """
     switches = [
-        function.address for function in functions if function.id.is_nvswitch and function.driver != _OF_A_GUEST
+        function.address for function in functions if function.id.is_nvswitch and function.driver not in VFIO_DRIVERS
     ]
-    own = [gpu for gpu in gpus if gpu["driver"] != _OF_A_GUEST]
+    service: str | None = None
+    own = [gpu for gpu in gpus if gpu["driver"] not in VFIO_DRIVERS]
     if own and (switches or any(has_hidden_switches(gpu["vendor"], gpu["device"]) for gpu in own)):
         service = FABRIC_MANAGER
     elif any(is_of_a_rack(gpu["vendor"], gpu["device"]) for gpu in own):
         service = IMEX
-    else:
+    elif not managers:
         return None
     return {
         "switches": switches,
         "managers": list(managers),
         "service": service,
-        "state": _state(probe, f"{service}.service"),
+        "state": _state(probe, f"{service or FABRIC_MANAGER}.service"),
         "by_container": any(probe.host.exists(path) for path in OPERATOR_FILES),
     }
 

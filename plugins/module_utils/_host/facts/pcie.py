@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 
 DRIVERS = "/sys/bus/pci/drivers"
 # Drivers that give a function to a virtual machine.
-_VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "nvgrace_gpu_vfio_pci")
+VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "nvgrace_gpu_vfio_pci")
 _FLAGS = re.compile(rb"^flags\s*:(.*)$", re.MULTILINE)
 # The entry of one processor is shorter; hundreds follow.
 _FIRST_PROCESSOR = 4096
@@ -62,7 +62,7 @@ def _is_virtual(probe: Probe) -> bool:
 
 
 def _passed_through(probe: Probe) -> list[str]:
-    names = (name for driver in _VFIO_DRIVERS for name in probe.names(f"{DRIVERS}/{driver}"))
+    names = (name for driver in VFIO_DRIVERS for name in probe.names(f"{DRIVERS}/{driver}"))
     return sorted(name for name in names if is_pci_address(name))
 
 

@@ -38,7 +38,7 @@ def forecast(actual: HostState) -> GpuForecast:
     problem = ""
     notices: list[str] = []
     # In a virtual machine NVLink may be the business of the machine below it.
-    if nvlink is not None and not nvlink["by_container"] and not facts["pcie"]["virtual"]:
+    if nvlink is not None and nvlink["service"] and not nvlink["by_container"] and not facts["pcie"]["virtual"]:
         problem, notices = _of_fabric_manager(nvlink) if nvlink["service"] == FABRIC_MANAGER else _of_imex(nvlink)
     return GpuForecast(problem, [*notices, *_of_mig(facts)])
 
