@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.rdma.fabric.tests.integration.playbooks import LEAN
 from tools.checkout import CHECKOUT, COLLECTIONS, PROGRAMS
 
 SECONDS = 300
@@ -41,6 +42,7 @@ def run(playbook: str, folder: Path, *arguments: str, **environment: str) -> str
             "LANG": "C.UTF-8",
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            **LEAN,
             **environment,
         },
         stdin=subprocess.DEVNULL,

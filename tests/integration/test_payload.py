@@ -30,8 +30,13 @@ PLAYBOOK = """
 
 
 def sent_by(folder: Path) -> dict[str, int]:
-    """Run the playbook; return how many bytes were sent of each module."""
-    kept = {"ANSIBLE_KEEP_REMOTE_FILES": "1", "ANSIBLE_REMOTE_TMP": str(folder / "sent"), "ANSIBLE_PIPELINING": "0"}
+    """Run the playbook, which makes all it sends; return how many bytes were sent of each module."""
+    kept = {
+        "PYTHONPATH": "",
+        "ANSIBLE_KEEP_REMOTE_FILES": "1",
+        "ANSIBLE_REMOTE_TMP": str(folder / "sent"),
+        "ANSIBLE_PIPELINING": "0",
+    }
     guides.run(PLAYBOOK, folder, *guides.ON_THIS_MACHINE, **kept)
     sent: dict[str, int] = {}
     for path in (folder / "sent").rglob("AnsiballZ_*.py"):

@@ -5,27 +5,35 @@
 
 The bytecode of this collection is kept from one to the next. Python keeps that of the files it imports; Ansible's
 loader of collections compiles every source in every process, and so does a module on a host with those it was sent:
-together a quarter of what a playbook takes, and the tests run hundreds over the same sources. And Ansible looks a
-hundred times a second for what its workers have done, not a thousand times, and nobody collects the garbage of
-processes that live for seconds. ``RDMA_FABRIC_BYTECODE`` names the folder of what is kept.
+together a quarter of what a playbook takes, and the tests run hundreds over the same sources. So is what a playbook
+sends of a module: Ansible follows the module's imports and packs what it finds once in every run, and this collection
+makes that smaller, which takes more than the rest of a short run. And Ansible looks a hundred times a second for what
+its workers have done, not a thousand times, and nobody collects the garbage of processes that live for seconds.
+``RDMA_FABRIC_BYTECODE`` names the folder of what is kept.
 
 Python imports this module before a program starts where its folder is in PYTHONPATH.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib.abc
 import marshal
 import os
+import shutil
 import sys
 import zipimport
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 POLL_SECONDS = 0.01
 KEPT = Path(os.environ["RDMA_FABRIC_BYTECODE"]) / str(sys.implementation.cache_tag)
+# Where in a run ansible-core (``module_common``) and the collection (``_host_action``) look for what was made of a
+# module, and how the names there begin: those of modules beside a playbook say not whose they are.
+PAYLOADS = {"ansiballz_cache": "ansible_collections.rdma.fabric.", "rdma_fabric_payloads": ""}
+UNFINISHED = (".lock", "-part")
 
 
 def kept(source: bytes, compiled: Callable[[], Any]) -> Any:
@@ -71,14 +79,51 @@ def of_archives(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return lambda path, source: kept(source, lambda: compiled(path, source))
 
 
+def content_of(collections: Sequence[str]) -> str:
+    """Return a name for the sources of all plugins of this collection."""
+    found = sha256()
+    for each in collections:
+        plugins = Path(each) / "ansible_collections" / "rdma" / "fabric" / "plugins"
+        for path in sorted(plugins.rglob("*.py")):
+            source = path.read_bytes()
+            found.update(f"{path}\0{len(source)}\0".encode() + source)
+    return found.hexdigest()
+
+
+def lend_payloads(kept_ones: Path, run: Path) -> None:
+    """Have a run find what one before it has made of the same sources, and keep what it makes when it ends."""
+    for name, beginning in PAYLOADS.items():
+        (run / name).mkdir()
+        for path in (kept_ones / name).glob(f"{beginning}*"):
+            (run / name / path.name).symlink_to(path)
+    atexit.register(keep_payloads, kept_ones, run)
+
+
+def keep_payloads(kept_ones: Path, run: Path) -> None:
+    """Keep what a run has made; what was made of other sources goes, as nobody has those any more."""
+    found = [path for name, beginning in PAYLOADS.items() for path in (run / name).glob(f"{beginning}*")]
+    made = [path for path in found if not path.is_symlink() and not path.name.endswith(UNFINISHED)]
+    for other in kept_ones.parent.glob("*") if made else ():
+        if other != kept_ones:
+            shutil.rmtree(other, ignore_errors=True)
+    for path in made:
+        place = kept_ones / path.parent.name / path.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = KEPT / f"{path.name}.{os.getpid()}"
+        shutil.copyfile(path, unfinished)
+        unfinished.replace(place)
+
+
 gc.disable()
 # The modules that it runs on hosts are programs of their own, with the same variables.
 if any(argument.endswith("/ansible-playbook") for argument in getattr(sys, "orig_argv", ())[:2]):
-    from ansible import constants
+    from ansible import constants, release
     from ansible.utils.collection_loader import _collection_finder
 
     constants.DEFAULT_INTERNAL_POLL_INTERVAL = POLL_SECONDS
     keep(_collection_finder._AnsibleCollectionPkgLoaderBase, "get_code", of_collections)
+    payloads = KEPT / "payloads" / release.__version__ / content_of(constants.COLLECTIONS_PATHS)
+    lend_payloads(payloads, Path(constants.DEFAULT_LOCAL_TMP))
 else:
     keep(importlib.abc.InspectLoader, "source_to_code", of_texts)
     keep(zipimport, "_compile_source", of_archives)
