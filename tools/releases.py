@@ -76,6 +76,16 @@ SOME_IN_TURN = (
         "who_lacks_the_rights_is_told_before_a_host_is_looked_at",
     ),
 )
+# What takes long and has the same outcome with every release: sizes and times in large fleets, and sweeps over fields.
+# The gate `unit` runs it, and `make matrix`.
+LONG = (
+    "tests/unit/plugin_utils/test_page.py::test_a_thousand_",
+    "tests/unit/plugin_utils/test_page_find.py::test_of_hosts_that_are_alike_a_thousand_",
+    "tests/unit/plugin_utils/test_page_find.py::test_what_a_further_host_adds_",
+    "tests/unit/_fabric/test_leaves.py::test_every_leaf_",
+    "tests/unit/_proof/test_perftest_broken.py::test_ten_megabytes_",
+    "tests/unit/_rollout/test_holding.py::test_requests_of_many_that_wait_",
+)
 # Rooms that stand on Python alone, without that of the hosts.
 ON_PYTHON = ("tests/unit/_fabric", "tests/unit/_proof", "tests/unit/_report", "tests/unit/_rollout")
 
@@ -146,7 +156,7 @@ def main(arguments: Sequence[str]) -> int:
     python = python_for_gate(release)
     if python is None:
         raise SystemExit(missing(release))
-    return preview(release, python) or test(release, python, release.tests, arguments[1:])
+    return preview(release, python) or test(release, python, release.tests, arguments[1:], LONG)
 
 
 def usage() -> list[Release]:
@@ -175,11 +185,17 @@ def preview(release: Release, python: Version) -> int:
     return run.status
 
 
-def test(release: Release, python: Version, tests: Sequence[str], junit: Sequence[str] = ()) -> int:
-    """Run tests, with their results in a JUnit file where one is given; return the exit status."""
+def test(
+    release: Release, python: Version, tests: Sequence[str], junit: Sequence[str] = (), without: Sequence[str] = ()
+) -> int:
+    """Run tests, ``without`` those whose names begin so, with their results in a JUnit file where one is given.
+
+    Return the exit status.
+    """
     folder = place_of(release, python)
     programs = programs_of(release, python)
     options = ["-q", "-o", f"cache_dir={folder / 'pytest-cache'}", *(f"--junit-xml={path}" for path in junit)]
+    options += [f"--deselect={name}" for name in without]
     collections = collections_of(release, folder / "collections")
     own = {"PYTHONPATH": str(collections), COLLECTIONS_VARIABLE: str(collections)}
     environment = {**own_environment(collections), **own}
