@@ -23,6 +23,7 @@ import marshal
 import os
 import shutil
 import sys
+import time
 import zipimport
 from hashlib import sha256
 from pathlib import Path
@@ -34,6 +35,7 @@ KEPT = Path(os.environ["RDMA_FABRIC_BYTECODE"]) / str(sys.implementation.cache_t
 # module, and how the names there begin: those of modules beside a playbook say not whose they are.
 PAYLOADS = {"ansiballz_cache": "ansible_collections.rdma.fabric.", "rdma_fabric_payloads": ""}
 UNFINISHED = (".lock", "-part")
+DAY = 24 * 60 * 60.0
 
 
 def kept(source: bytes, compiled: Callable[[], Any]) -> Any:
@@ -100,11 +102,11 @@ def lend_payloads(kept_ones: Path, run: Path) -> None:
 
 
 def keep_payloads(kept_ones: Path, run: Path) -> None:
-    """Keep what a run has made; what was made of other sources goes, as nobody has those any more."""
+    """Keep what a run has made; what was made of other sources goes after a day, when no run looks at it any more."""
     found = [path for name, beginning in PAYLOADS.items() for path in (run / name).glob(f"{beginning}*")]
     made = [path for path in found if not path.is_symlink() and not path.name.endswith(UNFINISHED)]
     for other in kept_ones.parent.glob("*") if made else ():
-        if other != kept_ones:
+        if other != kept_ones and time.time() - other.stat().st_mtime > DAY:
             shutil.rmtree(other, ignore_errors=True)
     for path in made:
         place = kept_ones / path.parent.name / path.name
