@@ -12,7 +12,6 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Watch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import Locked, NoLock, Signature, exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
@@ -109,6 +108,8 @@ def end_with(module: AnsibleModule, result_of: Callable[[AnsibleModule], dict[st
         module.fail_json(msg=str(error))
     except HostError as error:
         # Readers and steps tell their own errors; the guard is left.
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain  # noqa: PLC0415
+
         reason = explain(error, None, {})
         module.fail_json(msg=f"no step was executed, as the guard of the uplink met an error: {reason}")
     if result.get("failed"):

@@ -431,7 +431,6 @@ violations:
 """
 
 import os
-import secrets
 from functools import partial
 from typing import Any
 
@@ -480,25 +479,27 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     )
     address = server_address(LiveHost(), os.getpid()) or desired["connection_address"]
     if run.applies:
-        outcome = apply_here(desired, run, address, module.params["guard_token"] or secrets.token_hex(16))
+        outcome = apply_here(desired, run, address, module.params["guard_token"])
     else:
         outcome = {**as_it_would_end(preview(LiveHost(), desired, run, address), run, root=os.geteuid() == 0)}
     # The controller tells by it whether it runs here.
     return {**outcome, "boot_id": boot_id(LiveHost())}
 
 
-def apply_here(desired: HostSpec, run: Run, address: str | None, token: str) -> dict[str, Any]:
+def apply_here(desired: HostSpec, run: Run, address: str | None, token: str | None) -> dict[str, Any]:
     """Apply with changes of the uplink under guard; ``guard`` of the outcome is what the controller confirms.
 
-    ``token`` is what such a change is known by.
+    ``token`` is what such a change is known by, a new one where none is given.
     """
     # A run that only looks needs nothing of the guard: each module is compiled on the host in every run.
+    import secrets  # noqa: PLC0415
+
     from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard  # noqa: PLC0415
     from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch  # noqa: PLC0415
 
     machine, clock = LiveMachine(), SystemClock()
     seconds = desired["revert_seconds"] or DEFAULT
-    guard = Guard(machine, clock, partial(launch, machine), token=token, seconds=seconds)
+    guard = Guard(machine, clock, partial(launch, machine), token=token or secrets.token_hex(16), seconds=seconds)
     with exclusive(clock, "rdma_host", signed=False) as signature:
         confirmed = no_uplink_waits(machine, clock)
         outcome = telling(apply(machine, desired, run, address, clock, watch=LockHolder(signature, guard)), confirmed)

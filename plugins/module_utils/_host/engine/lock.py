@@ -16,7 +16,6 @@ import os
 import time
 from typing import Any, Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, errno_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import printable
@@ -45,6 +44,8 @@ class NoLock(HostError):
 
     def __init__(self, code: str, path: str) -> None:
         super().__init__(code, path)
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
+
         self._reason = explain(HostError(code, path), None, _MEANINGS)
 
     def __str__(self) -> str:

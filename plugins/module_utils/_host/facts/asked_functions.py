@@ -45,11 +45,6 @@ class _Port(NamedTuple):
     groups: list[_Group]
 
 
-def asks_by_facts(desired: HostSpec) -> bool:
-    """Return whether any request is about what only the facts of a host show to be meant."""
-    return any(request["functions"] or request["netns_mode"] for request in desired["requests"])
-
-
 def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]:
     """Return the desired state with what requests ask of this host's ports and its RDMA, and what is to be said.
 

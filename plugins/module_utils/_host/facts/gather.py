@@ -39,6 +39,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
     Nic,
     RdmaDevice,
     ReadNetdev,
+    VfCount,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.subnets import read_shared_subnets
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.system import read_system
@@ -49,7 +50,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink imp
     read_tables,
     read_uplinks,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_counts import read_vf_counts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
@@ -104,7 +104,7 @@ def read_host(
     own_files = read_own_files(probe)
     uplinks = read_uplinks(probe, tables, netdevs, connection_address, wish["protected_interfaces"], carried=carried)
     netdev_facts = [netdev.facts for netdev in netdevs]
-    vf_counts = read_vf_counts(probe, wish, netdev_facts, nics)
+    vf_counts = _read_vf_counts(probe, wish, netdev_facts, nics)
     facts: Facts = {
         "format": FORMAT,
         "system": system,
@@ -142,6 +142,17 @@ def read_host(
         _read_every_port(probe, facts)
     facts["unreadable"] = probe.unreadable()
     return Reading(facts, matched)
+
+
+def _read_vf_counts(
+    probe: Probe, desired: HostSpec, netdevs: Sequence[ReadNetdev], nics: Sequence[Nic]
+) -> dict[str, list[VfCount]]:
+    """Return what makes virtual functions, where a number of them is asked for."""
+    if all(entry["vfs"] is None for entry in desired["interfaces"]):
+        return {}
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_counts import read_vf_counts
+
+    return read_vf_counts(probe, netdevs, nics)
 
 
 def _switch_managers(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> list[str]:

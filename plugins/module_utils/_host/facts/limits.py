@@ -18,8 +18,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 LIMITS = {"memlock": "MEMLOCK", "nofile": "NOFILE"}
 """Limits by the names of limits.conf(5), with those that systemd writes after ``Limit``."""
 INFINITY = "infinity"
-MANAGER_FILE = "/etc/systemd/system.conf.d/90-rdma-fabric.conf"
-"""Ours: the default of every service that sets no limit itself."""
 # What starts containers: they inherit the limits of the one that started them.
 RUNTIMES = (
     "containerd.service",

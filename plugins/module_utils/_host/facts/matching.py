@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Iterable, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
@@ -157,6 +156,9 @@ def _nearest(actual: HostState, key: str, value: str) -> list[str]:
     if key == "pci":
         for address in actual.nics:
             labels.setdefault(address, address)
+    # Only of a misspelt entry; on a host each import counts.
+    import difflib
+
     near = difflib.get_close_matches(value, sorted(labels), n=_CANDIDATES) or sorted(labels)[:_CANDIDATES]
     return [labels[own] for own in near]
 

@@ -13,13 +13,14 @@ import re
 import shlex
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import read_others
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.name_references import read_references
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
     Initramfs,
     Naming,
     Nic,
+    OtherName,
     ReadNetdev,
+    ReplacedLink,
     System,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, texts_of
@@ -55,7 +56,7 @@ def read_naming(
     """
     read = list(netdevs)
     names = {netdev["name"] for netdev in read if netdev["kind"] == "physical"}
-    others, link_files = read_others(probe, read, nics) if _asks_for_names(desired) else ({}, {})
+    others, link_files = _read_others(probe, read, nics) if _asks_for_names(desired) else ({}, {})
     return {
         "udev": _first(probe, UDEVADM) is not None,
         "rdma": _first(probe, RDMA),
@@ -64,6 +65,14 @@ def read_naming(
         "others": others,
         "link_files": link_files,
     }
+
+
+def _read_others(
+    probe: Probe, netdevs: list[ReadNetdev], nics: Iterable[Nic]
+) -> tuple[dict[str, list[OtherName]], dict[str, ReplacedLink]]:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import read_others
+
+    return read_others(probe, netdevs, nics)
 
 
 def wanted_names(desired: HostSpec) -> set[str]:

@@ -15,7 +15,6 @@ import re
 from typing import Any, Dict, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Operator
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import POD_LOGS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
     is_pci_address,
@@ -23,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
     printable,
 )
 
+POD_LOGS = "/var/log/pods"
 SRIOV, NIC = "sriov_operator", "nic_operator"
 PORT_STATES = "/etc/sriov-operator/pci"
 NIC_NAMES = (

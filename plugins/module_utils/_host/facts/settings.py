@@ -8,17 +8,14 @@ from __future__ import annotations
 import json
 from typing import Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import read_hugepages
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import read_kernel_arguments
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import (
     DROP_IN,
     RECORD,
     REMOVED,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import MANAGER_FILE, read_limits
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import read_sysctls
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import IP_ADDRESSES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MANAGER_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -34,8 +31,9 @@ def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_f
     ``own_files`` are the files of ours that the host has: they tell what an earlier run was asked for. ``addresses``
     are IPv4 addresses in CIDR form by interface, None where they can't be read. ``netns_mode`` is None where ib_core is
     not loaded. The other keys are explained where they
-    are read, in ``read.py`` of the packages sysctl, limits, hugepages and kernel_arguments.
+    are read, in ``sysctls.py``, ``limits.py``, ``hugepages.py`` and ``kernel_arguments.py``.
     """
+    # Each of them is compiled on the host, so that those are imported whose part is read.
     settings: Settings = {}
     hugepages = desired.get("hugepages") or {}
     mode = desired.get("netns_mode")
@@ -43,14 +41,24 @@ def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_f
     asked += [NETNS_MODES[mode]] if mode else []
     records = {path: own_files[path] for path in (DROP_IN, RECORD) if path in own_files}
     if asked or records or probe.host.exists(REMOVED):
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import (
+            read_kernel_arguments,
+        )
+
         settings["kernel_arguments"] = read_kernel_arguments(probe, asked, records)
     if mode:
         settings["netns_mode"] = {"Y": "shared", "N": "exclusive"}.get(probe.text(_NETNS_MODE, limit=8) or "")
     if hugepages:
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import read_hugepages
+
         settings["hugepages"] = read_hugepages(probe, hugepages)
     if any((desired.get("limits") or {}).values()) or MANAGER_FILE in own_files:
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import read_limits
+
         settings["limits"] = read_limits(probe)
     if desired.get("sysctls") or desired.get("multirail_sysctls"):
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import read_sysctls
+
         settings.update(read_sysctls(probe, desired, netdevs))
     if desired.get("multirail_sysctls"):
         result = probe.command(*IP_ADDRESSES)

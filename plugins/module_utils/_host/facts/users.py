@@ -14,6 +14,7 @@ from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.fdb import stations_of_others
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import INFINIBAND, NET
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import POD_LOGS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import parse_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev
@@ -37,7 +38,6 @@ USER_SPACE_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "igb_uio")
 VERBS = "/sys/class/infiniband_verbs"
 QUEUE_PAIRS = ("rdma", "-json", "resource", "show", "qp")
 NAMED_NAMESPACES = "/run/netns"
-POD_LOGS = "/var/log/pods"
 # What the kernel opens on every RDMA device for itself.
 _OF_EVERY_DEVICE = ("ib_core", "ib_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
 _POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12})")

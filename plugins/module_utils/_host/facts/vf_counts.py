@@ -24,7 +24,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
     printable,
     texts_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
 _PROFILES = ("/etc/NetworkManager/system-connections/",)
 _NETPLAN = ("/etc/netplan/",)
@@ -38,16 +37,10 @@ _MOST = 32
 
 def read_vf_counts(
     probe: Probe,
-    desired: HostSpec,
     netdevs: Iterable[ReadNetdev],
     nics: Iterable[Nic],
 ) -> dict[str, list[VfCount]]:
-    """Return ``file`` and ``count`` of everything that makes virtual functions, by the name of the port's interface.
-
-    Nothing is read unless a number of functions is asked for.
-    """
-    if not any(entry["vfs"] is not None for entry in desired["interfaces"]):
-        return {}
+    """Return ``file`` and ``count`` of everything that makes virtual functions, by the name of the port's interface."""
     read = list(netdevs)
     ports = [netdev for netdev in read if netdev["pci"] and netdev["kind"] == "physical"]
     given = [*_of_netplan(probe), *_of_profiles(probe), *_of_stanzas(probe)]

@@ -10,6 +10,8 @@ MARKER = "Managed by rdma.fabric: changes are overwritten, rdma.fabric removes t
 
 # Where systemd looks for units, the first that has one counts (systemd.unit(5)).
 UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+# The default of every service that sets no limit itself.
+MANAGER_FILE = "/etc/systemd/system.conf.d/90-rdma-fabric.conf"
 UNIT = "rdma-fabric-host.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"
 ENABLED_BY = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"

@@ -30,7 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.mig import read_modes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.nvlink import SIGN_OF_MANAGERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import daemons_among
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import POD_LOGS, daemons_among
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import show_command as show_queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import INFINIBAND
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import commands as routing_commands
@@ -45,7 +45,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink imp
     IP_ADDRESSES,
     IPV6_ADDRESSES,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import POD_LOGS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
     READ_LIMIT,
     CommandResult,

@@ -21,10 +21,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     Plan,
     is_executable,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_functions import (
-    asks_by_facts,
-    with_requests,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather, read_host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Awaited, Facts
@@ -76,7 +72,9 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     stays = run.goes_back and before is None
     wish = baseline.removal(desired, kept) if run.removes else before or desired
     said = [reached.NOTHING_BEFORE] if stays else []
-    if not run.removes and asks_by_facts(wish):
+    if not run.removes and _asks_by_facts(wish):
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_functions import with_requests
+
         # Which ports policies mean is known once the host was read; what is read of those ports depends on it.
         wish, of_requests = with_requests(wish, gather(host, address))
         said += of_requests
@@ -89,6 +87,11 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     if run.defers_reload:
         plan = telling_turn(plan)
     return Assessment(wish, facts, plan, context, kept, history, stays)
+
+
+def _asks_by_facts(desired: HostSpec) -> bool:
+    """Return whether any request is about what only the facts of a host show to be meant."""
+    return any(request["functions"] or request["netns_mode"] for request in desired["requests"])
 
 
 def _missed_kernel(facts: Facts) -> str:

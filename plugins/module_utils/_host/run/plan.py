@@ -16,8 +16,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, Unmatched, match_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import hold_foreign_steps
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import notices as notices_of_owners
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import (
     CONCERNS,
     ORDER,
@@ -49,7 +47,7 @@ def plan_with_context(
     actual = HostState(facts, desired["protected_interfaces"])
     interfaces, unmatched = matched or match_spec(desired, actual)
     context = Context(desired, actual, interfaces, brings_modules=brings_modules)
-    notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + notices_of_owners(context)
+    notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + _notices_of_owners(context)
     for name in concerns:
         if name == "naming":
             context = replace(context, earlier=(*context.earlier, *map(_refused, unmatched)))
@@ -66,11 +64,28 @@ def plan_with_context(
 def _with_steps_of(concern: Concern, context: Context) -> tuple[Context, list[str]]:
     """Return the context with what one more concern wants; each sees the steps of those before it."""
     found, notices = concern.plan(context)
-    found = hold_foreign_steps(context, found)
+    found = _hold_foreign_steps(context, found)
     of_files = concern.staying if context.removing else concern.boot_files
     wanted = [] if of_files is None else list(of_files(context))
     earlier, files = (*context.earlier, *found), (*context.wanted_files, *wanted)
     return replace(context, earlier=earlier, wanted_files=files), notices
+
+
+def _notices_of_owners(context: Context) -> list[str]:
+    """Return what is to be said of operators of the cluster; the code about them is read where there are some."""
+    if not context.actual.facts["owners"]:
+        return []
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import notices
+
+    return notices(context)
+
+
+def _hold_foreign_steps(context: Context, planned: list[steps.Step]) -> list[steps.Step]:
+    if not context.actual.facts["owners"]:
+        return planned
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import hold_foreign_steps
+
+    return hold_foreign_steps(context, planned)
 
 
 def _refused(entry: Unmatched) -> steps.Step:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from typing import Dict, NamedTuple, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import installed_flavour
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
@@ -113,6 +112,8 @@ def having_looked(history: History, facts: Facts) -> History:
     """Return what is to be kept before the host is changed: whether its NIC driver was the kernel's own until then."""
     if not history or "driver" not in facts or history[-1].inbox is not None:
         return history
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import installed_flavour
+
     inbox = installed_flavour(facts["driver"], facts["stack"]) == INBOX
     return (*history[:-1], history[-1]._replace(inbox=inbox))
 

@@ -9,7 +9,6 @@ step does: system, NIC driver, cards, uplinks. Which machine it is, is told by a
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from typing import Any, Mapping, NamedTuple, Sequence, TypedDict, cast
@@ -201,6 +200,8 @@ def _shown(value: object) -> str:
 def _other_steps(sealed: Sequence[SealedStep], now: Sequence[SealedStep]) -> list[str]:
     """Return the lines of the steps that went and came, in their order."""
     one, other = ([(step["id"], step["line"], step["from"], step["to"]) for step in steps] for steps in (sealed, now))
+    import difflib
+
     lines: list[str] = []
     for what, start, end, from_, to in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         if what == "equal":

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import FILE as DRIVER_JOURNAL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import FILE as DRIVER_JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_record import FILE as FIRMWARE_RECORD
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import FILE as PENDING_REBOOT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import FILE as GUARD_RECORD

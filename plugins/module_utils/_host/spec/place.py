@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Collection, Iterable, Mapping, Sequence
@@ -124,7 +123,11 @@ def near_name(name: str, known: Iterable[str]) -> str:
     words = _words(name)
     same = [other for other in names if words <= _words(other) or _words(other) <= words]
     near = [max(same, key=lambda other: len(words & _words(other)))] if same else []
-    near = near or difflib.get_close_matches(name, names, n=1, cutoff=_NEAR)
+    if not near:
+        # Only of a misspelt key; on a host each import counts.
+        import difflib
+
+        near = difflib.get_close_matches(name, names, n=1, cutoff=_NEAR)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
 
 

@@ -13,7 +13,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.
     LOGIN_FILE,
     unit_file,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import MANAGER_FILE, parse_defaults
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import parse_defaults
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MANAGER_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.reached import PATH as REACHED
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep

@@ -20,8 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Work,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import (
-    JOURNAL,
     read_identity,
     read_on_disk,
 )

@@ -21,7 +21,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     make_step,
     removal_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import INFINITY, MANAGER_FILE, RUNTIMES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import INFINITY, RUNTIMES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MANAGER_FILE
 
 CONCERN = "limits"
 RELOAD = "reload"

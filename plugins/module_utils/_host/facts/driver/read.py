@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.elf
     build_id,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.initrd import read_initrd
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import read_open_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
     Built,
@@ -52,8 +53,6 @@ CONTAINER_READY = "/run/mellanox/drivers/.driver-ready"
 CONTAINER_LOCK = "/run/mellanox/drivers/.lock"
 CONTAINER_BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
 SIGNING_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
-# Below /run: a reboot brings the network back by itself, and what was written down before it must not be restored.
-JOURNAL = "/run/rdma-fabric-driver-reload.json"
 _OPENIBD = ("/etc/init.d/openibd", "/usr/lib/systemd/system/openibd.service", "/etc/systemd/system/openibd.service")
 _DKMS = "/var/lib/dkms"
 # One file for each change of a package that a dpkg which was interrupted did not bring into its database; apt does

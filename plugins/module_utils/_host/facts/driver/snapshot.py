@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import JOURNAL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
     Managed,
     Snapshot,
@@ -23,16 +23,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
     enabled_functions,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 
 # What ip(8) shows of an interface, a route, an address or a virtual function.
 Shown = Mapping[str, Any]
 
-FILE = StateFile(
-    JOURNAL,
-    "what an interrupted reload of the driver has taken away",
-    "reboot the host, which brings its network back, or bring it back by hand and remove the file",
-)
 PCI = "/sys/bus/pci/devices"
 PROBE = "/sys/bus/pci/drivers_probe"
 NET = "/sys/class/net"
