@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.documents impo
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_document
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_host_document
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import document_of, text_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import run_of, wishes_of
@@ -61,7 +61,7 @@ def documents_of(directory: Path, hosts: list[str]) -> dict[str, Mapping[str, An
     for host in hosts:
         path = directory / f"{host}.json"
         try:
-            found[host] = parse_document(path)
+            found[host] = parse_host_document(path)
         except ValueError as error:
             violations.append(Violation(str(path), "", str(error), "run rdma.fabric.site --check again"))
             continue

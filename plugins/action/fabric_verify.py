@@ -43,7 +43,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     make_writable_directory,
     write_if_different,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_document, read_host_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import (
+    parse_host_document,
+    read_host_documents,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._neighbour_cluster import NeighbourCluster
@@ -239,7 +242,7 @@ def facts_of(spec: dict[str, Any], run_dir: Path) -> dict[str, Any]:
 def facts_of_host(run_dir: Path, host: str) -> dict[str, Any] | None:
     """Return the facts of one host in the run directory, None where there are none that can be read."""
     try:
-        document = parse_document(run_dir / "hosts" / f"{host}.json")
+        document = parse_host_document(run_dir / "hosts" / f"{host}.json")
     except ValueError:
         # Rates of its devices are then judged by what the pods say alone.
         return None

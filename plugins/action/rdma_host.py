@@ -15,6 +15,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
@@ -196,7 +197,7 @@ class ActionModule(HostAction):
             raise ActionFailure(f"{path}: {error}") from error
         if any(step["status"] == REFUSED for step in outcome["plan"]["steps"]):
             outcome["plan"]["notices"].append(host.gaps())
-        return outcome
+        return {**outcome, "facts": as_returned(outcome["facts"])}
 
     def _answer_in_time(
         self, host: str, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]
@@ -229,7 +230,7 @@ class ActionModule(HostAction):
 
             def look() -> Mapping[str, Any] | None:
                 seen = self._run_it({"desired": desired, **given, "mode": "preview"}, task_vars)
-                guard: Mapping[str, Any] | None = seen["facts"]["boot"]["guard"] if "facts" in seen else {}
+                guard: Mapping[str, Any] | None = seen["facts"]["boot"].get("guard") if "facts" in seen else {}
                 return guard
 
             seconds = desired["revert_seconds"] or DEFAULT

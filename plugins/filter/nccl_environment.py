@@ -98,13 +98,14 @@ _value:
 
 from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import nccl_environment as nccl
 from ansible_collections.rdma.fabric.plugins.plugin_utils._filters import filter_of
 
 
 def nccl_environment(facts: dict[str, Any], socket_interface: str | None = None, **options: Any) -> dict[str, Any]:
     """Return the environment of NCCL for a host; see the documentation above."""
-    return nccl.nccl_environment(facts, socket_interface, **options)
+    return nccl.nccl_environment(completed(facts), socket_interface, **options)
 
 
 class FilterModule:

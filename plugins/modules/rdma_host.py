@@ -443,6 +443,7 @@ compile_once()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost, LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import client_address, server_address
@@ -483,7 +484,7 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     else:
         outcome = {**as_it_would_end(preview(LiveHost(), desired, run, address), run, root=os.geteuid() == 0)}
     # The controller tells by it whether it runs here.
-    return {**outcome, "boot_id": boot_id(LiveHost())}
+    return {**outcome, "facts": as_returned(outcome["facts"]), "boot_id": boot_id(LiveHost())}
 
 
 def apply_here(desired: HostSpec, run: Run, address: str | None, token: str | None) -> dict[str, Any]:

@@ -234,7 +234,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importin
 compile_once()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import server_address
 

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Collection, Iterable, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_presets import PRESETS, Preset
@@ -143,7 +144,7 @@ def survey(facts: Mapping[str, Facts], wish: Wish, groups: Mapping[str, Collecti
     hosts, violations = [], []
     for name, found in facts.items():
         try:
-            hosts.append(read_host(name, found))
+            hosts.append(read_host(name, completed(found)))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"are not what rdma_info returns ({type(error).__name__}: {one_line(str(error))})"
             violations.append(Violation(f"host {one_line(name)}", "facts", problem, _AWAY))

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Collection, Mapping, NoReturn, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
     host_document_violations,
     turn_violations,
@@ -33,7 +34,7 @@ def read_host_documents(directory: Path) -> list[dict[str, Any]]:
     file_of: dict[str, Path] = {}
     for path in sorted(directory.glob("*.json")):
         try:
-            document = parse_document(path)
+            document = parse_host_document(path)
         except ValueError as error:
             violations.append(Violation(str(path), "", str(error), _READ_AGAIN))
             continue
@@ -79,7 +80,7 @@ def registered_documents(
     documents, unusable = [], {}
     for host in hosts:
         result = plain(variables[host]["rdma_fabric_host_result"])
-        document = {"host": host, "facts": result.get("facts"), "plan": result.get("plan")}
+        document = {"host": host, "facts": completed(result.get("facts")), "plan": result.get("plan")}
         violations = host_document_violations(host, document)
         if violations:
             unusable[host] = f"failed: what it returned can't be read: {violations[0].path}: {violations[0].problem}"
@@ -123,6 +124,12 @@ def read_verification(path: Path) -> dict[str, Any] | None:
         raise InvalidInput(violations)
     found: dict[str, Any] = document
     return found
+
+
+def parse_host_document(path: Path) -> Any:
+    """Return the JSON value of a host document, its facts completed; ValueError says what is wrong with the file."""
+    document = parse_document(path)
+    return {**document, "facts": completed(document.get("facts"))} if isinstance(document, dict) else document
 
 
 def parse_document(path: Path, most_bytes: int | None = None) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     RecordedHost,
     load_recording,

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import LONGEST_TEXT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import LONGEST_TEXT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import CONFIRMED, confirm, revert
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import READ_LIMIT

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import kept_in
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import LONGEST_TEXT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import LONGEST_TEXT, as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import revert
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
@@ -132,6 +132,6 @@ def test_netplan_routes_of_ours_are_known_as_ours_however_many(count: int) -> No
 def test_a_result_has_the_digest_of_a_long_file(size: int, kept: bool) -> None:
     text = f"# {MARKER}\n".ljust(size, "#")
     outcome = preview(host(**{DROP_IN: text}), check_spec({}), CHECK, None)
-    found = outcome["facts"]["boot"]["files"][DROP_IN]
+    found = as_returned(outcome["facts"])["boot"]["files"][DROP_IN]
     assert (found == text) is kept
     assert kept or list(found) == ["sha256"]

@@ -5,15 +5,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import OURS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
-# A longer text leaves the host as its digest only.
-LONGEST_TEXT = 4096
 # Directories in which a file of ours has our name in its own.
 PLACES = (
     "/etc/NetworkManager/conf.d",
@@ -59,20 +54,3 @@ def read_own_files(probe: Probe) -> dict[str, str]:
                 if text is not None and MARKER in text:
                     files[f"{place}/{name}"] = text
     return files
-
-
-def as_returned(facts: Facts) -> dict[str, object]:
-    """Return facts as they leave the host: the text of a file over 4 KiB becomes ``{"sha256": ...}``.
-
-    What plans, undoes and removes works with the whole text; a task's result stays small.
-    """
-    boot = facts["boot"]
-    return {**facts, "boot": {**boot, "files": {path: shortened(text) for path, text in boot["files"].items()}}}
-
-
-def shortened(value: object) -> object:
-    """Return a value that leaves the host: a text of more than 4 KiB as its digest, anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    data = value.encode("utf-8")
-    return value if len(data) <= LONGEST_TEXT else {"sha256": hashlib.sha256(data).hexdigest()}

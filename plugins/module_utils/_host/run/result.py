@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Sequence, TypedDict
+from typing import Sequence, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution, Failure
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL
@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     is_executable,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import Link, links_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import as_returned, shortened
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import shortened
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import DONE, OTHER, Sealed, Verdict
@@ -81,12 +81,12 @@ class _Sealed(TypedDict):
 
 
 class _Looked(TypedDict):
-    """What every result has; ``facts`` are those of ``as_returned``, with digests in place of long texts."""
+    """What every result has; the module returns ``facts`` as ``as_returned`` has them."""
 
     changed: bool
     recorded: bool
     summary: Summary
-    facts: Any
+    facts: Facts
     plan: Plan
     reboot_required: bool
     awaiting_reboot: list[str]
@@ -159,7 +159,7 @@ def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcom
         "msg": sentence(plan),
         "summary": summarize(desired, facts, plan),
         "links": links_of(facts),
-        "facts": as_returned(facts),
+        "facts": facts,
         "plan": _returned(plan),
         "reboot_required": bool(awaiting),
         "awaiting_reboot": awaiting,
@@ -215,7 +215,7 @@ def applied_result(
         "changed": bool(execution.done or (execution.failure and execution.failure.step)),
         "recorded": False,
         "summary": {**summarize(desired, facts, left), "executed": len(execution.done)},
-        "facts": as_returned(facts),
+        "facts": facts,
         "plan": _returned(left),
         "executed": [
             {"id": step["id"], "line": describe(step), "seconds": seconds} for step, seconds in execution.done

@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     describe,
     is_executable,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import shortened
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import shortened
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
