@@ -16,8 +16,10 @@ description:
   - Everything comes from sysfs and procfs. Programs are asked for three things that no file tells, C(uname -m) on
     kernels before 6.1, C(ofed_info -s) where it is installed, and C(ip -json address show) where the routes do not
     tell which interface has the address of Ansible's connection.
-  - A value that the host does not tell is V(none). Reads that failed unexpectedly are in RV(facts.unreadable) with what
-    the error means. No failed read ends the task.
+  - A value that the host does not tell is V(none). Of network controllers, GPUs, interfaces, RDMA devices and modules
+    such a value is not there, nor is what is said to be left out below. To JMESPath both are the same; in templates use
+    C(default), or C(selectattr('sriov', 'defined')).
+  - Reads that failed unexpectedly are in RV(facts.unreadable) with what the error means. No failed read ends the task.
   - Text from the host is cut to a bounded line, and characters that do not print are spelled out.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
@@ -64,7 +66,7 @@ recorded:
   returned: success
   type: bool
 facts:
-  description: What the host has. Unknown values are V(none).
+  description: What the host has. Unknown values are V(none), those of devices are left out.
   returned: success
   type: dict
   contains:
@@ -81,33 +83,37 @@ facts:
     nics:
       description:
         - Network controllers by PCI address, each with ids, family, C(function) (V(pf) or V(vf)), driver, NUMA node,
-          PCIe link (C(speed_gts), C(width)), SR-IOV, interfaces, RDMA devices, link layer, IOMMU group and C(path),
-          its place in the PCI tree from the host bridge down. C(sriov.settings) tells how the virtual functions of an
-          Ethernet port are set up, in the order of their numbers.
+          PCIe link, SR-IOV, interfaces, RDMA devices, link layer, IOMMU group and C(path), what is above it in the PCI
+          tree from the host bridge down. C(link) has C(speed_gts) and C(width), and C(max_speed_gts) and C(max_width)
+          where those are more. C(sriov) has C(total), C(enabled), and C(vfs) where there are some. C(sriov.settings)
+          tells how the virtual functions of an Ethernet port are set up, in the order of their numbers.
       type: list
       elements: dict
     gpus:
-      description: NVIDIA GPUs by PCI address.
+      description: NVIDIA GPUs by PCI address, with C(link) and C(path) as network controllers have them.
       type: list
       elements: dict
     netdevs:
       description:
         - Interfaces of hardware and what stands on them. C(kind) is V(physical), V(representor), V(sub-function),
           V(ipoib-child), or the kernel's word for a virtual one such as V(bond) or V(vlan); C(lower) names those
-          that it stands on. Interfaces of containers are left out.
+          that it stands on, where it stands on some. Interfaces of containers are left out.
         - C(permanent_mac) is only told of members of a bond, whose C(mac) is that of the bond, and of a port with
           virtual functions whose C(mac) was changed.
       type: list
       elements: dict
     rdma:
       description:
-        - RDMA devices with their ports. C(rate_gbps) is only told of ports with a link. C(rocev2_gid_index) is the slot
+        - RDMA devices with their ports. C(rate_gbps) is only told of ports with a link, C(physical) is left out of
+          active ones whose link is trained. C(rocev2_gid_index) is the slot
           of the RoCE v2 GID made from the IPv4 address of the port's own interface. One of a sub-function has it in
           C(sub_function), behind the function that carries it, and no C(pci).
       type: list
       elements: dict
     modules:
-      description: Kernel modules of RDMA and GPUs, loaded or built in, and those that O(kernel_modules) asks for.
+      description:
+        - Kernel modules of RDMA and GPUs, loaded or built in, and those that O(kernel_modules) asks for. Each has
+          C(loaded), C(version), C(builtin) where it is built in, and C(missing) where the kernel has no such module.
       type: dict
     stack:
       description:
@@ -117,7 +123,7 @@ facts:
     distances:
       description:
         - Label of every pair of an RDMA NIC and a GPU, as C(nvidia-smi topo -m) has them, and V(C2C) for a NIC of the
-          Grace processor that a GPU hangs on by NVLink-C2C.
+          Grace processor that a GPU hangs on by NVLink-C2C. A pair that is left out has V(SYS).
       type: dict
       sample: {"0000:18:00.0": {"0000:1b:00.0": "PXB"}}
     rails:

@@ -54,7 +54,7 @@ def measure(folder: Path) -> dict[str, float]:
         "host.payload_ratio_to_setup": round(ours.stat().st_size / setup.stat().st_size, 3),
         "host.cpu_seconds": round(own, 3),
         "host.cpu_ratio_to_setup": round(own / usual, 3),
-        "host.facts_kib": round(facts_bytes(RECORDINGS / LARGEST) / 1024, 1),
+        "host.facts_kib": round(facts_bytes(RECORDINGS / LARGEST) / 1024, 2),
     }
 
 
