@@ -129,7 +129,9 @@ def read_verification(path: Path) -> dict[str, Any] | None:
 def parse_host_document(path: Path) -> Any:
     """Return the JSON value of a host document, its facts completed; ValueError says what is wrong with the file."""
     document = parse_document(path)
-    return {**document, "facts": completed(document.get("facts"))} if isinstance(document, dict) else document
+    if isinstance(document, dict) and "facts" in document:
+        return {**document, "facts": completed(document["facts"])}
+    return document
 
 
 def parse_document(path: Path, most_bytes: int | None = None) -> Any:

@@ -14,7 +14,8 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleError
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HOST_VARIABLES, KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, own_place
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX

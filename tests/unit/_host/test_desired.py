@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import parts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
-    KEYS,
     check_spec,
     parse_host_variables,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, Place
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
@@ -420,3 +421,13 @@ def test_every_part_of_a_desired_state_is_checked() -> None:
         "requests[1].peer_memory",
         "requests[1].selector",
     }
+
+
+@pytest.mark.parametrize("name", sorted(name for name, part in vars(parts).items() if isinstance(part, parts.Part)))
+def test_what_is_not_asked_for_is_what_its_reader_makes_of_nothing(name: str) -> None:
+    """The reader of a part is imported where something is asked for."""
+    part, found = getattr(parts, name), Found()
+    for value in (None, part.nothing()):
+        place = Place(found, name)
+        assert part.read(place, value) == part.load()(place, value) == part.nothing()
+    assert found.violations == []

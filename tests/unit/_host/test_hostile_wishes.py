@@ -17,7 +17,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import driver, interfaces, queues, vf_settings
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import (
+    driver,
+    interfaces,
+    queues,
+    syntax,
+    vf_settings,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos as wanted_qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
     CONSENTS,
@@ -57,7 +63,7 @@ def of_variables(value: Any) -> Iterator[dict[str, Any]]:
 
 def of_interfaces(value: Any) -> Iterator[dict[str, Any]]:
     for key in interfaces.INTERFACE_KEYS:
-        entry = {"pci": PF, "vfs": 2} if key not in interfaces.SELECTORS else {}
+        entry = {"pci": PF, "vfs": 2} if key not in syntax.SELECTORS else {}
         yield {"rdma_fabric_interfaces": [{**entry, key: value}]}
         yield {"rdma_fabric_interfaces": [{**entry, key: {"rx_ring": value, "NUM_OF_VFS": value, "mac": value}}]}
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import (
@@ -18,7 +18,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners imp
     SRIOV,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
 
 # What of an entry of rdma_fabric_interfaces each part of a port is.
 _Key = Literal["vfs", "eswitch_mode", "mtu", "vf_settings", "vf_driver", "vf_guids", "vf_mtu", "qos", "queues"]

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple
+from typing import TYPE_CHECKING, Iterable, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import SELECTORS, InterfaceSpec
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
 
 _CANDIDATES = 3
 
@@ -69,7 +72,7 @@ def _still_there(wanted: Iterable[InterfaceSpec], actual: HostState) -> list[Int
 
 def selector_of(entry: InterfaceSpec) -> tuple[str, str]:
     """Return the selector of a wanted interface: its kind and its value."""
-    return next((key, str(entry.get(key))) for key in SELECTORS if entry.get(key) is not None)
+    return next((key, str(entry.get(key))) for key in syntax.SELECTORS if entry.get(key) is not None)
 
 
 def _candidates(

@@ -8,9 +8,11 @@ What a host does not tell is None.
 
 from __future__ import annotations
 
-from typing import Dict, TypedDict, Union
+from typing import TYPE_CHECKING, Dict, TypedDict, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import Ets
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import Ets
+
 
 # Bytes or files, or ``infinity``.
 Limits = Dict[str, Union[int, str, None]]

@@ -15,8 +15,6 @@ from typing import Dict, NamedTuple, Tuple
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import INBOX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
     HostRequest,
     HostSpec,
@@ -82,6 +80,8 @@ def previous(history: History, desired: HostSpec) -> HostSpec | None:
     last = others[-1]
     asked = _checked(last.state, desired)
     if last.inbox and not asks_for_driver(asked):
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
+
         return _checked({**last.state, "driver": {"state": ABSENT}}, desired)
     return asked
 
@@ -113,6 +113,7 @@ def having_looked(history: History, facts: Facts) -> History:
     if not history or "driver" not in facts or history[-1].inbox is not None:
         return history
     from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import installed_flavour
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import INBOX
 
     inbox = installed_flavour(facts["driver"], facts["stack"]) == INBOX
     return (*history[:-1], history[-1]._replace(inbox=inbox))

@@ -5,42 +5,30 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, Callable, Mapping, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES, name_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import (
-    DRIVER_KEYS,
-    PEER_MEMORY_KEYS,
-    REPOSITORY_KEYS,
-    DriverSpec,
-    PeerMemorySpec,
-    driver,
-    peer_memory,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import firmware_allow
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import IMAGE_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import (
-    FunctionRequest,
-    function_request,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import revert_seconds
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import (
-    INTERFACE_KEYS,
-    InterfaceSpec,
-    interfaces,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.kernel_arguments import (
     kernel_arguments,
     netns_mode,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import LIMIT_KEYS, Limits, hugepages, limits
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PCIE_KEYS, PcieSpec, pcie
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.parts import (
+    driver,
+    firmware_allow,
+    function_request,
+    hugepages,
+    interfaces,
+    limits,
+    peer_memory,
+    qos,
+    sysctls,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PcieSpec, pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Found,
-    Keys,
     Place,
     kind_of,
     known_keys,
@@ -49,18 +37,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place impor
     switch_of,
     text_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, Qos, note_conflicts, qos
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import QUEUE_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
-    ROUTE_KEYS,
-    ROUTES,
-    RULE_KEYS,
-    RULES,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctls import sysctls
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import RANGE_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VF_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import DriverSpec, PeerMemorySpec
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import FunctionRequest
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import Limits
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
 
 CONSENTS = {
     "vf_reset": "rdma_fabric_allow_vf_reset",
@@ -137,6 +121,8 @@ def parse_host_variables(host: str, variables: Mapping[str, Any]) -> tuple[HostS
     ``variables`` may hold any of ``HOST_VARIABLES``; an absent one or ``None`` means not given. MTUs are bytes.
     The result is complete even when there are violations, but only a result without any may be planned.
     """
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
+
     found = Found(keys=KEYS, variables=HOST_VARIABLES)
 
     def place(variable: str) -> Place:
@@ -260,6 +246,10 @@ def _switch(place: Place, value: Any) -> bool:
 def _check_together(place: Callable[[str], Place], desired: HostSpec) -> None:
     """Note what is wrong with parts that are right by themselves; ``place`` returns that of a part."""
     _note_two_owners(place, desired)
+    if desired["roce_qos"] is None:
+        return
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import note_conflicts
+
     note_conflicts(place("interfaces"), desired["roce_qos"], [entry["qos"] for entry in desired["interfaces"]])
 
 
@@ -297,7 +287,7 @@ def _requests(place: Place, value: Any) -> list[HostRequest]:
                 "node_selector": _labels(here.at("node_selector"), item.get("node_selector")),
                 "driver": _section(here.at("driver"), item.get("driver")),
                 "peer_memory": _section(here.at("peer_memory"), item.get("peer_memory")),
-                "functions": function_request(here.at("functions"), item.get("functions")),
+                "functions": function_request.read(here.at("functions"), item.get("functions")),
                 "netns_mode": netns_mode(here.at("netns_mode"), item.get("netns_mode")),
             }
         )
@@ -319,41 +309,23 @@ def _section(place: Place, value: Any) -> dict[str, Any] | None:
 
 # The desired state has these keys, "consents" and "requests".
 _PARTS: dict[str, _Part] = {
-    "interfaces": _Part("rdma_fabric_interfaces", interfaces),
-    "roce_qos": _Part("rdma_fabric_roce_qos", qos),
+    "interfaces": _Part("rdma_fabric_interfaces", interfaces.read),
+    "roce_qos": _Part("rdma_fabric_roce_qos", qos.read),
     "kernel_modules": _Part("rdma_fabric_kernel_modules", _modules),
     "kernel_arguments": _Part("rdma_fabric_kernel_arguments", kernel_arguments),
     "netns_mode": _Part("rdma_fabric_netns_mode", netns_mode),
-    "sysctls": _Part("rdma_fabric_sysctls", sysctls),
+    "sysctls": _Part("rdma_fabric_sysctls", sysctls.read),
     "multirail_sysctls": _Part("rdma_fabric_multirail_sysctls", _switch),
-    "limits": _Part("rdma_fabric_limits", limits),
-    "hugepages": _Part("rdma_fabric_hugepages", hugepages),
-    "driver": _Part("rdma_fabric_driver", driver),
-    "peer_memory": _Part("rdma_fabric_peer_memory", peer_memory),
+    "limits": _Part("rdma_fabric_limits", limits.read),
+    "hugepages": _Part("rdma_fabric_hugepages", hugepages.read),
+    "driver": _Part("rdma_fabric_driver", driver.read),
+    "peer_memory": _Part("rdma_fabric_peer_memory", peer_memory.read),
     "pcie": _Part("rdma_fabric_pcie", pcie),
     "node_labels": _Part("rdma_fabric_node_labels", _labels),
     "protected_interfaces": _Part("rdma_fabric_protected_interfaces", _uplinks),
-    "firmware_allow": _Part("rdma_fabric_firmware_allow", firmware_allow),
+    "firmware_allow": _Part("rdma_fabric_firmware_allow", firmware_allow.read),
     "revert_seconds": _Part("rdma_fabric_revert_seconds", revert_seconds),
     "connection_address": _Part("ansible_host", _address),
 }
 _REQUEST_KEYS = ("source", "node_selector", "driver", "peer_memory", "functions", "netns_mode")
 HOST_VARIABLES = (*(part.variable for part in _PARTS.values()), *CONSENTS.values(), "rdma_fabric_recording")
-_ENTRY = "rdma_fabric_interfaces[]"
-KEYS: Keys = {
-    _ENTRY: INTERFACE_KEYS.__contains__,
-    f"{_ENTRY}.vf_settings": VF_KEYS.__contains__,
-    f"{_ENTRY}.vf_guids": RANGE_KEYS.__contains__,
-    f"{_ENTRY}.queues": QUEUE_KEYS.__contains__,
-    f"{_ENTRY}.qos": QOS_KEYS.__contains__,
-    f"{_ENTRY}.firmware": re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+").fullmatch,
-    f"{_ENTRY}.firmware_image": IMAGE_KEYS.__contains__,
-    f"{_ENTRY}.{ROUTES}[]": ROUTE_KEYS.__contains__,
-    f"{_ENTRY}.{RULES}[]": RULE_KEYS.__contains__,
-    "rdma_fabric_roce_qos": QOS_KEYS.__contains__,
-    "rdma_fabric_limits": LIMIT_KEYS.__contains__,
-    "rdma_fabric_pcie": PCIE_KEYS.__contains__,
-    "rdma_fabric_driver": DRIVER_KEYS.__contains__,
-    "rdma_fabric_driver.repository": REPOSITORY_KEYS.__contains__,
-    "rdma_fabric_peer_memory": PEER_MEMORY_KEYS.__contains__,
-}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Mapping, TypedDict, cast
+from typing import Any, Mapping, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.eswitch import check_settings, eswitch_mode
@@ -52,10 +52,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings
     vf_settings,
 )
 
-SELECTORS: Final = ("pci", "mac", "current_name")
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 _OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "firmware_image", "qos", "queues", "irq_affinity")
-INTERFACE_KEYS = (*SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD, ROUTES, RULES)
+INTERFACE_KEYS = (*syntax.SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD, ROUTES, RULES)
 STATES = ("up", "down")
 LOCAL_NODE = "local_node"
 # CONFIG_NR_CPUS of torvalds/linux, arch/x86/Kconfig, ends at 8192.
@@ -116,7 +115,7 @@ def interfaces(place: Place, value: Any) -> list[InterfaceSpec]:
         here = place.at(index)
         if not isinstance(item, Mapping):
             here.violation(
-                f"is {kind_of(item)} ({shown(item)}), a mapping with one of {', '.join(SELECTORS)} is needed"
+                f"is {kind_of(item)} ({shown(item)}), a mapping with one of {', '.join(syntax.SELECTORS)} is needed"
             )
             continue
         entries.append(_interface(here, item))
@@ -168,10 +167,10 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> InterfaceSpec:
 
 
 def _selector(place: Place, item: Mapping[Any, Any]) -> _Selector:
-    selectors = [key for key in SELECTORS if item.get(key) is not None]
+    selectors = [key for key in syntax.SELECTORS if item.get(key) is not None]
     if len(selectors) != 1:
         given = f"has {' and '.join(selectors)}" if selectors else "does not say which interface it means"
-        place.violation(given, f"give exactly one of {', '.join(SELECTORS)}")
+        place.violation(given, f"give exactly one of {', '.join(syntax.SELECTORS)}")
     checks = {
         "pci": ("a PCI address", syntax.pci_address_problem, True),
         "mac": ("a hardware address", syntax.hardware_address_problem, True),
@@ -246,7 +245,7 @@ def _no_duplicates(places: list[Place], entries: list[InterfaceSpec]) -> None:
     """Note interfaces that are given twice, names wanted twice, and names that would make a second run differ."""
     seen: dict[tuple[str, str], str] = {}
     for place, entry in zip(places, entries):
-        for key in (*SELECTORS, "name", "rdma_name"):
+        for key in (*syntax.SELECTORS, "name", "rdma_name"):
             value = entry.get(key)
             if not isinstance(value, str):
                 continue

@@ -9,7 +9,10 @@ Every check returns ``""`` for an accepted value, otherwise one clause that says
 from __future__ import annotations
 
 import re
+from typing import Final
 
+# One of these tells which device an interface of the spec is.
+SELECTORS: Final = ("pci", "mac", "current_name")
 IFNAMSIZ = 16
 MODULE_NAME_LEN = 56
 MIN_IPV4_MTU = 68

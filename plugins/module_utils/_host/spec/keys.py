@@ -1,0 +1,43 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where in the variables of a host which keys may stand, so that a key at the wrong level can be told its own."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import (
+    DRIVER_KEYS,
+    PEER_MEMORY_KEYS,
+    REPOSITORY_KEYS,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import IMAGE_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import LIMIT_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PCIE_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Keys
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import QUEUE_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import ROUTE_KEYS, ROUTES, RULE_KEYS, RULES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import RANGE_KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VF_KEYS
+
+_ENTRY = "rdma_fabric_interfaces[]"
+KEYS: Keys = {
+    _ENTRY: INTERFACE_KEYS.__contains__,
+    f"{_ENTRY}.vf_settings": VF_KEYS.__contains__,
+    f"{_ENTRY}.vf_guids": RANGE_KEYS.__contains__,
+    f"{_ENTRY}.queues": QUEUE_KEYS.__contains__,
+    f"{_ENTRY}.qos": QOS_KEYS.__contains__,
+    f"{_ENTRY}.firmware": re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+").fullmatch,
+    f"{_ENTRY}.firmware_image": IMAGE_KEYS.__contains__,
+    f"{_ENTRY}.{ROUTES}[]": ROUTE_KEYS.__contains__,
+    f"{_ENTRY}.{RULES}[]": RULE_KEYS.__contains__,
+    "rdma_fabric_roce_qos": QOS_KEYS.__contains__,
+    "rdma_fabric_limits": LIMIT_KEYS.__contains__,
+    "rdma_fabric_pcie": PCIE_KEYS.__contains__,
+    "rdma_fabric_driver": DRIVER_KEYS.__contains__,
+    "rdma_fabric_driver.repository": REPOSITORY_KEYS.__contains__,
+    "rdma_fabric_peer_memory": PEER_MEMORY_KEYS.__contains__,
+}

@@ -1,0 +1,101 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What reads those parts of a desired state that few hosts ask for.
+
+Each module of them is compiled on the host in every run, so that it is imported where there is something to read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place
+
+Reader = Callable[[Place, Any], Any]
+
+
+class Part(NamedTuple):
+    """Reads one part; without a value, or with that of a host that asks for none of it, it is ``nothing``."""
+
+    load: Callable[[], Reader]
+    nothing: Callable[[], Any]
+
+    def read(self, place: Place, value: Any) -> Any:
+        """Return what is asked for."""
+        return self.nothing() if value is None or value == self.nothing() else self.load()(place, value)
+
+
+def _none() -> None:
+    return None
+
+
+def _no_limits() -> dict[str, None]:
+    return {"memlock": None, "nofile": None}
+
+
+def _load_interfaces() -> Reader:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import interfaces as read
+
+    return read
+
+
+def _load_qos() -> Reader:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import qos as read
+
+    return read
+
+
+def _load_sysctls() -> Reader:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctls import sysctls as read
+
+    return read
+
+
+def _load_limits() -> Reader:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import limits as read
+
+    return read
+
+
+def _load_hugepages() -> Reader:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import hugepages as read
+
+    return read
+
+
+def _load_driver() -> Reader:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import driver as read
+
+    return read
+
+
+def _load_peer_memory() -> Reader:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import peer_memory as read
+
+    return read
+
+
+def _load_firmware_allow() -> Reader:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import firmware_allow as read
+
+    return read
+
+
+def _load_function_request() -> Reader:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import (
+        function_request as read,
+    )
+
+    return read
+
+
+interfaces = Part(_load_interfaces, list)
+qos = Part(_load_qos, _none)
+sysctls = Part(_load_sysctls, dict)
+limits = Part(_load_limits, _no_limits)
+hugepages = Part(_load_hugepages, dict)
+driver = Part(_load_driver, _none)
+peer_memory = Part(_load_peer_memory, _none)
+firmware_allow = Part(_load_firmware_allow, list)
+function_request = Part(_load_function_request, _none)
