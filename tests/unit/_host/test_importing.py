@@ -85,31 +85,58 @@ def test_modules_are_what_they_were(archive: Path) -> None:
     assert run(archive, body)["found"] == run(archive, body, call="")["found"]
 
 
-def test_a_run_that_changes_nothing_reads_no_code_of_changes(tmp_path: Path) -> None:
-    """The collection itself, as one archive: a host is read and planned, and the boot unit's program is named.
-
-    The program has code of the boot unit itself that is needed to name it.
-    """
-    sources = Path(importing.__file__).parents[2]
-    with zipfile.ZipFile(tmp_path / "sent.zip", "w") as sent:
-        for path in sources.rglob("*.py"):
-            sent.writestr(f"{ROOT}/{path.relative_to(sources)}", path.read_bytes())
+@pytest.fixture
+def collection(tmp_path: Path) -> Path:
+    """The collection itself, as one archive."""
+    path, sources = tmp_path / "sent.zip", Path(importing.__file__).parents[2]
+    with zipfile.ZipFile(path, "w") as sent:
+        for source in sources.rglob("*.py"):
+            sent.writestr(f"{ROOT}/{source.relative_to(sources)}", source.read_bytes())
         parts = ROOT.split("/")
         for depth in range(1, len(parts) + 1):
             sent.writestr("/".join([*parts[:depth], "__init__.py"]), b"")
-    (tmp_path / "host.json").write_text(json.dumps(FLEET["egx-01"]().document()))
-    body = (
+    return path
+
+
+def assessed(host: str, wish: dict[str, Any], folder: Path) -> str:
+    """Return lines of Python that read a host and plan it."""
+    (folder / "host.json").write_text(json.dumps(FLEET[host]().document()))
+    return (
         f"from {HOST}.run.converge import assess\nfrom {HOST}.spec.host import check_spec\n"
         f"from {HOST}.recording.recorded import RecordedHost\nfrom {HOST}.run.result import Run\n"
-        f"from {HOST}.machine.program import program_path\nfrom {HOST}.run.registry import handler_of\n"
-        f"host = RecordedHost(json.load(open({str(tmp_path / 'host.json')!r})))\n"
+        f"host = RecordedHost(json.load(open({str(folder / 'host.json')!r})))\n"
         "run = Run(check=True, diff=True, mode='apply', recorded=True)\n"
-        "assess(host, check_spec({'interfaces': [{'pci': '0000:d8:00.0', 'vfs': 2, 'mtu': 9000}]}), run, None)\n"
-        "program_path()\n"
+        f"assess(host, check_spec({wish!r}), run, None)\n"
+    )
+
+
+def test_a_run_reads_the_code_of_what_the_host_is_asked_for_alone(collection: Path, tmp_path: Path) -> None:
+    """This one is asked for nothing, and has NICs and GPUs."""
+    body = assessed("dgx-h100-01", {}, tmp_path)
+    body += f"found = sorted(name[{len(HOST) + 1}:] for name in sys.modules if name.startswith({HOST + '.'!r}))"
+    read = set(run(collection, body)["found"])
+    assert {name.split(".")[1] for name in read if name.startswith("concerns.")} == {"pcie"}
+    assert {name for name in read if name.startswith("facts.driver.")} == {"facts.driver.journal"}
+    parts = ("driver", "firmware", "function_requests", "interfaces", "memory", "qos", "sysctls", "vf_settings")
+    assert read & {f"spec.{part}" for part in parts} == set()
+    readers = ("asked_functions", "asked_ports", "competing_rules", "drivers", "grub", "limits", "next_boot", "users")
+    assert read & {f"facts.{reader}" for reader in readers} == set()
+
+
+def test_a_run_that_changes_nothing_reads_no_code_of_changes(collection: Path, tmp_path: Path) -> None:
+    """A host is read and planned, and the boot unit's program is named.
+
+    The program has code of the boot unit itself that is needed to name it.
+    """
+    wish = {"interfaces": [{"pci": "0000:d8:00.0", "vfs": 2, "mtu": 9000}]}
+    body = (
+        assessed("egx-01", wish, tmp_path)
+        + f"from {HOST}.machine.program import program_path\nfrom {HOST}.run.registry import handler_of\n"
+        + "program_path()\n"
         "read = lambda: sorted(n for n in sys.modules if n.endswith('apply') and not n.endswith('boot.apply'))\n"
         "found = [read(), handler_of('vfs') is not None, read()]"
     )
-    idle, known, read = run(tmp_path / "sent.zip", body)["found"]
+    idle, known, read = run(collection, body)["found"]
     handlers = {handler.work.__module__ for concern, handler in HANDLERS.items() if concern != "boot"}
     assert (idle, known, handlers - set(read)) == ([], True, set())
 

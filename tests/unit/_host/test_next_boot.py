@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot_entries import Entry, in_order_of_grub
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_operator import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import (
     UNTOLD,
     next_boot_of,
     read_next_boot,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import FORMAT, RecordedHost
 from ansible_collections.rdma.fabric.tests.unit._host import printed

@@ -17,6 +17,8 @@ CLASS_INFINIBAND = "0207"
 GPU_CLASSES = ("0300", "0302")
 # NVSwitches of Ampere and Hopper baseboards are bridges of this class (1af1, 22a3).
 CLASS_NVSWITCH = "0680"
+# Drivers that give a function to a virtual machine.
+VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "nvgrace_gpu_vfio_pci")
 
 _FAMILIES: dict[str, str] = {
     "1013": "ConnectX-4",

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot_entri
     entry_of_systemd_boot,
     is_systemd_boot,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_operator import container_runs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub import entry_of_grub, read_menu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import (
     SYS_MODULE,
@@ -23,7 +24,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel imp
     is_loaded,
     missing_modules,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, NextBoot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 
@@ -43,7 +43,7 @@ def next_boot_of(probe: Probe, facts: Facts) -> NextBoot:
     """
     devices = [*facts["nics"], *facts["gpus"]]
     drivers = {device["driver"] for device in devices if device["driver"] and device["driver"] not in _OF_GUESTS}
-    if any(probe.host.exists(path) for path in OPERATOR_FILES):
+    if container_runs(probe):
         drivers.discard(GPU_DRIVER)
     if is_loaded(facts["modules"], RDMA_DRIVER):
         drivers.add(RDMA_DRIVER)

@@ -16,11 +16,14 @@ from __future__ import annotations
 import re
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import has_hidden_switches, is_of_a_rack
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import (
+    VFIO_DRIVERS,
+    has_hidden_switches,
+    is_of_a_rack,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_operator import container_runs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_shapes import Nvlink, Service
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI, Function
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie import VFIO_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_DIRECTORIES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -71,7 +74,7 @@ def read_nvlink(
         "managers": list(managers),
         "service": service,
         "state": _state(probe, f"{service or FABRIC_MANAGER}.service"),
-        "by_container": any(probe.host.exists(path) for path in OPERATOR_FILES),
+        "by_container": container_runs(probe),
     }
 
 

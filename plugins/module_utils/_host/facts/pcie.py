@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import VFIO_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionRegisters, Gpu, Nic, Pcie
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import Device, fabric_of
@@ -15,8 +16,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_conf
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, is_pci_address
 
 DRIVERS = "/sys/bus/pci/drivers"
-# Drivers that give a function to a virtual machine.
-VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "nvgrace_gpu_vfio_pci")
 _FLAGS = re.compile(rb"^flags\s*:(.*)$", re.MULTILINE)
 # The entry of one processor is shorter; hundreds follow.
 _FIRST_PROCESSOR = 4096

@@ -11,6 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_sha
     Symbols,
     SymbolTables,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_operator import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 
@@ -23,12 +24,6 @@ PEER_SYMBOL = "ib_register_peer_memory_client"
 DMA_BUF_SYMBOL = "ib_umem_dmabuf_get"
 CLIENTS = "/sys/kernel/mm/memory_peers"
 MODULES = ("nvidia", "nvidia_peermem", "nv_peer_mem")
-# The GPU Operator's driver container makes these (NVIDIA/gpu-operator, NVIDIA/gpu-driver-container).
-OPERATOR_FILES = (
-    "/run/nvidia/validations/.driver-ctr-ready",
-    "/run/nvidia/nvidia-driver.pid",
-    "/run/nvidia/driver/usr/bin/nvidia-smi",
-)
 _LOAD_DIRECTORIES = (
     "/etc/modules-load.d",
     "/run/modules-load.d",
