@@ -167,3 +167,11 @@ class TestGpuDirect:
     @pytest.mark.parametrize("domain", [PASSTHROUGH, None])
     def test_passed_through_or_off_there_is_nothing_to_tell(self, vendor: Vendor, domain: str | None) -> None:
         assert gpudirect_remarks(node(vendor, domain)) == []
+
+    @pytest.mark.parametrize("driver", ["vfio-pci", "mlx5_vfio_pci"])
+    def test_a_nic_that_a_guest_has_is_not_told(self, driver: str) -> None:
+        tree = node(INTEL, STRICT)
+        place = tree.place(rail_address(0))
+        tree.files[f"{place}/uevent"] = tree.files[f"{place}/uevent"].replace("DRIVER=mlx5_core", f"DRIVER={driver}")
+        (remark,) = gpudirect_remarks(tree)
+        assert rail_address(0) not in remark and "3 more" in remark

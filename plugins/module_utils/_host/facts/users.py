@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import VFIO_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.fdb import stations_of_others
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import INFINIBAND, NET
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import POD_LOGS
@@ -34,7 +35,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 )
 
 # Drivers that give a function to a program or a guest as it is: it has no interface then.
-USER_SPACE_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "uio_pci_generic", "igb_uio")
+USER_SPACE_DRIVERS = (*VFIO_DRIVERS, "uio_pci_generic", "igb_uio")
 VERBS = "/sys/class/infiniband_verbs"
 QUEUE_PAIRS = ("rdma", "-json", "resource", "show", "qp")
 NAMED_NAMESPACES = "/run/netns"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import is_on_c2c
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import VFIO_DRIVERS, is_on_c2c
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import redirected_pairs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionRegisters
@@ -52,7 +52,9 @@ def _translated(actual: HostState) -> str:
     names = [
         nic["address"]
         for nic in actual.fabric_nics()
-        if nic["driver"] != "vfio-pci" and nic["iommu"] is not None and (nic["iommu"]["type"] or "").startswith("DMA")
+        if nic["driver"] not in VFIO_DRIVERS
+        and nic["iommu"] is not None
+        and (nic["iommu"]["type"] or "").startswith("DMA")
     ]
     # Documentation/admin-guide/kernel-parameters.txt: iommu= is for x86 and PowerPC, iommu.passthrough= for Arm too.
     argument = "iommu.passthrough=1" if actual.facts["system"]["machine"] == "aarch64" else "iommu=pt"

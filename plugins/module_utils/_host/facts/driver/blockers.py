@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import VFIO_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Loaded, Stacked, User
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV, mode_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Eswitch, Netdev, Nic
@@ -25,7 +26,6 @@ STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, INTERFACE, UPLINK, SETTI
 )
 # Kinds of what stands on a port, beside the kernel's own.
 VLAN, VRF, ADDRESS, SUBFUNCTION, FILTERING = ("vlan", "vrf", "address", "sub-function", "bridge that filters VLANs")
-_OF_MACHINES = ("vfio-pci", "mlx5_vfio_pci")
 # They stay, and take their ports back from whoever gives them: no daemon and no table of their own knows the port.
 _MASTERS = ("bond", "bridge", VRF)
 IPOIB = "ib_ipoib"
@@ -107,7 +107,7 @@ def function_blockers(
     """
     found = []
     for nic in nics:
-        if nic["function"] == "vf" and nic["driver"] in _OF_MACHINES:
+        if nic["function"] == "vf" and nic["driver"] in VFIO_DRIVERS:
             text = f"{nic['address']} is given to a virtual machine ({nic['driver']})"
             found.append(Blocker(FUNCTION, nic["address"], text))
         elif nic["driver"] and not nic["netdevs"] and (nic["link_layer"] != "InfiniBand" or IPOIB in loaded):
