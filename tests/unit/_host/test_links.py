@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links, links_of, lost_links
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RdmaDevice
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, RdmaDevice
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.links import with_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import LINK_SECONDS, Run
@@ -146,7 +146,8 @@ def test_a_device_that_is_gone_and_one_of_another_link_layer() -> None:
     facts = gather(rail())
     before = links_of(facts)
     others = [device for device in facts["rdma"] if device["pci"] != RAIL]
-    assert lost_links(before, {**facts, "rdma": others}) == [
+    without: Facts = {**facts, "rdma": others}
+    assert lost_links(before, without) == [
         f"port 1 of {RAIL} (enp24s0np0) was up at 400 Gb/s, and there is no such RDMA port any more"
     ]
     (device,) = (device for device in facts["rdma"] if device["pci"] == RAIL)
@@ -154,7 +155,8 @@ def test_a_device_that_is_gone_and_one_of_another_link_layer() -> None:
         **device,
         "ports": [{**device["ports"][0], "link_layer": "InfiniBand", "state": "DOWN"}],
     }
-    assert lost_links(before, {**facts, "rdma": [*others, changed]}) == []
+    other_layer: Facts = {**facts, "rdma": [*others, changed]}
+    assert lost_links(before, other_layer) == []
 
 
 def test_virtual_functions_of_a_port_that_the_host_has_are_no_links_and_those_of_a_guest_are() -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import KEPT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import is_executable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Value, is_executable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import owned_keys
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import enabled_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
@@ -45,7 +45,7 @@ class Loss(NamedTuple):
     device: str
     target: str
     key: Setting
-    value: object
+    value: Value
     consequence: str
     consent: str
 

@@ -117,6 +117,11 @@ class Context:
         """Return the earlier step of this id when a run would execute it."""
         return next((step for step in self.earlier if step["id"] == step_id and steps.is_executable(step)), None)
 
+    def functions_planned(self, address: str) -> int | None:
+        """Return how many virtual functions an earlier step gives a port, None where none does."""
+        created = self.planned(f"vfs:{address}")
+        return None if created is None else steps.as_planned(created["to"], int)
+
     def destroys(self, nic: Nic | None) -> bool:
         """Return whether an earlier step of a removal destroys this virtual function with all others of its port."""
         if not self.removing or nic is None or nic["function"] != "vf":

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import as_planned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
 
 # Ends the key of a step that sets virtual functions up; without it, it is that of the step about their number.
@@ -22,18 +23,18 @@ def new_functions(context: Context, address: str) -> int | None:
     A step creates them or binds some of them again; a new interface has lost what was set on the former one. None when
     no step touches them.
     """
-    created = context.planned(f"vfs:{address}")
+    created = context.functions_planned(address)
     set_up = context.planned(f"vfs:{address}{SUFFIX}")
-    bound_again = set_up is not None and any(map(renews, set_up["to"].values()))
+    bound_again = set_up is not None and any(map(renews, as_planned(set_up["to"], dict).values()))
     others = (f"eswitch:{address}", f"guids:{address}", f"vfs:{address}:driver")
     if created is None and not bound_again and not any(map(context.planned, others)):
         return None
     nic = context.actual.nics[address]
     if not binds_functions(nic):
         return 0
-    return len(context.actual.vf_addresses(nic)) if created is None else int(created["to"])
+    return len(context.actual.vf_addresses(nic)) if created is None else created
 
 
-def renews(settings: Mapping[str, Any]) -> bool:
+def renews(settings: Mapping[str, object]) -> bool:
     """Say whether a function gets another interface with these settings."""
     return "mac" in settings or BOUND in settings

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Callable, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
 
@@ -26,5 +26,5 @@ class Handler(NamedTuple):
 
     work: Callable[[Context, Step], Work]
     errors: Mapping[str, str] = MappingProxyType({})
-    restore: Callable[[HostSpec, str, Any], None] | None = None
+    restore: Callable[[HostSpec, str, Value], None] | None = None
     parts: bool = False

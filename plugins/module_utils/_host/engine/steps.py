@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Iterable, TypedDict
+from typing import Iterable, Mapping, Sequence, TypedDict, TypeVar, Union
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import shortened
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 
+T = TypeVar("T")
+Value = Union[None, bool, int, float, str, Sequence[object], Mapping[str, object]]
+"""A JSON value."""
 Step = TypedDict(
     "Step",
     {
@@ -18,8 +22,8 @@ Step = TypedDict(
         "concern": str,
         "target": str,
         "action": str,
-        "from": Any,
-        "to": Any,
+        "from": Value,
+        "to": Value,
         "when": str,
         "reason": str,
         "interrupts": str,
@@ -30,6 +34,16 @@ Step = TypedDict(
     },
 )
 """One step; ``from`` and ``to`` are JSON values that its concern alone understands."""
+
+
+class Wording(TypedDict):
+    """What a step is about, in words and values, however it ends: planned or refused."""
+
+    target: str
+    action: str
+    before: Value
+    after: Value
+    reason: str
 
 
 class Plan(TypedDict):
@@ -64,8 +78,8 @@ def make_step(
     *,
     target: str,
     action: str,
-    before: Any,
-    after: Any,
+    before: Value,
+    after: Value,
     reason: str,
     interrupts: str = NOTHING,
     undo: str = "",
@@ -97,7 +111,7 @@ def make_step(
 
 
 def refused_step(
-    concern: str, key: str, *, target: str, action: str, before: Any, after: Any, reason: str, detail: str
+    concern: str, key: str, *, target: str, action: str, before: Value, after: Value, reason: str, detail: str
 ) -> Step:
     """Return a step that will not be done whatever is allowed; ``detail`` says why and what to do about it."""
     return make_step(
@@ -142,6 +156,22 @@ def removal_step(
         undo=f"write {path} again",
         detail=detail,
     )
+
+
+def as_planned(value: Value, kind: type[T]) -> T:
+    """Return a value of a step as the kind that its concern gave it; raises TypeError for any other."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def returned(step: Step) -> Step:
+    """Return the step as it leaves the host: a long text, such as that of a file, is in its digest."""
+    return {**step, "from": _returned(step["from"]), "to": _returned(step["to"])}
+
+
+def _returned(value: Value) -> Value:
+    return shortened(value) if isinstance(value, str) else value
 
 
 def key_of(step: Step) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Collection, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, PcieLink
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Digest, Facts, PcieLink
 
 # A longer text leaves the host as its digest only.
 LONGEST_TEXT = 4096
@@ -66,15 +66,13 @@ def as_returned(facts: Facts) -> dict[str, Any]:
     }
 
 
-def shortened(value: object) -> object:
-    """Return a value that leaves the host: a text of more than 4 KiB as its digest, anything else as it is.
+def shortened(text: str) -> str | Digest:
+    """Return a text that leaves the host: one of more than 4 KiB as its digest.
 
     What plans, undoes and removes works with the whole text; a task's result stays small.
     """
-    if not isinstance(value, str):
-        return value
-    data = value.encode("utf-8")
-    return value if len(data) <= LONGEST_TEXT else {"sha256": hashlib.sha256(data).hexdigest()}
+    data = text.encode("utf-8")
+    return text if len(data) <= LONGEST_TEXT else {"sha256": hashlib.sha256(data).hexdigest()}
 
 
 def completed(facts: Any) -> Any:

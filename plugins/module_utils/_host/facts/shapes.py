@@ -307,6 +307,12 @@ class Boot(TypedDict):
     vf_counts: dict[str, list[VfCount]]
 
 
+class Digest(TypedDict):
+    """What stands for a long text that leaves the host (returned.py)."""
+
+    sha256: str
+
+
 class NextBoot(TypedDict):
     """What the next boot starts (next_boot.py); without a kernel nothing tells."""
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec, of_the_run
 
 # Step id -> the value before ("from") of the first step that changed it, which its concern alone understands.
-Baseline = Dict[str, object]
+Baseline = Dict[str, Value]
 
 PATH = "/var/lib/rdma-fabric/baseline.json"
 FILE = StateFile(

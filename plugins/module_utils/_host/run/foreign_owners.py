@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NEEDS_CONSENT,
     PLANNED,
     Step,
+    as_planned,
     key_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import (
@@ -94,7 +95,7 @@ def _sriov_operator(context: Context, step: Step, address: str) -> str:
     part = _PARTS.get(concern)
     if concern in _SPLIT:
         part = _SPLIT[concern] if key == address else FUNCTIONS
-    if concern == "firmware" and _SRIOV_FIRMWARE & set(step["to"]):
+    if concern == "firmware" and _SRIOV_FIRMWARE & set(as_planned(step["to"], dict)):
         part = NUMBER
     if part not in parts:
         return ""

@@ -13,7 +13,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import Link, lost_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import read_netdevs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import read_tables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
@@ -41,7 +40,7 @@ def with_links(
     """
     if outcome.get("failed") or outcome["reboot_required"] or outcome["reload_due"]:
         return outcome
-    facts: Facts = outcome["facts"]
+    facts = outcome["facts"]
     lost = lost_links(before, facts, shut)
     end = clock.now() + seconds
     if lost and watch is not None:

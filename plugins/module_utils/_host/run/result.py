@@ -20,9 +20,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     Step,
     describe,
     is_executable,
+    returned,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import Link, links_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import shortened
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import DONE, OTHER, Sealed, Verdict
@@ -286,11 +286,7 @@ def _failure_sentences(execution: Execution) -> list[str]:
 
 
 def _returned(plan: Plan) -> Plan:
-    """Return a plan whose steps hold no long text: that of a file is in its digest."""
-    steps: list[Step] = [
-        {**step, "from": shortened(step["from"]), "to": shortened(step["to"])} for step in plan["steps"]
-    ]
-    return {**plan, "steps": steps}
+    return {**plan, "steps": list(map(returned, plan["steps"]))}
 
 
 def _add_difference(outcome: Outcome, plan: Plan, run: Run) -> None:

@@ -19,8 +19,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     Step,
     describe,
     is_executable,
+    returned,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import shortened
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
@@ -150,12 +150,8 @@ def _machine(facts: Facts) -> str:
 
 
 def _sealed(step: Step) -> SealedStep:
-    return {
-        "id": step["id"],
-        "line": describe(step),
-        "from": digest_of(shortened(step["from"])),
-        "to": digest_of(shortened(step["to"])),
-    }
+    left = returned(step)
+    return {"id": step["id"], "line": describe(step), "from": digest_of(left["from"]), "to": digest_of(left["to"])}
 
 
 def _unknown(known: Sequence[SealedStep], steps: Sequence[Step]) -> list[Step]:

@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW_AND_BOOT,
     PLANNED,
     Step,
+    Wording,
     is_executable,
     make_step,
     refused_step,
@@ -267,7 +268,7 @@ def _load(case: Case) -> list[Step]:
     if not needs.needs_load(case):
         return first
     swaps = needs.replaces_what_runs(case)
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": NETDEV_DRIVER,
         "action": f"load {case.wish.title}" + (f" in place of {_name(case.actual)}" if swaps else ""),
         "before": _running(case.actual),

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.cards import NEXT, same
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.plan import PENDING
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import PutFile, Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import number_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import (
     QUERY_SECONDS,
@@ -53,16 +53,17 @@ def work(context: Context, step: Step) -> Work:
     device = key_of(step)
     facts = context.actual.facts["firmware"]
     tool, since = str(facts["tool"]), facts["set_since_boot"]
-    record = {**since, device: {**(since.get(device) or {}), **step["to"]}}
-    former = {name: number_of(str(value)) for name, value in step["from"].items()}
+    wanted: dict[str, str] = as_planned(step["to"], dict)
+    record = {**since, device: {**(since.get(device) or {}), **wanted}}
+    former = {name: number_of(str(value)) for name, value in as_planned(step["from"], dict).items()}
     return Work(
-        [PutFile(SET_SINCE_BOOT, record_text(record)), _set(tool, device, step["to"])],
+        [PutFile(SET_SINCE_BOOT, record_text(record)), _set(tool, device, wanted)],
         [_set(tool, device, former)],
-        lambda host: _problem(host, tool, device, step["to"]),
+        lambda host: _problem(host, tool, device, wanted),
     )
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the values that the next boot would have had."""
     if isinstance(original, dict) and not key.endswith(PENDING) and all(original.values()):
         values = {name: number_of(str(value)) for name, value in original.items()}

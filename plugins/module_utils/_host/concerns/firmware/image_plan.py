@@ -9,8 +9,6 @@ card is burned after the other, and a failed one ends the run, so no two are eve
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.image_cards import (
     ImageCard,
     image_cards,
@@ -27,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOTHING,
     PLANNED,
     Step,
+    Wording,
     make_step,
     refused_step,
 )
@@ -131,9 +130,11 @@ def _marks(security: str) -> list[str]:
     return [mark.strip() for mark in security.split(",")]
 
 
-def _wording(context: Context, card: ImageCard) -> dict[str, Any]:
+def _wording(context: Context, card: ImageCard, action: str, before: str | None) -> Wording:
     return {
         "target": context.target_of(card.interfaces[0]),
+        "action": action,
+        "before": before,
         "after": card.version,
         "reason": "firmware_image of rdma_fabric_interfaces asks for it",
     }
@@ -142,7 +143,7 @@ def _wording(context: Context, card: ImageCard) -> dict[str, Any]:
 def _refused(context: Context, card: ImageCard, detail: str) -> Step:
     has = card.read.get("version")
     action = f"burn {card.version or card.wanted['file']}" + (f" over {has}" if has else "")
-    return refused_step(CONCERN, card.key, **_wording(context, card), action=action, before=has, detail=detail)
+    return refused_step(CONCERN, card.key, **_wording(context, card, action, has), detail=detail)
 
 
 def _burn(context: Context, card: ImageCard) -> Step:
@@ -155,9 +156,7 @@ def _burn(context: Context, card: ImageCard) -> Step:
     return make_step(
         CONCERN,
         card.key,
-        **_wording(context, card),
-        action=f"burn {card.version} over {has} (PSID {card.read['psid']})",
-        before=has,
+        **_wording(context, card, f"burn {card.version} over {has} (PSID {card.read['psid']})", has),
         interrupts=f"{NOTHING} before the card starts with it, which may change {_AT_START}",
         undo=former,
         when=BOOT,
@@ -174,13 +173,11 @@ def _waiting(context: Context, card: ImageCard) -> Step:
     key = f"{card.key}{PENDING}"
     refusal = _uplink_refusal(context, card)
     if refusal:
-        return refused_step(CONCERN, key, **_wording(context, card), action=action, before=runs, detail=refusal)
+        return refused_step(CONCERN, key, **_wording(context, card, action, runs), detail=refusal)
     return make_step(
         CONCERN,
         key,
-        **_wording(context, card),
-        action=action,
-        before=runs,
+        **_wording(context, card, action, runs),
         interrupts="everything on this node",
         when=BOOT,
         status=NEEDS_REBOOT,

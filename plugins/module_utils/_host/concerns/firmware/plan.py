@@ -9,8 +9,6 @@ waited for again: such cards need a reset of their own or a power cycle, and a h
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import spectrum_x
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.cards import (
     CURRENT,
@@ -39,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOTHING,
     PLANNED,
     Step,
+    Wording,
     make_step,
     refused_step,
 )
@@ -170,7 +169,7 @@ def _uplink_refusal(context: Context, card: Card, names: list[str]) -> str:
     return uplink_refusal(context, card.device, f"{', '.join(names)} may change {wording(names)}")
 
 
-def _wording(context: Context, card: Card, names: list[str], action: str) -> dict[str, Any]:
+def _wording(context: Context, card: Card, names: list[str], action: str) -> Wording:
     return {
         "target": context.target_of(card.interfaces[0]),
         "action": action,

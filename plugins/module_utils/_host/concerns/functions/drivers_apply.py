@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     SetAttribute,
     Work,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, as_planned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import NETDEVICE, VFIO
@@ -32,14 +32,16 @@ _NONE = "\n"
 
 def driving(context: Context, address: str, step: Step) -> Work:
     """Return how functions get the driver that ``to`` names, and their former ones again."""
-    do: list[Operation] = [_LOAD] if VFIO in step["to"].values() else []
+    before: dict[str, str | None] = as_planned(step["from"], dict)
+    after: dict[str, str] = as_planned(step["to"], dict)
+    do: list[Operation] = [_LOAD] if VFIO in after.values() else []
     undo: list[Operation] = []
-    for text, wanted in step["to"].items():
-        number, former = int(text), step["from"].get(text)
+    for text, wanted in after.items():
+        number, former = int(text), before.get(text)
         do += _rebind(address, number, wanted)
         undo += _rebind(address, number, VFIO if former == VFIO else NETDEVICE) if former else []
-    do += [*settle(context), wait_for_interfaces(address, map(int, step["to"]))]
-    return Work(do, undo, lambda host: _problem(host, address, {int(text): to for text, to in step["to"].items()}))
+    do += [*settle(context), wait_for_interfaces(address, map(int, after))]
+    return Work(do, undo, lambda host: _problem(host, address, {int(text): to for text, to in after.items()}))
 
 
 def _rebind(address: str, number: int, wanted: str) -> list[Operation]:

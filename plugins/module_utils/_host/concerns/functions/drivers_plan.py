@@ -9,7 +9,7 @@ function, so the boot unit sets it again.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence
+from typing import Dict, Optional, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -22,6 +22,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW,
     PLANNED,
     Step,
+    Wording,
+    as_planned,
     is_executable,
     make_step,
     refused_step,
@@ -55,7 +57,7 @@ def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> lis
         int(number)
         for step in earlier
         if step["id"].endswith(":settings") and is_executable(step)
-        for number, settings in step["to"].items()
+        for number, settings in as_planned(step["to"], dict).items()
         if BOUND in settings and asked != VFIO
     }
     wrong = {
@@ -70,7 +72,7 @@ def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> lis
 
 def _present(context: Context, interface: Interface, created: Step | None) -> Drivers:
     if created is not None:
-        return dict.fromkeys(range(int(created["to"])))
+        return dict.fromkeys(range(as_planned(created["to"], int)))
     addresses = context.actual.vf_addresses(interface.nic)
     known = context.actual.nics
     return {number: known[address]["driver"] for number, address in enumerate(addresses) if address in known}
@@ -89,7 +91,7 @@ def _is_right(context: Context, interface: Interface, driver: str | None, asked:
 def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> Step:
     numbers = sorted(wrong)
     what = "vfio-pci" if wanted == VFIO else "the driver of their interfaces"
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": context.target_of(interface),
         "action": f"bind virtual {numbered(numbers)} to {what}",
         "before": {str(number): wrong[number] for number in numbers},

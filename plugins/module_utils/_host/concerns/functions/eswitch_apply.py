@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
     bind_again,
@@ -21,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functio
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import port_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import (
     LEGACY,
     SWITCHDEV,
@@ -94,9 +93,9 @@ def _set_offload(address: str, wanted: bool) -> Run:
     return Run(("ethtool", "-K", f"{{port:{address}}}", "hw-tc-offload", "on" if wanted else "off"))
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the mode that an e-switch had, and for rules to stay out of the hardware where they did."""
-    if key.endswith(OFFLOAD):
+    if key.endswith(OFFLOAD) and isinstance(original, bool):
         wanted_interface(desired, key[: -len(OFFLOAD)])["offload"] = original
     elif original in (LEGACY, SWITCHDEV):
         wanted_interface(desired, key)["eswitch_mode"] = original

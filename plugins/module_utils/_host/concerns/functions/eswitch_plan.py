@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
     leaves_switchdev,
     representors_in_use,
@@ -23,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     PLANNED,
     REFUSED,
     Step,
+    Wording,
     make_step,
     refused_step,
 )
@@ -59,10 +58,8 @@ def plan(context: Context) -> ConcernPlan:
 
 def functions_then(context: Context, interface: Interface) -> int:
     """Return how many virtual functions a port has when its e-switch is switched."""
-    created = context.planned(f"vfs:{interface.key}")
-    if created is not None:
-        return int(created["to"])
-    return interface.functions
+    created = context.functions_planned(interface.key)
+    return interface.functions if created is None else created
 
 
 def mode_then(context: Context, interface: Interface) -> str:
@@ -100,7 +97,7 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
         return []
     if wanted == mode_then(context, interface):
         return _binding(context, interface, wanted)
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": context.target_of(interface),
         "action": f"set the e-switch to {wanted} mode" + (f" (now {now})" if now != wanted else " again"),
         "before": now,
@@ -178,7 +175,7 @@ def _refusal(context: Context, interface: Interface, wanted: str) -> str:
     return f"{used}; take them out first" if used else held(context.actual, context.actual.vfs_of(nic))
 
 
-def _change(context: Context, interface: Interface, wanted: str, wording: dict[str, Any]) -> Step:
+def _change(context: Context, interface: Interface, wanted: str, wording: Wording) -> Step:
     count = functions_then(context, interface)
     existing = 0 if context.planned(f"vfs:{interface.key}") else count
     consent = CONSENTS["vf_reset"] if existing else None

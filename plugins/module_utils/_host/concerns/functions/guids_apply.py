@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.binding import (
     PCI,
@@ -29,7 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Work,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import port_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import (
     POLICIES,
@@ -73,24 +73,26 @@ def work(context: Context, step: Step) -> Work:
     files = _files(context, interface)
     binds = binds_functions(interface.nic)
     binds = binds or interface.wanted["vf_driver"] is not None
+    before: dict[str, dict[str, str | None] | None] = as_planned(step["from"], dict)
+    after: dict[str, dict[str, str | bool]] = as_planned(step["to"], dict)
     do: list[Operation] = []
     undo: list[Operation] = []
-    for text, change in step["to"].items():
+    for text, change in after.items():
         number = int(text)
-        former = {key: value for key, value in (step["from"].get(text) or {}).items() if value is not None}
+        former = {key: value for key, value in (before.get(text) or {}).items() if value is not None}
         again = [bind(address, number)] if binds and (GUID in change or BOUND in change) else []
         if again and GUID in change:
             do.append(unbind(address, number))
         do += [*_set(files, address, number, _settings(change)), *again]
         undo += [*_set(files, address, number, former), *again]
     do += settle(context)
-    wanted = {int(text): str(change[GUID]) for text, change in step["to"].items() if GUID in change}
+    wanted = {int(text): str(change[GUID]) for text, change in after.items() if GUID in change}
     if wanted and _has_rdma(context):
         do.append(_wait_for_devices(address, wanted))
-    return Work(do, undo, lambda host: _problem(host, interface, files, step["to"]))
+    return Work(do, undo, lambda host: _problem(host, interface, files, after))
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the GUIDs that functions had, where all of them had some: none can't be asked for."""
     found = [(entry or {}).get("node_guid") for entry in original.values()] if isinstance(original, dict) else []
     former = [guid for guid in found if guid and guid_number(guid)]

@@ -9,7 +9,7 @@ A new function has none, and its port stays down without one. The physical funct
 
 from __future__ import annotations
 
-from typing import Any, Dict, Union
+from typing import Dict, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import unbound_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW,
     PLANNED,
     Step,
+    Wording,
     make_step,
     refused_step,
 )
@@ -52,8 +53,8 @@ def plan(context: Context) -> ConcernPlan:
     for interface in context.interfaces:
         if not interface.wanted["vf_guids"]:
             continue
-        created = context.planned(f"vfs:{interface.key}")
-        count = int(created["to"]) if created else interface.functions
+        created = context.functions_planned(interface.key)
+        count = interface.functions if created is None else created
         if count:
             steps += _steps(context, interface, count, created is not None)
         elif interface.wanted["vfs"] != 0:
@@ -148,7 +149,7 @@ def _taken_elsewhere(context: Context, interface: Interface, guids: list[str | N
     return ""
 
 
-def _wording(context: Context, interface: Interface, changes: Changes) -> dict[str, Any]:
+def _wording(context: Context, interface: Interface, changes: Changes) -> Wording:
     known = _known(context, interface)
     parts: list[str] = []
     for key, what in ((GUID, "set the GUIDs of"), (LINK_STATE, "let the links follow the port for"), (BOUND, "bind")):

@@ -9,7 +9,7 @@ again.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND, SUFFIX
@@ -19,6 +19,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW,
     PLANNED,
     Step,
+    Wording,
+    as_planned,
     is_executable,
     make_step,
     refused_step,
@@ -50,7 +52,7 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
     if not given and (before is None or about_number):
         return [], []
     created = next((step for step in about_number if is_executable(step)), None)
-    count = int(created["to"]) if created else interface.functions
+    count = as_planned(created["to"], int) if created else interface.functions
     if not count and before is not None:
         return [], []
     if not count:
@@ -128,7 +130,7 @@ def _refusal(context: Context, interface: Interface, mac: str | None, changes: C
     return held(context.actual, [vf for number, vf in enumerate(context.actual.vfs_of(nic)) if number in kept])
 
 
-def _wording(context: Context, interface: Interface, changes: Changes) -> dict[str, Any]:
+def _wording(context: Context, interface: Interface, changes: Changes) -> Wording:
     keys = [key for key in VF_KEYS if any(key in settings for settings in changes.values())]
     unbound = [number for number, settings in sorted(changes.items()) if BOUND in settings]
     set_up = [number for number, settings in sorted(changes.items()) if set(settings) - {BOUND}]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.binding import (
     PCI,
@@ -33,7 +33,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Work,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import port_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import LEGACY, SWITCHDEV, present_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import (
     NO_ADDRESS,
@@ -110,10 +110,10 @@ def work(context: Context, step: Step) -> Work:
         return _setting_up(context, key[: -len(SUFFIX)], step)
     if key.endswith(DRIVER):
         return driving(context, key[: -len(DRIVER)], step)
-    return _number(context, key, int(step["from"]), int(step["to"]))
+    return _number(context, key, as_planned(step["from"], int), as_planned(step["to"], int))
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the number of functions that a device had, and for what those were like that stay."""
     if key.endswith(SUFFIX):
         if isinstance(original, dict):
@@ -184,12 +184,14 @@ def _number_problem(host: Host, address: str, wanted: int) -> str:
 def _setting_up(context: Context, address: str, step: Step) -> Work:
     interface = next(interface for interface in context.interfaces if interface.key == address)
     binds = binds_functions(interface.nic)
+    before: dict[str, dict[str, str | int | None] | None] = as_planned(step["from"], dict)
+    after: dict[str, Settings] = as_planned(step["to"], dict)
     do: list[Operation] = []
     undo: list[Operation] = []
     bound: list[int] = []
-    for text, settings in step["to"].items():
+    for text, settings in after.items():
         number = int(text)
-        known = (step["from"] or {}).get(text) or {}
+        known = before.get(text) or {}
         former = {key: value for key, value in known.items() if value is not None}
         again = [bind(address, number)] if binds and renews(settings) else []
         bound += [number] if again else []
@@ -199,7 +201,7 @@ def _setting_up(context: Context, address: str, step: Step) -> Work:
         undo += [*_set(address, number, former), *again]
     if bound:
         do += [*settle(context), wait_for_interfaces(address, bound)]
-    wanted = {int(number): _without_bound(settings) for number, settings in step["to"].items()}
+    wanted = {int(number): _without_bound(settings) for number, settings in after.items()}
     return Work(do, undo, lambda host: _settings_problem(host, interface, wanted, binds))
 
 

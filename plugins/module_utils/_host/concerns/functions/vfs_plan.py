@@ -9,8 +9,6 @@ drivers/pci/iov.c): a number other than 0 can only be written over 0, and destro
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import drivers_plan as drivers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import settings_plan as functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
@@ -27,6 +25,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW,
     PLANNED,
     Step,
+    Wording,
+    as_planned,
     is_executable,
     key_of,
     make_step,
@@ -138,7 +138,12 @@ def _waits_for_firmware(context: Context, interface: Interface, wanted: int) -> 
     if nic is None or nic["function"] != "pf" or wanted <= most_functions(nic):
         return False
     steps = [step for step in context.earlier if step["concern"] == "firmware" and _is_of(step, nic)]
-    coming = {name: value for step in steps if step["status"] in _COMING for name, value in step["to"].items()}
+    coming = {
+        name: value
+        for step in steps
+        if step["status"] in _COMING
+        for name, value in as_planned(step["to"], dict).items()
+    }
     return str(coming.get("NUM_OF_VFS", "")).isdecimal() and int(coming["NUM_OF_VFS"]) >= wanted
 
 
@@ -195,7 +200,7 @@ def _capability_problem(nic: Nic, wanted: int) -> str:
     return "" if nic["driver"] else "no driver is bound to it, and the driver makes the virtual functions"
 
 
-def _wording(context: Context, interface: Interface, wanted: int, now: int) -> dict[str, Any]:
+def _wording(context: Context, interface: Interface, wanted: int, now: int) -> Wording:
     noun = "virtual function" if wanted == 1 else "virtual functions"
     action = f"create {wanted} {noun} (now {now})" if wanted else f"remove the virtual functions (now {now})"
     return {

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import (
     LOAD_FILE,
@@ -16,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOW, Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOW, Step, Value, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
@@ -72,7 +71,7 @@ def work(context: Context, step: Step) -> Work:
     return Work(do, undo, lambda host: _is_loaded(host, key, wanted=True))
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for a module to be unloaded that was not loaded before the first run."""
     if original == "not loaded":
         desired.setdefault("unload_modules", []).append(key)

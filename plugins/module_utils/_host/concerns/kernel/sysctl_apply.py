@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_files import boot_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, SetAttribute, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -57,7 +56,7 @@ def work(context: Context, step: Step) -> Work:
     return Work([SetAttribute(path, wanted, _SECONDS)], undo, verify)
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the value that a setting had; an interface's has its PCI address in place of its name."""
     if isinstance(original, str) and key != sysctl_names.FILE:
         desired["sysctls"][key] = original

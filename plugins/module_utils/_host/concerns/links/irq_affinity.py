@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from types import MappingProxyType
-from typing import Any, Dict, Final, Mapping, Union
+from typing import Dict, Final, Mapping, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
@@ -27,6 +27,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW,
     NOW_AND_BOOT,
     Step,
+    Value,
+    Wording,
+    as_planned,
     is_executable,
     key_of,
     make_step,
@@ -95,7 +98,7 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
         action = f"put its interrupts in turn on CPUs {rule}"
         reason = f"rdma_fabric_interfaces asks for irq_affinity {wanted}"
     target = context.target_of(interface)
-    wording: dict[str, Any] = {"target": target, "action": action, "before": differing, "after": rule, "reason": reason}
+    wording: Wording = {"target": target, "action": action, "before": differing, "after": rule, "reason": reason}
     if refusal:
         return [refused_step(CONCERN, interface.key, **wording, detail=refusal)]
     return [make_step(CONCERN, interface.key, **wording, undo="give each interrupt its former CPUs", when=NOW)]
@@ -161,13 +164,15 @@ def _remarks(context: Context) -> list[str]:
 
 def work(context: Context, step: Step) -> Work:
     """Return how the interrupts of one function get their CPUs: those that its driver uses when the step runs."""
-    address = key_of(step)
+    address, to = key_of(step), step["to"]
+    former: dict[str, str] = as_planned(step["from"], dict)
+    rule: Rule = to if isinstance(to, str) else as_planned(to, dict)
 
     def verify(host: Host) -> str:
-        wrong = [f"{operation.path} is not {operation.text}" for operation in _writes(host, address, step["to"])]
+        wrong = [f"{operation.path} is not {operation.text}" for operation in _writes(host, address, rule)]
         return f"{'; '.join(wrong)}; next: find out who writes it (tuned, a script of the vendor)" if wrong else ""
 
-    return Work([_setting(address, step["to"])], [_setting(address, step["from"])], verify)
+    return Work([_setting(address, rule)], [_setting(address, former)], verify)
 
 
 def _setting(address: str, rule: Rule) -> Found:
@@ -181,7 +186,7 @@ def _writes(host: Host, address: str, rule: Rule) -> list[SetAttribute]:
     return [SetAttribute(path, cpus) for path, cpus in wanted if host.read(path).strip() != cpus]
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the CPUs that the interrupts had, each by its place among them."""
     if isinstance(original, dict):
         wanted_interface(desired, key)[CONCERN] = original

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -44,9 +43,10 @@ def work(context: Context, step: Step) -> Work:
     return Work([_set(name, to)], [_set(name, str(step["from"]))], verify)
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the administrative state that an interface had."""
-    wanted_interface(desired, key)["state"] = original
+    if isinstance(original, str):
+        wanted_interface(desired, key)["state"] = original
 
 
 def _set(name: str, state: str) -> Run:

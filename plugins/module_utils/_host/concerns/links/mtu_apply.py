@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Iterable
+from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_operations import differs, set_mtu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_plan import (
@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import new_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, WaitFor, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import NoPort, fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -42,12 +42,12 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how one interface, or the virtual functions of one, get their MTU."""
-    key, to = key_of(step), int(step["to"])
+    key, to = key_of(step), as_planned(step["to"], int)
     if key.endswith(FUNCTIONS):
         former = _former_of_functions(context, key[: -len(FUNCTIONS)])
     else:
         interface = next(interface for interface in context.interfaces if interface.key == key)
-        former = {context.port_name(interface): int(step["from"])}
+        former = {context.port_name(interface): as_planned(step["from"], int)}
     do: list[Operation] = [_wait_for(former)] if key.endswith(FUNCTIONS) else []
     do += [set_mtu(name, to) for name in former]
     undo: list[Operation] = [set_mtu(name, mtu) for name, mtu in reversed(list(former.items())) if mtu]
@@ -58,7 +58,7 @@ def work(context: Context, step: Step) -> Work:
     return Work(do, undo, verify)
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the MTU that an interface had; functions that were not there, or had several, have none to give back."""
     if key.endswith(FUNCTIONS):
         if isinstance(original, list) and len(original) == 1:

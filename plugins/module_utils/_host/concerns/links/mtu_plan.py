@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_stack import IPOIB_2K_MAX, Stack
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
@@ -15,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOTHING,
     NOW,
     Step,
+    Wording,
     make_step,
     refused_step,
 )
@@ -76,7 +76,7 @@ def _interface_change(context: Context, interface: Interface, netdev: Netdev, st
     if not refusal and (wanted == now or stack.setter(name) != name):
         return []
     lowered, level = wanted < now, stack.level(name)
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": context.target_of(interface),
         "action": f"set the MTU to {wanted} (now {now})",
         "before": now,
@@ -143,7 +143,7 @@ def _functions_change(
     )
     names = ", ".join(context.name_of(port) for _vf, port in wrong)
     busy = [context.name_of(port) for _vf, port in wrong if port["up"]]
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": context.target_of(interface),
         "action": f"set the MTU of {names} to {to}",
         "before": sorted({port["mtu"] for _vf, port in wrong}),
@@ -181,7 +181,7 @@ def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack
         reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new functions start with their driver's own"
     if needless or not count:
         return []
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": context.target_of(interface),
         "action": f"set the MTU of its {count} new virtual functions to {to}",
         "before": None,

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import WORDS, parse, show_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
@@ -35,7 +35,8 @@ ERRORS = MappingProxyType(
 def work(context: Context, step: Step) -> Work:
     """Return how the queues of one interface are set."""
     name = context.port_name(next(interface for interface in context.interfaces if interface.key == key_of(step)))
-    wanted: Mapping[str, int] = step["to"]
+    former: dict[str, int] = as_planned(step["from"], dict)
+    wanted: dict[str, int] = as_planned(step["to"], dict)
 
     def verify(host: Host) -> str:
         wrong = []
@@ -46,10 +47,10 @@ def work(context: Context, step: Step) -> Work:
                 wrong.append(f"{key} is {now}, not {number}: drivers round; ask for what it is")
         return "; ".join(wrong)
 
-    return Work(_setting(name, wanted), _setting(name, step["from"]), verify)
+    return Work(_setting(name, wanted), _setting(name, former), verify)
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the rings and channels that an interface had."""
     if isinstance(original, dict):
         wanted_interface(desired, key)["queues"] = original

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NOTHING,
     NOW,
     Step,
+    Wording,
     make_step,
     refused_step,
 )
@@ -40,7 +41,7 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
         return []
     before = {key: told[key]["now"] if key in told else None for key in differing}
     shown = [f"{_TITLES[key]} to {value} (now {_shown(before[key])})" for key, value in differing.items()]
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": context.target_of(interface),
         "action": f"set {', '.join(shown)}",
         "before": before,

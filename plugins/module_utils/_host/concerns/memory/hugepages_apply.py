@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages_files import boot_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, SetAttribute, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import pool
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -36,7 +35,7 @@ def work(context: Context, step: Step) -> Work:
         files = {key: boot_files(context)[key]}
         return Work(context.boot_operations(files), context.boot_undo(files))
     size, _colon, node = key.partition(":")
-    path, wanted = f"{pool(size, node or None)}/nr_hugepages", int(step["to"])
+    path, wanted = f"{pool(size, node or None)}/nr_hugepages", as_planned(step["to"], int)
     undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]
 
     def verify(host: Host) -> str:
@@ -45,7 +44,7 @@ def work(context: Context, step: Step) -> Work:
     return Work([SetAttribute(path, str(wanted), _SECONDS)], undo, verify)
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the pages that there were."""
     if isinstance(original, bool) or not isinstance(original, int):
         return

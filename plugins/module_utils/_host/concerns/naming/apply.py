@@ -10,7 +10,6 @@ files by itself; telling it only saves it a few seconds of doubt.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names, rdma, representors
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
@@ -30,7 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Run,
     Work,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, Value, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
@@ -91,7 +90,7 @@ def work(context: Context, step: Step) -> Work:
     return _interface(context, name, next(turn for turn in names.turns if turn.rename.key == key))
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the name that an interface, an RDMA device or a representor had."""
     if key == representors.KEY and isinstance(original, dict):
         for address, names in representors.originals_by_port(original).items():

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import SetRegister, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import PCI_DEVICES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import (
     ACS_CONTROL,
@@ -42,7 +41,7 @@ ERRORS = MappingProxyType(
 def work(_context: Context, step: Step) -> Work:
     """Return how a register gets its value, or its former one back."""
     what, address = key_of(step).split(":", 1)
-    former, wanted = int(step["from"]), int(step["to"])
+    former, wanted = as_planned(step["from"], int), as_planned(step["to"], int)
 
     def verify(host: Host) -> str:
         found = registers(host.read_bytes(f"{PCI_DEVICES}/{address}/config", LONGEST))
@@ -55,7 +54,7 @@ def work(_context: Context, step: Step) -> Work:
     return Work([_set(what, address, wanted)], [_set(what, address, former)], verify)
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the value that a register had."""
     if isinstance(original, int):
         desired["pcie"].setdefault("registers", {})[key] = original

@@ -9,7 +9,7 @@ installation guides of GPUDirect. The kernel switches ACS on at every start wher
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.remarks import some
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW,
     PLANNED,
     Step,
+    Wording,
     make_step,
     refused_step,
 )
@@ -83,7 +84,7 @@ def _acs_steps(context: Context) -> list[Step]:
 
 def _acs_step(context: Context, bridge: str, pairs: list[str], refusal: str) -> Step:
     now = context.actual.facts["pcie"]["bridges"][bridge]
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": f"bridge {bridge}",
         "action": f"let traffic between {some(pairs)} take the straight way",
         "before": now,
@@ -120,7 +121,7 @@ def _read_request_steps(context: Context) -> list[Step]:
 
 def _read_request_step(context: Context, address: str, now: int, wanted: int, refusal: str) -> Step:
     nic = context.actual.nics[address]
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": context.target(nic, context.actual.port_of(nic)),
         "action": f"set MaxReadReq to {wanted} bytes",
         "before": now,

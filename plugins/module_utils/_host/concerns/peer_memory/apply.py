@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.files import OWN, boot_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Run,
     Work,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, Value, as_planned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF
@@ -52,7 +52,8 @@ ERRORS: Mapping[str, str] = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how the modules of ``step["from"]`` become those of ``step["to"]``, now, at boot, or both."""
-    before, wanted = list(step["from"]), list(step["to"])
+    before: list[str] = as_planned(step["from"], list)
+    wanted: list[str] = as_planned(step["to"], list)
     do, undo = _of_files(context)
     if step["when"] == BOOT:
         return Work(do, undo)
@@ -73,7 +74,7 @@ def work(context: Context, step: Step) -> Work:
     return Work(do, [*back, *undo], verify)
 
 
-def restore(desired: HostSpec, _key: str, original: Any) -> None:
+def restore(desired: HostSpec, _key: str, original: Value) -> None:
     """Ask for the modules that were loaded before the first run."""
     if isinstance(original, list):
         desired["peer_memory_before"] = [name for name in original if name in MODULE_OF]

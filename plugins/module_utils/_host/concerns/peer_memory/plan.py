@@ -19,6 +19,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NEEDS_REBOOT,
     NOW,
     Step,
+    Wording,
+    as_planned,
     make_step,
     moment,
     refused_step,
@@ -96,7 +98,7 @@ def _wanted_modules(wish: Wish) -> list[str]:
     return [wish.decision.mechanism] if wish.decision.mechanism in MODULE_OF else []
 
 
-def _wording(context: Context, wish: Wish) -> dict[str, Any]:
+def _wording(context: Context, wish: Wish) -> Wording:
     mechanism = wish.decision.mechanism
     loaded = loaded_mechanisms(context.actual)
     if mechanism in MODULE_OF:
@@ -115,8 +117,8 @@ def _wording(context: Context, wish: Wish) -> dict[str, Any]:
     }
 
 
-def _step(wording: dict[str, Any], *, now: bool, boot: bool, detail: str, **more: Any) -> Step:
-    before = " and ".join(wording["before"]) or "no module"
+def _step(wording: Wording, *, now: bool, boot: bool, detail: str, **more: Any) -> Step:
+    before = " and ".join(as_planned(wording["before"], list)) or "no module"
     return make_step(
         "peer_memory",
         KEY,

@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_me
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.host_requests import requests_for
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NEEDS_CONSENT, PLANNED
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NEEDS_CONSENT, PLANNED, as_planned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import VENDOR_FLAVOURS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import AUTO, NONE
@@ -63,5 +63,6 @@ def _replaces_stack(context: Context) -> bool:
     """Return whether an earlier step loads a vendor's stack, which takes peer-memory clients."""
     loads = (step for step in context.earlier if step["id"] == "driver:load")
     return any(
-        step["status"] in {PLANNED, NEEDS_CONSENT} and step["to"]["flavour"] in VENDOR_FLAVOURS for step in loads
+        step["status"] in {PLANNED, NEEDS_CONSENT} and as_planned(step["to"], dict)["flavour"] in VENDOR_FLAVOURS
+        for step in loads
     )

@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Work,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
@@ -138,7 +138,7 @@ def _file_work(context: Context, path: str) -> Work:
     return Work([*context.boot_operations(files), *reload], [*context.boot_undo(files), *reload])
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the value that a setting had; a directory of RDMA-CM that was not there is removed again."""
     setting, _colon, interface = key.partition(":")
     if setting not in _HANDLERS:

@@ -9,7 +9,7 @@ The kernel forgets all of it at a reboot; the boot unit makes it again.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import boot_files
@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOTHING,
     NOW,
     Step,
+    Wording,
     make_step,
     refused_step,
 )
@@ -100,7 +101,7 @@ def _step(context: Context, interface: Interface, port: QosPort, setting: str, w
         return []
     if not problem and setting in CUTTING:
         problem = context.uplink_refusal(interface.nic, interface.netdev)
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": context.target_of(interface),
         "action": f"set {told(setting, to)} (now {value_of(setting, now)})",
         "before": now,

@@ -8,9 +8,10 @@ Tables are whole, as ranges: only so can an original one come back after several
 
 from __future__ import annotations
 
-from typing import Callable, Mapping
+from typing import Callable, Mapping, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Value
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE
@@ -54,18 +55,19 @@ def is_renamed(context: Context, interface: Interface) -> bool:
 
 def now_and_wanted(
     context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos
-) -> tuple[object, object]:
+) -> tuple[Value, Value]:
     """Return the present and the wanted value of a setting; None where the present one is not known.
 
     While everything of ours is to go, wanted are values that were present ones.
     """
     if setting == "dscp_priority":
         return _tables(context, port, wanted)
-    now, to = port.get(setting), wanted.get(setting)
+    # To mypy a member is an object where its name is no literal.
+    now, to = cast(Value, port.get(setting)), cast(Value, wanted.get(setting))
     if setting in OF_DEVICE:
         device = port["rdma"]
         hidden = setting == "tos" and to is not None and is_renamed(context, interface)
-        now = None if device is None or hidden else device.get(setting)
+        now = None if device is None or hidden else cast(Value, device.get(setting))
     elif setting in _FORMS and not context.removing:
         to = _FORMS[setting](port, wanted)
     return now, to
@@ -104,7 +106,7 @@ def _points(now: dict[str, list[int]], wanted: dict[str, dict[str, bool]]) -> di
 
 
 # Of what is asked for in another form than ports tell it.
-_FORMS: Mapping[str, Callable[[QosPort, Qos], object]] = {
+_FORMS: Mapping[str, Callable[[QosPort, Qos], Value]] = {
     "pause": lambda _port, wanted: dict.fromkeys(("rx", "tx"), wanted["pause"]),
     "ets": lambda _port, wanted: qos_values.ets_wanted(wanted["ets"]),
     "ecn": lambda port, wanted: _points(port.get("ecn", {}), wanted["ecn"]),

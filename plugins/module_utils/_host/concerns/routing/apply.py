@@ -9,7 +9,7 @@ What is missing is added, not replaced: the kernel then refuses to take the plac
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Iterable, Sequence
+from typing import Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.ours import (
     RULES_KEY,
@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import (
     PROTOCOL,
     route_words,
@@ -115,7 +115,7 @@ def work(context: Context, step: Step) -> Work:
     return Work(do, undo, verify)
 
 
-def restore(desired: HostSpec, key: str, original: Any) -> None:
+def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the routes and rules that were there without us; for rules without an interface nothing is asked."""
     if key != RULES_KEY and isinstance(original, dict):
         routes = [entry for text, entry in original.items() if text.startswith("route ")]

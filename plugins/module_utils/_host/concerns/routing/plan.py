@@ -10,8 +10,6 @@ told, and kept for the boot all the same.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.ours import (
     RULES_KEY,
     Changes,
@@ -29,7 +27,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing
     rules_of_uplinks,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOW, Step, make_step, refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    NOW,
+    Step,
+    Wording,
+    make_step,
+    refused_step,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
@@ -80,7 +84,7 @@ def _of(context: Context, interface: Interface, netdev: Netdev) -> ConcernPlan:
     found = changes(context, interface, held)
     refusal = _refusal(context, interface, netdev, lacking)
     wanted = {key: interface.wanted.get(key) or [] for key in (ROUTES, RULES)}
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": context.target_of(interface),
         "action": _action(lacking if refusal else found),
         "before": others(context, interface),
@@ -125,7 +129,7 @@ def _rules_step(context: Context) -> list[Step]:
     unwanted = unwanted_rules(context)
     if not unwanted:
         return []
-    wording: dict[str, Any] = {
+    wording: Wording = {
         "target": "rules",
         "action": ", ".join(f"remove rule {rule_text(rule)}" for rule in unwanted),
         "before": [rule_text(rule) for rule in unwanted],
