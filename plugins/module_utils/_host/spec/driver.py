@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Mapping, TypedDict, TypeVar
+from typing import Iterable, Mapping, TypedDict, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     BUILDS,
@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_vers
     parse_driver_version,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
+    Check,
     Place,
     known_keys,
     mapping_of,
@@ -98,12 +99,12 @@ class PeerMemorySpec(TypedDict):
     mechanism: str
 
 
-def driver(place: Place, value: Any) -> DriverSpec | None:
+def driver(place: Place, value: object) -> DriverSpec | None:
     """Return the complete settings of the driver, None when nothing is said about it."""
     return None if value is None else driver_settings(place, value)
 
 
-def driver_settings(place: Place, value: Any) -> DriverSpec:
+def driver_settings(place: Place, value: object) -> DriverSpec:
     """Return the settings of the driver with what they leave out."""
     given = mapping_of(place, value, "driver settings")
     known_keys(place, given, DRIVER_KEYS)
@@ -126,7 +127,7 @@ def driver_settings(place: Place, value: Any) -> DriverSpec:
     return settings
 
 
-def peer_memory(place: Place, value: Any) -> PeerMemorySpec | None:
+def peer_memory(place: Place, value: object) -> PeerMemorySpec | None:
     """Return the settings of peer memory, None when nothing is said about it."""
     if value is None:
         return None
@@ -143,7 +144,7 @@ def peer_memory(place: Place, value: Any) -> PeerMemorySpec | None:
     return settings
 
 
-def _check_together(place: Place, settings: DriverSpec, given: Mapping[str, Any]) -> None:
+def _check_together(place: Place, settings: DriverSpec, given: Mapping[str, object]) -> None:
     flavour, source = settings["flavour"], settings["source"]
     version = parse_driver_version(settings["version"] or "")
     if settings["state"] == ABSENT or flavour == INBOX:
@@ -172,7 +173,7 @@ def _check_together(place: Place, settings: DriverSpec, given: Mapping[str, Any]
         )
 
 
-def _choice(place: Place, value: Any, choices: Iterable[str], default: _Default) -> str | _Default:
+def _choice(place: Place, value: object, choices: Iterable[str], default: _Default) -> str | _Default:
     if value is None:
         return default
     if isinstance(value, str) and value in choices:
@@ -181,16 +182,16 @@ def _choice(place: Place, value: Any, choices: Iterable[str], default: _Default)
     return default
 
 
-def _flag(place: Place, value: Any, default: bool) -> bool:
+def _flag(place: Place, value: object, default: bool) -> bool:
     given = switch_of(place, value)
     return default if given is None else given
 
 
-def _optional(place: Place, value: Any, what: str, check: Any) -> str | None:
+def _optional(place: Place, value: object, what: str, check: Check) -> str | None:
     return None if value is None else text_of(place, value, what, check)
 
 
-def _repository(place: Place, value: Any) -> Repository | None:
+def _repository(place: Place, value: object) -> Repository | None:
     if value is None:
         return None
     given = mapping_of(place, value, "url, gpg_key and gpg_check")
@@ -216,7 +217,7 @@ def _version_problem(text: str) -> str:
     return ""
 
 
-def _url(place: Place, value: Any) -> str | None:
+def _url(place: Place, value: object) -> str | None:
     if isinstance(value, str) and "@" in value:
         # Not shown: what stands before the sign is a secret.
         place.violation("holds credentials", "keep them in the package manager's own configuration")

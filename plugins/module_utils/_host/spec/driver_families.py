@@ -9,7 +9,7 @@ Sources: NVIDIA's DOCA-Host installation guide, MLNX_OFED's manual, and the dist
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Mapping, NamedTuple, Tuple
+from typing import Iterable, Mapping, NamedTuple, Tuple
 
 Names = Tuple[str, ...]
 
@@ -173,7 +173,7 @@ _ALIASES = {
 SUPPORTED = tuple(dict.fromkeys(family.name for family in _FAMILIES.values()))
 
 
-def family_of(system_os: Mapping[str, Any]) -> Family | None:
+def family_of(system_os: Mapping[str, object]) -> Family | None:
     """Return the family of a host by ``facts["system"]["os"]``; None for a distribution that is not supported.
 
     Ubuntu counts by its full release, the others by the major one. A derivative that only names its parent in

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, choice_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VfSettings
@@ -15,7 +15,7 @@ ESWITCH_MODES = ("legacy", "switchdev")
 _OF_LEGACY_MODE: Final = ("vlan", "trust", "spoofchk")
 
 
-def eswitch_mode(place: Place, value: Any) -> str | None:
+def eswitch_mode(place: Place, value: object) -> str | None:
     """Return the wanted mode, None when none is given."""
     return choice_of(place, value, ESWITCH_MODES)
 

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict
+from typing import Dict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
-    is_mapping,
     kind_of,
     list_of,
+    mapping_in,
     shown,
     text_of,
 )
@@ -27,15 +27,16 @@ _WORDS = {"true": "1", "false": "0"}
 Parameters = Dict[str, str]
 
 
-def firmware(place: Place, value: Any) -> Parameters | None:
+def firmware(place: Place, value: object) -> Parameters | None:
     """Return the wanted parameters in the words of mstconfig and mlxconfig, None when none are given.
 
     ``spectrum_x`` stands for those of a release of Spectrum-X.
     """
-    if value is None or not is_mapping(place, value, "parameters to values"):
+    given = None if value is None else mapping_in(place, value, "parameters to values")
+    if given is None:
         return None
     wanted: Parameters = {}
-    for name, item in value.items():
+    for name, item in given.items():
         if name == SPECTRUM_X:
             continue
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -47,12 +48,12 @@ def firmware(place: Place, value: Any) -> Parameters | None:
         text = _text(place.at(name), item)
         if text is not None:
             wanted[name] = text
-    if value.get(SPECTRUM_X) is not None:
-        wanted = _with_spectrum_x(place.at(SPECTRUM_X), value[SPECTRUM_X], wanted)
+    if given.get(SPECTRUM_X) is not None:
+        wanted = _with_spectrum_x(place.at(SPECTRUM_X), given[SPECTRUM_X], wanted)
     return wanted or None
 
 
-def _with_spectrum_x(place: Place, release: Any, wanted: Parameters) -> Parameters:
+def _with_spectrum_x(place: Place, release: object, wanted: Parameters) -> Parameters:
     """Return the parameters with those of a release of Spectrum-X, which an entry may name as well, but not change."""
     known = RELEASES.get(release) if isinstance(release, str) else None
     if known is None:
@@ -69,7 +70,7 @@ def _with_spectrum_x(place: Place, release: Any, wanted: Parameters) -> Paramete
     return {**known, **wanted}
 
 
-def firmware_allow(place: Place, value: Any) -> list[str]:
+def firmware_allow(place: Place, value: object) -> list[str]:
     """Return the parameters that may be set although nothing here tells what they do."""
     names = []
     for index, item in enumerate(list_of(place, value, "parameters of a firmware")):
@@ -83,7 +84,7 @@ def _name_problem(name: str) -> str:
     return "" if _NAME.fullmatch(name) else "is no parameter of a firmware: names are in capitals"
 
 
-def _text(place: Place, value: Any) -> str | None:
+def _text(place: Place, value: object) -> str | None:
     if isinstance(value, (bool, int)) and not (isinstance(value, int) and value < 0):
         return str(value)
     if isinstance(value, str) and _VALUE.fullmatch(value):

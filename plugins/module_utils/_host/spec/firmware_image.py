@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
-    is_mapping,
     known_keys,
+    mapping_in,
     switch_of,
     text_of,
 )
@@ -32,12 +32,13 @@ class FirmwareImage(TypedDict):
     downgrade: bool
 
 
-def firmware_image(place: Place, value: Any) -> FirmwareImage | None:
+def firmware_image(place: Place, value: object) -> FirmwareImage | None:
     """Return the image that is asked for, None when nothing is given."""
-    if value is None or not is_mapping(place, value, f"a mapping of {', '.join(IMAGE_KEYS)}"):
+    given = None if value is None else mapping_in(place, value, f"a mapping of {', '.join(IMAGE_KEYS)}")
+    if given is None:
         return None
-    known_keys(place, value, IMAGE_KEYS)
-    if value.get("file") is None and value.get("version") is None:
+    known_keys(place, given, IMAGE_KEYS)
+    if given.get("file") is None and given.get("version") is None:
         place.violation(
             "has neither file nor version", "give file to have an image burned, version to be told of others"
         )
@@ -47,14 +48,14 @@ def firmware_image(place: Place, value: Any) -> FirmwareImage | None:
         "psid": ("the PSID of a card", _psid_problem),
     }
     texts = {
-        key: None if value.get(key) is None else text_of(place.at(key), value[key], what, check)
+        key: None if given.get(key) is None else text_of(place.at(key), given[key], what, check)
         for key, (what, check) in checks.items()
     }
     return {
         "file": texts["file"],
         "version": texts["version"],
         "psid": texts["psid"],
-        "downgrade": bool(switch_of(place.at("downgrade"), value.get("downgrade"))),
+        "downgrade": bool(switch_of(place.at("downgrade"), given.get("downgrade"))),
     }
 
 

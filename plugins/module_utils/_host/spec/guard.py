@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, whole_number
 
 # A new connection takes seconds, with a bond or a switch port that comes up slowly half a minute and more.
@@ -23,7 +21,7 @@ def seconds_after_boot(seconds: int | None) -> int:
     return max(seconds or DEFAULT, LEAST_AFTER_BOOT)
 
 
-def revert_seconds(place: Place, value: Any) -> int | None:
+def revert_seconds(place: Place, value: object) -> int | None:
     """Return the seconds after which a host takes an unconfirmed change of its uplink back; None means ``DEFAULT``."""
     return None if value is None else whole_number(place, value, _problem)
 

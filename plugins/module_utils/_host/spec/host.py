@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES, name_of
@@ -64,8 +64,8 @@ class HostRequest(TypedDict):
 
     source: str | None
     node_selector: dict[str, str]
-    driver: dict[str, Any] | None
-    peer_memory: dict[str, Any] | None
+    driver: dict[str, object] | None
+    peer_memory: dict[str, object] | None
     functions: FunctionRequest | None
     netns_mode: str | None
 
@@ -112,10 +112,10 @@ class _Part(NamedTuple):
     """One key of the desired state: the host variable it comes from and what reads either."""
 
     variable: str
-    read: Callable[[Place, Any], Any]
+    read: Callable[[Place, object], object]
 
 
-def parse_host_variables(host: str, variables: Mapping[str, Any]) -> tuple[HostSpec, list[Violation], list[Notice]]:
+def parse_host_variables(host: str, variables: Mapping[str, object]) -> tuple[HostSpec, list[Violation], list[Notice]]:
     """Check the variables of one inventory host and return what they ask for.
 
     ``variables`` may hold any of ``HOST_VARIABLES``; an absent one or ``None`` means not given. MTUs are bytes.
@@ -138,7 +138,7 @@ def parse_host_variables(host: str, variables: Mapping[str, Any]) -> tuple[HostS
     return desired, found.violations, found.notices
 
 
-def check_spec(document: Any) -> HostSpec:
+def check_spec(document: object) -> HostSpec:
     """Check a desired state in the shape that ``parse_host_variables`` returns and return it complete.
 
     Raises ``InvalidInput`` with every violation.
@@ -178,7 +178,7 @@ def of_the_run(desired: HostSpec) -> RunSpec:
     }
 
 
-def _modules(place: Place, value: Any) -> list[str]:
+def _modules(place: Place, value: object) -> list[str]:
     names: list[str] = []
     for index, item in enumerate(list_of(place, value, "kernel module names")):
         name = text_of(place.at(index), item, "a kernel module name", syntax.module_name_problem)
@@ -191,7 +191,7 @@ def _modules(place: Place, value: Any) -> list[str]:
     return names
 
 
-def _labels(place: Place, value: Any) -> dict[str, str]:
+def _labels(place: Place, value: object) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -211,11 +211,11 @@ def _labels(place: Place, value: Any) -> dict[str, str]:
     return labels
 
 
-def _label_value(place: Place, value: Any) -> str | None:
+def _label_value(place: Place, value: object) -> str | None:
     return text_of(place, value, "the text of a label", syntax.label_value_problem)
 
 
-def _uplinks(place: Place, value: Any) -> list[str]:
+def _uplinks(place: Place, value: object) -> list[str]:
     texts = (
         text_of(place.at(index), item, "an interface name", syntax.interface_name_problem)
         for index, item in enumerate(list_of(place, value, "interface names"))
@@ -223,11 +223,11 @@ def _uplinks(place: Place, value: Any) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text is not None))
 
 
-def _address(place: Place, value: Any) -> str | None:
+def _address(place: Place, value: object) -> str | None:
     return None if value is None else text_of(place, value, "a host name or address")
 
 
-def _consent(place: Place, value: Any) -> bool:
+def _consent(place: Place, value: object) -> bool:
     if value is None:
         return False
     if isinstance(value, bool):
@@ -239,7 +239,7 @@ def _consent(place: Place, value: Any) -> bool:
     return False
 
 
-def _switch(place: Place, value: Any) -> bool:
+def _switch(place: Place, value: object) -> bool:
     return bool(switch_of(place, value))
 
 
@@ -273,7 +273,7 @@ def _note_two_owners(place: Callable[[str], Place], desired: HostSpec) -> None:
             )
 
 
-def _requests(place: Place, value: Any) -> list[HostRequest]:
+def _requests(place: Place, value: object) -> list[HostRequest]:
     requests: list[HostRequest] = []
     for index, item in enumerate(list_of(place, value, "host requests")):
         here = place.at(index)
@@ -294,7 +294,7 @@ def _requests(place: Place, value: Any) -> list[HostRequest]:
     return requests
 
 
-def _section(place: Place, value: Any) -> dict[str, Any] | None:
+def _section(place: Place, value: object) -> dict[str, object] | None:
     """Return a section of an operator's spec: the parts a host is planned with are text, the rest is kept."""
     if value is None:
         return None

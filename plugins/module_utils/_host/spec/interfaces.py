@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, TypedDict, cast
+from typing import Mapping, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.eswitch import check_settings, eswitch_mode
@@ -107,7 +107,7 @@ class InterfaceSpec(_Selector, _Former, RoutingPolicy):  # pylint: disable=inher
     routes: list[Route] | None
 
 
-def interfaces(place: Place, value: Any) -> list[InterfaceSpec]:
+def interfaces(place: Place, value: object) -> list[InterfaceSpec]:
     """Return every wanted interface with its selector and all of its settings."""
     entries: list[InterfaceSpec] = []
     places: list[Place] = []
@@ -133,7 +133,7 @@ def nothing() -> InterfaceSpec:
     return _interface(Place(Found(), ""), {})
 
 
-def _interface(place: Place, item: Mapping[Any, Any]) -> InterfaceSpec:
+def _interface(place: Place, item: Mapping[object, object]) -> InterfaceSpec:
     known_keys(place, item, INTERFACE_KEYS)
     vfs = None if item.get("vfs") is None else whole_number(place.at("vfs"), item["vfs"], _vfs_problem)
     selector = _selector(place, item)
@@ -166,7 +166,7 @@ def _interface(place: Place, item: Mapping[Any, Any]) -> InterfaceSpec:
     return cast(InterfaceSpec, {**selector, **entry})
 
 
-def _selector(place: Place, item: Mapping[Any, Any]) -> _Selector:
+def _selector(place: Place, item: Mapping[object, object]) -> _Selector:
     selectors = [key for key in syntax.SELECTORS if item.get(key) is not None]
     if len(selectors) != 1:
         given = f"has {' and '.join(selectors)}" if selectors else "does not say which interface it means"
@@ -180,7 +180,7 @@ def _selector(place: Place, item: Mapping[Any, Any]) -> _Selector:
     return cast(_Selector, {key: text for key, text in texts.items() if text is not None})
 
 
-def _mtu(place: Place, value: Any) -> int | None:
+def _mtu(place: Place, value: object) -> int | None:
     return None if value is None else whole_number(place, value, syntax.mtu_problem)
 
 
@@ -190,7 +190,7 @@ def _vfs_problem(count: int) -> str:
     return f"is above {syntax.MAX_VFS}, the most SR-IOV can number" if count > syntax.MAX_VFS else ""
 
 
-def _new_name(place: Place, value: Any, current: Any) -> str | None:
+def _new_name(place: Place, value: object, current: object) -> str | None:
     if value is None:
         return None
     if isinstance(value, str) and value == current:
@@ -198,11 +198,11 @@ def _new_name(place: Place, value: Any, current: Any) -> str | None:
     return text_of(place, value, "an interface name", syntax.new_name_problem)
 
 
-def _rdma_name(place: Place, value: Any) -> str | None:
+def _rdma_name(place: Place, value: object) -> str | None:
     return None if value is None else text_of(place, value, "the name of an RDMA device", syntax.rdma_name_problem)
 
 
-def _state(place: Place, value: Any) -> str | None:
+def _state(place: Place, value: object) -> str | None:
     if value is None:
         return None
     if isinstance(value, str) and value in STATES:
@@ -212,7 +212,7 @@ def _state(place: Place, value: Any) -> str | None:
     return None
 
 
-def _irq_affinity(place: Place, value: Any) -> str | None:
+def _irq_affinity(place: Place, value: object) -> str | None:
     """Return ``local_node`` or a list of CPUs as the kernel reads it (``0-7,16``), None when nothing is given."""
     if value is None or value == LOCAL_NODE:
         return None if value is None else LOCAL_NODE

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
     NETNS_MODES,
     argument_problem,
@@ -15,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, choice_of, list_of, text_of
 
 
-def kernel_arguments(place: Place, value: Any) -> list[str]:
+def kernel_arguments(place: Place, value: object) -> list[str]:
     """Return the wanted arguments in their order, each once."""
     wanted: list[str] = []
     for index, item in enumerate(list_of(place, value, "kernel arguments")):
@@ -31,6 +29,6 @@ def kernel_arguments(place: Place, value: Any) -> list[str]:
     return wanted
 
 
-def netns_mode(place: Place, value: Any) -> str | None:
+def netns_mode(place: Place, value: object) -> str | None:
     """Return how network namespaces shall share RDMA devices, None when nothing is asked for."""
     return choice_of(place, value, tuple(NETNS_MODES))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, TypedDict
+from typing import Mapping, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
@@ -46,7 +46,7 @@ class Limits(TypedDict):
     nofile: int | None
 
 
-def limits(place: Place, value: Any) -> Limits:
+def limits(place: Place, value: object) -> Limits:
     """Return the wanted limits."""
     given = mapping_of(place, value, "limits: memlock, nofile")
     known_keys(place, given, LIMIT_KEYS)
@@ -56,7 +56,7 @@ def limits(place: Place, value: Any) -> Limits:
     }
 
 
-def _memlock(place: Place, value: Any) -> int | str | None:
+def _memlock(place: Place, value: object) -> int | str | None:
     if value is None:
         return None
     if value == UNLIMITED:
@@ -81,7 +81,7 @@ def _memlock_problem(kibibytes: int) -> str:
     return "is more than any machine has" if kibibytes > _LONGEST_MEMLOCK else ""
 
 
-def _nofile(place: Place, value: Any) -> int | None:
+def _nofile(place: Place, value: object) -> int | None:
     if value is None:
         return None
     if value == UNLIMITED:
@@ -98,7 +98,7 @@ def _nofile_problem(files: int) -> str:
     return ""
 
 
-def hugepages(place: Place, value: Any) -> dict[str, int | dict[str, int]]:
+def hugepages(place: Place, value: object) -> dict[str, int | dict[str, int]]:
     """Return the wanted pages by size, each a number or a mapping of NUMA node (as text) to a number."""
     wanted: dict[str, int | dict[str, int]] = {}
     for size, item in mapping_of(place, value, "page sizes to numbers of pages").items():
@@ -114,7 +114,7 @@ def hugepages(place: Place, value: Any) -> dict[str, int | dict[str, int]]:
     return wanted
 
 
-def _per_node(place: Place, value: Mapping[Any, Any]) -> dict[str, int]:
+def _per_node(place: Place, value: Mapping[object, object]) -> dict[str, int]:
     nodes: dict[str, int] = {}
     if not value:
         place.violation("names no NUMA node", "give a number of pages, or pages per node such as {0: 4, 1: 4}")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
@@ -36,7 +36,7 @@ class PcieSpec(_FormerRegisters):
     max_read_request: int | None
 
 
-def pcie(place: Place, value: Any) -> PcieSpec:
+def pcie(place: Place, value: object) -> PcieSpec:
     """Return ``acs`` (``direct``) and ``max_read_request`` (bytes), None for what is to stay as it is."""
     given = mapping_of(place, value, "acs and max_read_request")
     known_keys(place, given, PCIE_KEYS)

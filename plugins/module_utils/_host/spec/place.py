@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Callable, Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 
 Check = Callable[[str], str]
-Keys = Mapping[str, Callable[[str], Any]]
+Keys = Mapping[str, Callable[[str], object]]
 """Mappings of the input by their level, with what tells whether a key is one of theirs.
 
 A level is a place without its numbers: ``rdma_fabric_interfaces[].queues``.
@@ -70,13 +70,13 @@ class Place:
         self.found.notices.append(Notice(self.source, self.path, problem, hint))
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return ``value`` as it may stand in a message: one line, not longer than a person reads."""
     text = syntax.one_line(repr(value))
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """Return what a value is called in a message: ``a list``, ``text``."""
     for known, name in _TYPE_NAMES.items():
         if isinstance(value, known):
@@ -84,7 +84,7 @@ def kind_of(value: Any) -> str:
     return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else type(value).__name__
 
 
-def known_keys(place: Place, mapping: Mapping[Any, Any], known: Iterable[str]) -> None:
+def known_keys(place: Place, mapping: Iterable[object], known: Iterable[str]) -> None:
     """Note every key that is not in ``known``, with the nearest one that is."""
     names = list(known)
     for key in mapping:
@@ -139,7 +139,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-def text_of(place: Place, value: Any, what: str, check: Check | None = None, *, lower: bool = False) -> str | None:
+def text_of(place: Place, value: object, what: str, check: Check | None = None, *, lower: bool = False) -> str | None:
     """Return text that passes ``check``; ``None`` after noting what is wrong."""
     if not isinstance(value, str):
         place.violation(f"is {kind_of(value)} ({shown(value)}), {what} is needed", _quoting_hint(value))
@@ -152,25 +152,26 @@ def text_of(place: Place, value: Any, what: str, check: Check | None = None, *, 
     return text
 
 
-def is_mapping(place: Place, value: Any, what: str) -> bool:
-    """Tell whether a value is a mapping, of keys of any kind; anything else is noted."""
+def mapping_in(place: Place, value: object, what: str) -> Mapping[object, object] | None:
+    """Return a mapping, of keys of any kind; ``None`` after noting anything else."""
     if isinstance(value, Mapping):
-        return True
+        return value
     place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of {what} is needed")
-    return False
+    return None
 
 
-def mapping_of(place: Place, value: Any, what: str) -> dict[str, Any]:
+def mapping_of(place: Place, value: object, what: str) -> dict[str, object]:
     """Return the members whose keys are text, none when nothing is given; anything else is noted."""
-    if value is None or not is_mapping(place, value, what):
+    given = None if value is None else mapping_in(place, value, what)
+    if given is None:
         return {}
-    for key in value:
+    for key in given:
         if not isinstance(key, str):
             place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a key is text")
-    return {str(key): item for key, item in value.items() if isinstance(key, str)}
+    return {str(key): item for key, item in given.items() if isinstance(key, str)}
 
 
-def _quoting_hint(value: Any) -> str:
+def _quoting_hint(value: object) -> str:
     if isinstance(value, bool):
         return f'quote it: "{str(value).lower()}"'
     if isinstance(value, (int, float)):
@@ -178,7 +179,7 @@ def _quoting_hint(value: Any) -> str:
     return ""
 
 
-def list_of(place: Place, value: Any, what: str) -> list[Any]:
+def list_of(place: Place, value: object, what: str) -> list[object]:
     """Return a list, empty when nothing is given; anything else is noted."""
     if value is None:
         return []
@@ -188,7 +189,7 @@ def list_of(place: Place, value: Any, what: str) -> list[Any]:
     return list(value)
 
 
-def switch_of(place: Place, value: Any) -> bool | None:
+def switch_of(place: Place, value: object) -> bool | None:
     """Return true or false; ``None`` when nothing is given, and after noting anything else."""
     if value is None or isinstance(value, bool):
         return value
@@ -196,7 +197,7 @@ def switch_of(place: Place, value: Any) -> bool | None:
     return None
 
 
-def choice_of(place: Place, value: Any, choices: Sequence[str]) -> str | None:
+def choice_of(place: Place, value: object, choices: Sequence[str]) -> str | None:
     """Return one of ``choices``; ``None`` when nothing is given, and after noting anything else."""
     if value is None or (isinstance(value, str) and value in choices):
         return value
@@ -205,7 +206,7 @@ def choice_of(place: Place, value: Any, choices: Sequence[str]) -> str | None:
     return None
 
 
-def whole_number(place: Place, value: Any, check: Callable[[int], str]) -> int | None:
+def whole_number(place: Place, value: object, check: Callable[[int], str]) -> int | None:
     """Return a number that passes ``check``; ``None`` after noting what is wrong."""
     if isinstance(value, bool) or not isinstance(value, int):
         place.violation(f"is {kind_of(value)} ({shown(value)}), a whole number is needed")

@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Iterable, Literal, Mapping, Sequence, TypedDict, TypeVar, Union, cast
+from typing import Callable, Iterable, Literal, Mapping, Sequence, TypedDict, TypeVar, Union, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Found,
     Place,
-    is_mapping,
     kind_of,
     known_keys,
     list_of,
+    mapping_in,
     shown,
     switch_of,
     whole_number,
@@ -77,21 +77,23 @@ class Qos(TypedDict, total=False):
 
 # What one interface says: its own settings, False to keep those of the host from it, None for nothing.
 InterfaceQos = Union[Qos, Literal[False], None]
+_Read = TypeVar("_Read")
 _Remark = TypeVar("_Remark", Violation, Notice)
 
 
-def qos(place: Place, value: Any) -> Qos | None:
+def qos(place: Place, value: object) -> Qos | None:
     """Return the settings that are given, None when there are none; conflicts among them are noted."""
-    if value is None or not is_mapping(place, value, ", ".join(QOS_KEYS)):
+    members = None if value is None else mapping_in(place, value, ", ".join(QOS_KEYS))
+    if members is None:
         return None
-    known_keys(place, value, QOS_KEYS)
-    found = {key: _READERS[key](place.at(key), value[key]) for key in QOS_KEYS if value.get(key) is not None}
+    known_keys(place, members, QOS_KEYS)
+    found = {key: _READERS[key](place.at(key), members[key]) for key in QOS_KEYS if members.get(key) is not None}
     given = cast(Qos, {key: read for key, read in found.items() if read is not None})
     _conflicts(place, given)
     return given
 
 
-def interface_qos(place: Place, value: Any) -> InterfaceQos:
+def interface_qos(place: Place, value: object) -> InterfaceQos:
     """Return the settings of one interface; False keeps those of the whole host from it."""
     return False if value is False else qos(place, value)
 
@@ -179,8 +181,8 @@ def _doubts(place: Place, given: Qos) -> None:
         )
 
 
-def _choice(*choices: str) -> Callable[[Place, Any], Any]:
-    def read(place: Place, value: Any) -> str | None:
+def _choice(*choices: str) -> Callable[[Place, object], str | None]:
+    def read(place: Place, value: object) -> str | None:
         if isinstance(value, str) and value in choices:
             return str(value)
         place.violation(f"is {shown(value)}, {' or '.join(choices)} is needed")
@@ -189,14 +191,14 @@ def _choice(*choices: str) -> Callable[[Place, Any], Any]:
     return read
 
 
-def _number(most: int, what: str, least: int = 0) -> Callable[[Place, Any], Any]:
+def _number(most: int, what: str, least: int = 0) -> Callable[[Place, object], int | None]:
     def problem(number: int) -> str:
         return "" if least <= number <= most else f"is no {what}: {least} to {most}"
 
     return lambda place, value: whole_number(place, value, problem)
 
 
-def _priorities(place: Place, value: Any) -> list[int] | None:
+def _priorities(place: Place, value: object) -> list[int] | None:
     found: list[int] = []
     given = list_of(place, value, "priorities")
     for index, item in enumerate(given):
@@ -208,12 +210,13 @@ def _priorities(place: Place, value: Any) -> list[int] | None:
     return sorted(found) if isinstance(value, list) else None
 
 
-def _members(place: Place, value: Any, what: str) -> dict[str, Any] | None:
+def _members(place: Place, value: object, what: str) -> dict[str, object] | None:
     """Return a mapping with its keys as text."""
-    if not is_mapping(place, value, what):
+    given = mapping_in(place, value, what)
+    if given is None:
         return None
-    members: dict[str, Any] = {}
-    for key, item in value.items():
+    members: dict[str, object] = {}
+    for key, item in given.items():
         if isinstance(key, bool) or not isinstance(key, (int, str)):
             place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; keys are numbers")
         elif str(key) in members:
@@ -223,7 +226,7 @@ def _members(place: Place, value: Any, what: str) -> dict[str, Any] | None:
     return members
 
 
-def _dscp_priority(place: Place, value: Any) -> dict[str, int] | None:
+def _dscp_priority(place: Place, value: object) -> dict[str, int] | None:
     members = _members(place, value, "DSCPs to priorities")
     if members is None:
         return None
@@ -242,11 +245,13 @@ def _dscp_priority(place: Place, value: Any) -> dict[str, int] | None:
     return {str(dscp): table[dscp] for dscp in sorted(table)}
 
 
-def _by_priority(place: Place, value: Any, what: str, read: Callable[[Place, Any], Any]) -> dict[str, Any] | None:
+def _by_priority(
+    place: Place, value: object, what: str, read: Callable[[Place, object], _Read | None]
+) -> dict[str, _Read] | None:
     members = _members(place, value, f"priorities to {what}")
     if members is None:
         return None
-    found: dict[str, Any] = {}
+    found: dict[str, _Read] = {}
     for key, item in sorted(members.items()):
         here = place.at(key)
         if not (len(key) == 1 and key in "01234567"):
@@ -258,11 +263,11 @@ def _by_priority(place: Place, value: Any, what: str, read: Callable[[Place, Any
     return found
 
 
-def _ecn(place: Place, value: Any) -> dict[str, dict[str, bool]] | None:
+def _ecn(place: Place, value: object) -> dict[str, dict[str, bool]] | None:
     return _by_priority(place, value, "true or false", _ecn_points)
 
 
-def _ecn_points(place: Place, value: Any) -> dict[str, bool] | None:
+def _ecn_points(place: Place, value: object) -> dict[str, bool] | None:
     """Return both sides of congestion control: reaction point (the sender) and notification point (the receiver)."""
     if isinstance(value, bool):
         return dict.fromkeys(POINTS, value)
@@ -274,9 +279,9 @@ def _ecn_points(place: Place, value: Any) -> dict[str, bool] | None:
     return {point: on for point, on in given.items() if on is not None}
 
 
-def _ets(place: Place, value: Any) -> dict[str, int | str] | None:
-    found = _by_priority(place, value, "strict or percent", _share)
-    shares = [share for share in (found or {}).values() if share != STRICT]
+def _ets(place: Place, value: object) -> dict[str, int | str] | None:
+    found: dict[str, int | str] | None = _by_priority(place, value, "strict or percent", _share)
+    shares = [share for share in (found or {}).values() if isinstance(share, int)]
     strict_only = bool(found) and not shares and len(found or {}) == PRIORITIES
     if found is not None and sum(shares) != 100 and not strict_only:
         place.violation(
@@ -285,7 +290,7 @@ def _ets(place: Place, value: Any) -> dict[str, int | str] | None:
     return found
 
 
-def _share(place: Place, value: Any) -> Any:
+def _share(place: Place, value: object) -> int | str | None:
     if value == STRICT:
         return STRICT
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
@@ -294,7 +299,7 @@ def _share(place: Place, value: Any) -> Any:
     return value
 
 
-_READERS: dict[str, Callable[[Place, Any], Any]] = {
+_READERS: dict[str, Callable[[Place, object], object]] = {
     "dcbx": _choice(OS, FIRMWARE),
     "trust": _choice(DSCP, PCP),
     "dscp_priority": _dscp_priority,

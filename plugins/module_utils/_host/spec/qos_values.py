@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, Iterable, Mapping, TypedDict
+from typing import Dict, Iterable, Mapping, TypedDict, cast
 
 PRIORITIES = 8
 DSCPS = 64
@@ -110,7 +110,7 @@ def pause_of(text: str) -> dict[str, bool] | None:
     return {"rx": found["RX"] == "on", "tx": found["TX"] == "on"} if len(found) == 2 else None
 
 
-def document(text: str) -> dict[str, Any] | None:
+def document(text: str) -> dict[str, object] | None:
     """Return the object that ``dcb --json`` printed, None for anything else."""
     try:
         found = json.loads(text)
@@ -128,9 +128,9 @@ def app_table(text: str) -> Table:
     """
     table: Table = {}
     for entry in _listed((document(text) or {}).get("dscp_prio")):
-        pair = _listed(entry)[:2]
-        if len(pair) == 2 and all(map(_is_number, pair)) and 0 <= pair[0] < DSCPS:
-            table[pair[0]] = max(pair[1], table.get(pair[0], 0))
+        numbers = [number for number in map(_number, _listed(entry)[:2]) if number is not None]
+        if len(numbers) == 2 and 0 <= numbers[0] < DSCPS:
+            table[numbers[0]] = max(numbers[1], table.get(numbers[0], 0))
     return table
 
 
@@ -156,8 +156,8 @@ def pfc_state(text: str) -> PfcState:
     on = _listed(found.get("prio_pfc"))
     return {
         "pfc": [number for number, state in enumerate(on) if state in (True, "on")] if len(on) == PRIORITIES else None,
-        "pfc_capacity": found.get("pfc_cap") if _is_number(found.get("pfc_cap")) else None,
-        "cable_length": found.get("delay") if _is_number(found.get("delay")) else None,
+        "pfc_capacity": _number(found.get("pfc_cap")),
+        "cable_length": _number(found.get("delay")),
     }
 
 
@@ -171,7 +171,7 @@ def ets_state(text: str) -> Ets | None:
     if any(len(values) != PRIORITIES for values in (classes, kinds, shares)):
         return None
     own = [share if kind == "ets" else 0 for kind, share in zip(kinds, shares)]
-    return {"prio_tc": classes, "tc_tsa": kinds, "tc_bw": own}
+    return cast(Ets, {"prio_tc": classes, "tc_tsa": kinds, "tc_bw": own})
 
 
 def ets_wanted(wanted: Mapping[str, int | str]) -> Ets:
@@ -192,9 +192,9 @@ def owner_in(text: str) -> str | None:
     return "os" if found.get("host") is True else "firmware"
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

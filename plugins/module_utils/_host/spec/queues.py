@@ -8,12 +8,12 @@ They are those of the kernel's own traffic (TCP and UDP); RDMA has queues of its
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Dict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
-    is_mapping,
     known_keys,
+    mapping_in,
     whole_number,
 )
 
@@ -23,13 +23,14 @@ _MOST = 65536
 Queues = Dict[str, int]
 
 
-def queues(place: Place, value: Any) -> Queues | None:
+def queues(place: Place, value: object) -> Queues | None:
     """Return the wanted sizes of rings (in packets) and number of combined channels, None when none are given."""
-    if value is None or not is_mapping(place, value, ", ".join(QUEUE_KEYS)):
+    given = None if value is None else mapping_in(place, value, ", ".join(QUEUE_KEYS))
+    if given is None:
         return None
-    known_keys(place, value, QUEUE_KEYS)
+    known_keys(place, given, QUEUE_KEYS)
     numbers = {
-        key: whole_number(place.at(key), value[key], _problem) for key in QUEUE_KEYS if value.get(key) is not None
+        key: whole_number(place.at(key), given[key], _problem) for key in QUEUE_KEYS if given.get(key) is not None
     }
     return {key: number for key, number in numbers.items() if number is not None} or None
 

@@ -10,7 +10,7 @@ number 88 is ``rail0_sf88``.
 from __future__ import annotations
 
 import re
-from typing import Any, Sequence
+from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, shown, text_of
@@ -21,7 +21,7 @@ DIGITS = 3
 _LONGEST = syntax.IFNAMSIZ - 1 - len(SUBFUNCTION) - DIGITS
 
 
-def representor_prefix(place: Place, value: Any) -> str | None:
+def representor_prefix(place: Place, value: object) -> str | None:
     """Return the wanted prefix, None when none is given."""
     return None if value is None else text_of(place, value, "the beginning of interface names", _problem)
 

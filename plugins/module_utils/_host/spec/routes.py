@@ -10,14 +10,14 @@ says whose traffic it is about. What comes out is taken as input again, unchange
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Final, Iterator, Mapping, Sequence, TypedDict, Union
+from typing import Final, Iterator, Mapping, Sequence, TypedDict, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
-    is_mapping,
     kind_of,
     known_keys,
     list_of,
+    mapping_in,
     shown,
     switch_of,
     whole_number,
@@ -66,13 +66,13 @@ Rule = TypedDict("Rule", {"from": "str | None", "to": "str | None", "table": int
 RoutingPolicy = TypedDict("RoutingPolicy", {"routing-policy": "list[Rule] | None"})
 
 
-def routes(place: Place, value: Any) -> list[Route] | None:
+def routes(place: Place, value: object) -> list[Route] | None:
     """Return the wanted routes in order, None when nothing is said; an empty list asks for none."""
     found = [_route(here, item) for here, item in _members(place, value, "routes", ROUTE_KEYS)]
     return None if value is None else sorted((route for route in found if route is not None), key=route_key)
 
 
-def rules(place: Place, value: Any) -> list[Rule] | None:
+def rules(place: Place, value: object) -> list[Rule] | None:
     """Return the wanted rules in order, None when nothing is said; an empty list asks for none."""
     found = [_rule(here, item) for here, item in _members(place, value, "rules", RULE_KEYS)]
     return None if value is None else sorted((rule for rule in found if rule is not None), key=rule_key)
@@ -123,7 +123,7 @@ def no_shared_routes(
 
     ``wanted`` are the routes of the entries at the ``places``, ``asked`` their rules.
     """
-    known: dict[Any, str] = {}
+    known: dict[object, str] = {}
     before: list[tuple[Rule, str]] = []
     for place, its_routes, its_rules in zip(places, wanted, asked):
         for route in its_routes or ():
@@ -158,15 +158,18 @@ def _overlap(one: str, other: str) -> bool:
     return first.version == second.version and first.overlaps(second)
 
 
-def _members(place: Place, value: Any, what: str, keys: tuple[str, ...]) -> Iterator[tuple[Place, Mapping[Any, Any]]]:
+def _members(
+    place: Place, value: object, what: str, keys: tuple[str, ...]
+) -> Iterator[tuple[Place, Mapping[object, object]]]:
     for index, item in enumerate(list_of(place, value, what)):
         here = place.at(index)
-        if is_mapping(here, item, ", ".join(keys)):
-            known_keys(here, item, keys)
-            yield here, item
+        members = mapping_in(here, item, ", ".join(keys))
+        if members is not None:
+            known_keys(here, members, keys)
+            yield here, members
 
 
-def _route(place: Place, item: Mapping[Any, Any]) -> Route | None:
+def _route(place: Place, item: Mapping[object, object]) -> Route | None:
     via = _gateway(place.at("via"), item.get("via"))
     to = _to(place.at("to"), item.get("to"), via)
     table = _table(place.at("table"), MAIN if item.get("table") is None else item["table"], (0, 253, 255))
@@ -189,7 +192,7 @@ def _route(place: Place, item: Mapping[Any, Any]) -> Route | None:
     }
 
 
-def _rule(place: Place, item: Mapping[Any, Any]) -> Rule | None:
+def _rule(place: Place, item: Mapping[object, object]) -> Rule | None:
     given = {key: _network(place.at(key), item[key]) for key in ("from", "to") if item.get(key) is not None}
     if not given:
         place.violation("has neither from nor to, so it would be about all traffic, the uplink's as well", "give one")
@@ -211,7 +214,7 @@ def _rule(place: Place, item: Mapping[Any, Any]) -> Rule | None:
     return {"from": texts.get("from"), "to": texts.get("to"), "table": table, "priority": priority}
 
 
-def _to(place: Place, value: Any, via: Address | None) -> Network | None:
+def _to(place: Place, value: object, via: Address | None) -> Network | None:
     if value is None:
         place.violation("is missing", f"give a network such as {_EXAMPLES[4]}, or {DEFAULT}")
         return None
@@ -223,7 +226,7 @@ def _to(place: Place, value: Any, via: Address | None) -> Network | None:
     return ipaddress.ip_network("0.0.0.0/0" if via.version == 4 else "::/0")
 
 
-def _network(place: Place, value: Any) -> Network | None:
+def _network(place: Place, value: object) -> Network | None:
     example = f"{_EXAMPLES[4]} or {_EXAMPLES[6]}"
     if not isinstance(value, str):
         place.violation(f"is {kind_of(value)} ({shown(value)}), a network such as {example} is needed", "quote it")
@@ -247,7 +250,7 @@ def _network(place: Place, value: Any) -> Network | None:
     return network
 
 
-def _gateway(place: Place, value: Any) -> Address | None:
+def _gateway(place: Place, value: object) -> Address | None:
     if value is None:
         return None
     if not isinstance(value, str):
@@ -271,7 +274,7 @@ def _check_width(place: Place, network: Network, hint: str) -> None:
         place.violation(f"{what}: it would take the uplink's traffic away", hint)
 
 
-def _table(place: Place, value: Any, refused: tuple[int, ...]) -> int | None:
+def _table(place: Place, value: object, refused: tuple[int, ...]) -> int | None:
     def problem(number: int) -> str:
         if number in refused:
             return f"is the kernel's own table {_KERNELS_OWN[number]}; next: take another number, such as 101"
@@ -280,7 +283,7 @@ def _table(place: Place, value: Any, refused: tuple[int, ...]) -> int | None:
     return whole_number(place, value, problem)
 
 
-def _number(place: Place, value: Any, usual: int, least: int, most: int) -> int | None:
+def _number(place: Place, value: object, usual: int, least: int, most: int) -> int | None:
     def problem(number: int) -> str:
         return "" if least <= number <= most else f"is not between {least} and {most}"
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
@@ -30,7 +29,7 @@ _REFUSED = {
 _FORWARDING = ("net.ipv4.ip_forward", "net.ipv4.conf.all.forwarding")
 
 
-def sysctls(place: Place, value: Any) -> dict[str, str]:
+def sysctls(place: Place, value: object) -> dict[str, str]:
     """Return the wanted settings by their canonical names; parts of a value are separated by one space."""
     wanted: dict[str, str] = {}
     for key, item in mapping_of(place, value, "sysctl names to values").items():
@@ -63,7 +62,7 @@ def _name_is_fine(place: Place, name: str) -> bool:
     return refused is None
 
 
-def _value(place: Place, value: Any) -> str | None:
+def _value(place: Place, value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         hint = f"write {int(value)}" if isinstance(value, bool) else ""
         place.violation(f"is {kind_of(value)} ({shown(value)}), a whole number or text is needed", hint)

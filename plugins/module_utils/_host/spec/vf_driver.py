@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, choice_of
 
 NETDEVICE = "netdevice"
@@ -14,7 +12,7 @@ VFIO = "vfio-pci"
 VF_DRIVERS = (NETDEVICE, VFIO)
 
 
-def vf_driver(place: Place, value: Any) -> str | None:
+def vf_driver(place: Place, value: object) -> str | None:
     """Return the wanted driver in the words of SriovNetworkNodePolicy (deviceType), None when none is given."""
     return choice_of(place, value, VF_DRIVERS)
 

@@ -9,7 +9,7 @@ A GUID is kept as eight octets in lower case, as ``ip`` prints it; sysfs writes 
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Sequence, TypeVar, Union
+from typing import Dict, List, Mapping, Sequence, TypeVar, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
@@ -42,7 +42,7 @@ def guid_text(number: int) -> str:
     return ":".join(digits[index : index + 2] for index in range(0, 2 * _OCTETS, 2))
 
 
-def vf_guids(place: Place, value: Any, count: int | None) -> VfGuids | None:
+def vf_guids(place: Place, value: object, count: int | None) -> VfGuids | None:
     """Return the wanted GUIDs, None when none are given; ``count`` is the wanted number of functions."""
     if value is None:
         return None
@@ -106,7 +106,7 @@ def doubled(owned: Sequence[tuple[tuple[int, int], Owner]]) -> list[tuple[Owner,
     return [(a, b, guid) if order.index(a) < order.index(b) else (b, a, guid) for a, b, guid in pairs]
 
 
-def _range(place: Place, value: Mapping[Any, Any]) -> dict[str, str] | None:
+def _range(place: Place, value: Mapping[object, object]) -> dict[str, str] | None:
     known_keys(place, value, RANGE_KEYS)
     ends = {key: _guid(place.at(key), value.get(key)) for key in RANGE_KEYS}
     first, last = ends["first"], ends["last"]
@@ -118,7 +118,7 @@ def _range(place: Place, value: Mapping[Any, Any]) -> dict[str, str] | None:
     return {"first": guid_text(first), "last": guid_text(last)}
 
 
-def _list(place: Place, value: list[Any]) -> list[str]:
+def _list(place: Place, value: list[object]) -> list[str]:
     guids: list[str] = []
     for index, item in enumerate(value):
         number = _guid(place.at(index), item)
@@ -130,7 +130,7 @@ def _list(place: Place, value: list[Any]) -> list[str]:
     return guids
 
 
-def _guid(place: Place, value: Any) -> int | None:
+def _guid(place: Place, value: object) -> int | None:
     text = text_of(place, value, "a GUID", _problem)
     return None if text is None else guid_number(text)
 

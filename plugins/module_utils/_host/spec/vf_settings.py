@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence, TypedDict
+from typing import Callable, Mapping, Sequence, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
     Place,
-    is_mapping,
     kind_of,
     known_keys,
+    mapping_in,
     shown,
     switch_of,
     text_of,
@@ -36,23 +36,22 @@ class VfSettings(TypedDict):
     link_state: str | None
 
 
-def vf_settings(place: Place, value: Any, count: int | None) -> VfSettings | None:
+def vf_settings(place: Place, value: object, count: int | None) -> VfSettings | None:
     """Return the wanted settings, ``None`` for each that is not given; ``count`` is the wanted number of functions.
 
     ``mac`` is ``deterministic`` or a mapping of function numbers (as text) to addresses.
     """
-    if value is None:
+    given = None if value is None else mapping_in(place, value, ", ".join(VF_KEYS))
+    if given is None:
         return None
-    if not is_mapping(place, value, ", ".join(VF_KEYS)):
-        return None
-    known_keys(place, value, VF_KEYS)
+    known_keys(place, given, VF_KEYS)
     settings: VfSettings = {
-        "mac": _mac(place.at("mac"), value.get("mac"), count),
-        "vlan": _number(place.at("vlan"), value.get("vlan"), syntax.vlan_problem),
-        "trust": switch_of(place.at("trust"), value.get("trust")),
-        "spoofchk": switch_of(place.at("spoofchk"), value.get("spoofchk")),
-        "max_tx_rate": _number(place.at("max_tx_rate"), value.get("max_tx_rate"), _rate_problem),
-        "link_state": _link_state(place.at("link_state"), value.get("link_state")),
+        "mac": _mac(place.at("mac"), given.get("mac"), count),
+        "vlan": _number(place.at("vlan"), given.get("vlan"), syntax.vlan_problem),
+        "trust": switch_of(place.at("trust"), given.get("trust")),
+        "spoofchk": switch_of(place.at("spoofchk"), given.get("spoofchk")),
+        "max_tx_rate": _number(place.at("max_tx_rate"), given.get("max_tx_rate"), _rate_problem),
+        "link_state": _link_state(place.at("link_state"), given.get("link_state")),
     }
     if count == 0:
         place.notice("has no effect: vfs is 0", "leave it out")
@@ -71,7 +70,7 @@ def no_shared_addresses(places: list[Place], wanted: Sequence[VfSettings | None]
                 here.violation(f"{shown(mac)} is given by {first} already", "each function needs its own address")
 
 
-def _number(place: Place, value: Any, check: Any) -> int | None:
+def _number(place: Place, value: object, check: Callable[[int], str]) -> int | None:
     return None if value is None else whole_number(place, value, check)
 
 
@@ -81,14 +80,14 @@ def _rate_problem(rate: int) -> str:
     return f"is above {2**31 - 1}, the most the kernel takes; it is in Mb/s" if rate >= 2**31 else ""
 
 
-def _link_state(place: Place, value: Any) -> str | None:
+def _link_state(place: Place, value: object) -> str | None:
     if value is None or (isinstance(value, str) and value in LINK_STATES):
         return value
     place.violation(f"is {shown(value)}, one of {', '.join(LINK_STATES)} is needed")
     return None
 
 
-def _mac(place: Place, value: Any, count: int | None) -> str | dict[str, str] | None:
+def _mac(place: Place, value: object, count: int | None) -> str | dict[str, str] | None:
     if value is None or value == DETERMINISTIC:
         return None if value is None else DETERMINISTIC
     if not isinstance(value, Mapping):
@@ -111,7 +110,7 @@ def _mac(place: Place, value: Any, count: int | None) -> str | dict[str, str] | 
     return macs
 
 
-def _function_number(place: Place, key: Any, count: int | None) -> str | None:
+def _function_number(place: Place, key: object, count: int | None) -> str | None:
     """Return the function's number as text: JSON has no other keys."""
     text = str(key) if isinstance(key, (int, str)) and not isinstance(key, bool) else ""
     if not (text.isascii() and text.isdecimal() and len(text) <= 5) or text != str(int(text)):
