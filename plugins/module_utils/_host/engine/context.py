@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, List, Mapping, Tuple, TypeVar
+from typing import Callable, List, Mapping, Tuple, TypeVar, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import steps
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
@@ -38,7 +38,7 @@ class Context:
     """Says what this plan sets up that may bring missing kernel modules; empty when nothing does."""
     wanted_files: tuple[str, ...] = ()
     """Paths of every file that some concern wants on the host; known when the last concern is planned."""
-    _made: dict[Callable[..., Any], Any] = field(default_factory=dict, compare=False, repr=False)
+    _made: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
     """What ``once`` has made; every context of one plan has the same."""
 
     def once(self, make: Callable[[Context], T]) -> T:
@@ -48,8 +48,7 @@ class Context:
         """
         if make not in self._made:
             self._made[make] = make(self)
-        made: T = self._made[make]
-        return made
+        return cast(T, self._made[make])
 
     @property
     def removing(self) -> bool:

@@ -26,7 +26,7 @@ FILE = StateFile(
 )
 _OPERATIONS: dict[str, Any] = {kind.__name__: kind for kind in (PutFile, RemoveFile, SetAttribute, Run)}
 # What a record read back must hold of each field of an operation; anything else is no record of ours.
-_FIELDS: dict[str, Any] = {
+_FIELDS: dict[str, type | tuple[type, ...]] = {
     "path": str,
     "text": str,
     "mode": int,
@@ -35,7 +35,7 @@ _FIELDS: dict[str, Any] = {
     "accepted": list,
     "tolerated": list,
 }
-_SHAPES: dict[str, Any] = {
+_SHAPES: dict[str, type | tuple[type, ...]] = {
     "token": str,
     "boot_id": str,
     "seconds": int,
@@ -134,7 +134,7 @@ def parse(text: str) -> Record:
     )
 
 
-def _operation(entry: Any) -> Operation:
+def _operation(entry: object) -> Operation:
     if not isinstance(entry, dict) or entry.get("do") not in _OPERATIONS:
         raise BadRecord("it has an unknown operation")
     fields = {key: value for key, value in entry.items() if key != "do"}

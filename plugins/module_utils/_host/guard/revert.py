@@ -10,7 +10,7 @@ that is half taken back when its process is killed is found and taken back again
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, ContextManager, NamedTuple
+from typing import Callable, ContextManager, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import removal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import is_naming_file
@@ -48,7 +48,7 @@ REVERTING = "reverting"
 UNKNOWN = "unknown"
 _LOOK_EVERY = 0.5
 
-Alone = Callable[[], ContextManager[Any]]
+Alone = Callable[[], ContextManager[object]]
 
 
 class Answer(NamedTuple):

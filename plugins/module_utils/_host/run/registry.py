@@ -12,7 +12,7 @@ concern has planned a step of its own with the id ``<concern>:<path>``.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Sequence
+from typing import Callable, Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
@@ -102,7 +102,7 @@ def _asked_of_interfaces_or_kept(*keys: str) -> Callable[[Context], bool]:
     return lambda context: bool(context.boot_files) or asked(context)
 
 
-def _says_something(value: Any) -> bool:
+def _says_something(value: object) -> bool:
     """Return whether a part of the spec asks for anything; that of a key which is not given has None or nothing."""
     if isinstance(value, dict):
         return any(item is not None for item in value.values())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Mapping, NamedTuple, Sequence, TypedDict, cast
+from typing import Mapping, NamedTuple, Sequence, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NEEDS_REBOOT,
@@ -77,7 +77,7 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:_DIGITS]
 
 
-def check_sealed(document: Any, source: str = "sealed") -> Sealed:
+def check_sealed(document: object, source: str = "sealed") -> Sealed:
     """Return a sealed plan of one host, in the shape of ``seal``; raises ``InvalidInput``."""
     found: list[Violation] = []
     if not isinstance(document, Mapping):

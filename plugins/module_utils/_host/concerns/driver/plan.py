@@ -9,8 +9,6 @@ reboot, and says what that is.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import needs, next_boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.files import (
     ordering_files,
@@ -212,18 +210,20 @@ def _files(case: Case) -> list[Step]:
 
 def _disk(case: Case) -> list[Step]:
     """Plan what changes the disk: packages, builds for kernels, the initial RAM disk."""
-    common: dict[str, Any] = {"target": NETDEV_DRIVER, "reason": _reason(case), "when": BOOT}
+    reason = _reason(case)
     steps = [_packages(case)] if needs.needs_packages(case) else []
     for kernel in needs.kernels_to_build(case):
         steps.append(
             make_step(
                 "driver",
                 f"build:{kernel}",
+                target=NETDEV_DRIVER,
                 action=f"build the installed driver for kernel {kernel}",
                 before="not built",
                 after="built",
+                reason=reason,
+                when=BOOT,
                 undo=f"dkms remove it for {kernel}",
-                **common,
             )
         )
     for kernel in needs.initrds_to_make(case):
@@ -232,12 +232,14 @@ def _disk(case: Case) -> list[Step]:
             make_step(
                 "driver",
                 f"initrd:{kernel}" if following else "initrd",
+                target=NETDEV_DRIVER,
                 action="rebuild the initial RAM disk" + (f" of kernel {kernel}" if following else ""),
                 before="holds another driver than the disk",
                 after="holds the driver of the disk",
+                reason=reason,
+                when=BOOT,
                 undo="it is rebuilt with whatever driver is on the disk",
                 detail="the kernel would otherwise start with the former driver",
-                **common,
             )
         )
     return steps

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.files import OWN, wanted_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.request import Wish, wish_of
@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NEEDS_REBOOT,
     NOW,
+    PLANNED,
     Step,
     Wording,
     as_planned,
@@ -117,7 +118,7 @@ def _wording(context: Context, wish: Wish) -> Wording:
     }
 
 
-def _step(wording: Wording, *, now: bool, boot: bool, detail: str, **more: Any) -> Step:
+def _step(wording: Wording, *, now: bool, boot: bool, detail: str, status: str = PLANNED) -> Step:
     before = " and ".join(as_planned(wording["before"], list)) or "no module"
     return make_step(
         "peer_memory",
@@ -125,8 +126,8 @@ def _step(wording: Wording, *, now: bool, boot: bool, detail: str, **more: Any) 
         **wording,
         undo=f"return to {before}",
         when=moment(now, boot),
+        status=status,
         detail=detail,
-        **more,
     )
 
 

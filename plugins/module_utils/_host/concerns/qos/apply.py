@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Callable, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import UNIT_FILE, boot_files
@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Work,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
@@ -90,8 +90,8 @@ class _Subject(NamedTuple):
     port: QosPort
     name: str
     device: str
-    now: Any
-    to: Any
+    now: Value
+    to: Value
 
     def has(self, which: str) -> bool:
         """Return whether the port has a file of the vendor's driver."""
@@ -101,8 +101,8 @@ class _Subject(NamedTuple):
 class _Handler(NamedTuple):
     """The way from one value to another (None: not known, or as the kernel has it), and how the value is read back."""
 
-    change: Callable[[_Subject, Any, Any], list[Operation]]
-    read: Callable[[_Subject, Host], object]
+    change: Callable[[_Subject, Value, Value], list[Operation]]
+    read: Callable[[_Subject, Host], Value]
 
 
 def work(context: Context, step: Step) -> Work:
@@ -197,19 +197,20 @@ def _text(host: Host, path: str) -> str:
     return host.read(fill(path, host))
 
 
-def _set_dcbx(subject: _Subject, _now: object, to: object) -> list[Operation]:
+def _set_dcbx(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
     if to == OS:
         # The versions that mlx5 has from the start; the mode is replaced as a whole.
         return [_dcb("dcbx", "set", "dev", subject.name, "host", "cee", "ieee")]
     return [Run(("mlnx_qos", "-i", subject.name, "-d", "fw"), _SECONDS)]
 
 
-def _set_pause(subject: _Subject, _now: object, to: Mapping[str, bool]) -> list[Operation]:
-    words = [word for side in ("rx", "tx") for word in (side, "on" if to[side] else "off")]
+def _set_pause(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
+    sides: dict[str, bool] = as_planned(to, dict)
+    words = [word for side in ("rx", "tx") for word in (side, "on" if sides[side] else "off")]
     return [Run(("ethtool", "-A", subject.name, *words), _SECONDS)]
 
 
-def _set_trust(subject: _Subject, _now: object, to: object) -> list[Operation]:
+def _set_trust(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
     if subject.has(qos_paths.TRUST):
         return [_attribute(qos_paths.file(subject.name, qos_paths.TRUST), str(to))]
     if to == DSCP:
@@ -230,9 +231,9 @@ def _entries(verb: str, name: str, table: Mapping[int, int]) -> Operation:
     return _dcb("app", verb, "dev", name, "dscp-prio", *pairs)
 
 
-def _set_priorities(subject: _Subject, now: dict[str, int] | None, to: dict[str, int]) -> list[Operation]:
+def _set_priorities(subject: _Subject, now: Value, to: Value) -> list[Operation]:
     """Write what differs between the two tables."""
-    present, wanted = qos_values.expanded(now or {}), qos_values.expanded(to)
+    present, wanted = _table(now or {}), _table(to)
     differing = {dscp: priority for dscp, priority in wanted.items() if present.get(dscp) != priority}
     if subject.has(qos_paths.DSCP2PRIO):
         # As mlnx_qos writes it: two numbers, each with a blank behind.
@@ -243,6 +244,10 @@ def _set_priorities(subject: _Subject, now: dict[str, int] | None, to: dict[str,
     return [*do, _entries("del", subject.name, gone)] if gone else do
 
 
+def _table(value: Value) -> qos_values.Table:
+    return qos_values.expanded(as_planned(value, dict))
+
+
 def _read_priorities(subject: _Subject, host: Host) -> dict[str, int]:
     if subject.has(qos_paths.DSCP2PRIO):
         table = qos_values.table_of(_text(host, qos_paths.file(subject.name, qos_paths.DSCP2PRIO))) or {}
@@ -250,14 +255,15 @@ def _read_priorities(subject: _Subject, host: Host) -> dict[str, int]:
         table = qos_values.app_table(_shown(subject, host, "app"))
     if subject.now is None:
         # Of a table that could not be read before, the wanted part counts.
-        table = {dscp: table[dscp] for dscp in qos_values.expanded(subject.to) if dscp in table}
+        table = {dscp: table[dscp] for dscp in _table(subject.to) if dscp in table}
     return qos_values.compact(table)
 
 
-def _set_pfc(subject: _Subject, _now: object, to: list[int]) -> list[Operation]:
+def _set_pfc(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
+    priorities: list[int] = as_planned(to, list)
     if subject.has(qos_paths.PFC):
-        return [_attribute(qos_paths.file(subject.name, qos_paths.PFC), qos_values.bits_text(to))]
-    words = [f"{priority}:on" for priority in to]
+        return [_attribute(qos_paths.file(subject.name, qos_paths.PFC), qos_values.bits_text(priorities))]
+    words = [f"{priority}:on" for priority in priorities]
     return [_dcb("pfc", "set", "dev", subject.name, "prio-pfc", "all:off", *words)]
 
 
@@ -267,7 +273,7 @@ def _read_pfc(subject: _Subject, host: Host) -> list[int] | None:
     return qos_values.pfc_state(_shown(subject, host, "pfc"))["pfc"]
 
 
-def _set_cable(subject: _Subject, _now: object, to: int) -> list[Operation]:
+def _set_cable(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
     if subject.has(qos_paths.CABLE):
         return [_attribute(qos_paths.file(subject.name, qos_paths.CABLE), str(to))]
     return [_dcb("pfc", "set", "dev", subject.name, "delay", str(to))]
@@ -280,18 +286,21 @@ def _read_cable(subject: _Subject, host: Host) -> int | None:
     return qos_values.pfc_state(_shown(subject, host, "pfc"))["cable_length"]
 
 
-def _set_ets(subject: _Subject, _now: object, to: qos_values.Ets) -> list[Operation]:
+def _set_ets(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
+    shares: dict[str, list[int | str]] = as_planned(to, dict)
     words: list[str] = []
-    for word, values in (("prio-tc", to["prio_tc"]), ("tc-tsa", to["tc_tsa"]), ("tc-bw", to["tc_bw"])):
-        words += [word, *(f"{number}:{value}" for number, value in enumerate(values))]
+    for word in ("prio-tc", "tc-tsa", "tc-bw"):
+        words += [word, *(f"{number}:{value}" for number, value in enumerate(shares[word.replace("-", "_")]))]
     return [_dcb("ets", "set", "dev", subject.name, *words)]
 
 
-def _set_ecn(subject: _Subject, now: dict[str, list[int]] | None, to: dict[str, list[int]]) -> list[Operation]:
+def _set_ecn(subject: _Subject, now: Value, to: Value) -> list[Operation]:
     """Write the switches that differ; the driver answers EPERM where one is on already."""
+    before: dict[str, list[int]] = as_planned(now or {}, dict)
+    after: dict[str, list[int]] = as_planned(to, dict)
     do: list[Operation] = []
     for point in qos_values.POINTS:
-        on, was = set(to.get(point) or ()), set((now or {}).get(point) or ())
+        on, was = set(after.get(point) or ()), set(before.get(point) or ())
         for priority in sorted(on ^ was):
             path = qos_paths.ecn(subject.name, point, priority)
             do.append(_attribute(path, "1", ("EPERM",)) if priority in on else _attribute(path, "0"))
@@ -323,14 +332,14 @@ def _address(subject: _Subject) -> str:
     return "" if subject.interface.nic is None else subject.interface.nic["address"]
 
 
-def _set_priority_of_notifications(subject: _Subject, now: object, to: object) -> list[Operation]:
+def _set_priority_of_notifications(subject: _Subject, now: Value, to: Value) -> list[Operation]:
     """Write the priority, or that of the packet as it was before; writing the first ends the second (cong.c)."""
     if to == qos_paths.OF_THE_PACKET:
         return [_attribute(qos_paths.notification_mode(_address(subject)), "1")]
     return _NOTIFICATION_PRIORITY.change(subject, now, to)
 
 
-def _read_priority_of_notifications(subject: _Subject, host: Host) -> object:
+def _read_priority_of_notifications(subject: _Subject, host: Host) -> Value:
     mode = qos_paths.notification_mode(_address(subject))
     if subject.port["cnp_priority_in"] == qos_paths.KERNEL and host.exists(mode) and _text(host, mode).strip() != "0":
         return qos_paths.OF_THE_PACKET
@@ -368,7 +377,7 @@ def _without_former_name(context: Context, subject: _Subject) -> list[Operation]
     return [Run(("rmdir", qos_paths.directory(former)), _SECONDS, (0, 1))]
 
 
-def _set_tos(subject: _Subject, _now: object, to: object) -> list[Operation]:
+def _set_tos(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
     """Write the type of service; the kernel keeps it when the directory goes, so 0 is written before that."""
     path = qos_paths.tos(subject.device)
     if to is not None:

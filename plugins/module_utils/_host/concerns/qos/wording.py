@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping
+from typing import Callable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import UNSET, Ets
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Value, as_planned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import UNSET
 
 _NAMES = {
     "dcbx": "the owner of DCBX",
@@ -25,7 +26,7 @@ _NAMES = {
 }
 
 
-def told(setting: str, value: object) -> str:
+def told(setting: str, value: Value) -> str:
     """Return ``priority flow control to 3``."""
     return f"{name_of(setting)} to {value_of(setting, value)}"
 
@@ -35,7 +36,7 @@ def name_of(setting: str) -> str:
     return _NAMES[setting]
 
 
-def value_of(setting: str, value: object) -> str:
+def value_of(setting: str, value: Value) -> str:
     """Return a value in words."""
     if value is None:
         return "the kernel's own" if setting == "tos" else "not known"
@@ -43,33 +44,38 @@ def value_of(setting: str, value: object) -> str:
     return words(value) if words is not None else str(value)
 
 
-def _sides(value: Mapping[str, bool]) -> str:
-    return " ".join(f"{side} {'on' if on else 'off'}" for side, on in value.items())
+def _sides(value: Value) -> str:
+    return " ".join(f"{side} {'on' if on else 'off'}" for side, on in as_planned(value, dict).items())
 
 
-def _table(value: Mapping[str, int]) -> str:
-    return ", ".join(f"{dscps} -> {priority}" for dscps, priority in value.items()) or "none"
+def _table(value: Value) -> str:
+    return ", ".join(f"{dscps} -> {priority}" for dscps, priority in as_planned(value, dict).items()) or "none"
 
 
-def _shares(value: Ets) -> str:
+def _shares(value: Value) -> str:
+    told_of: dict[str, list[int | str]] = as_planned(value, dict)
     shares = (
         f"{number} {kind}" if kind != "ets" else f"{number} {share}%"
-        for number, (kind, share) in enumerate(zip(value["tc_tsa"], value["tc_bw"]))
+        for number, (kind, share) in enumerate(zip(told_of["tc_tsa"], told_of["tc_bw"]))
         if share or kind != "ets"
     )
     return ", ".join(shares)
 
 
-def _list(numbers: Iterable[int]) -> str:
-    return " ".join(map(str, numbers)) or "off"
+def _list(value: Value) -> str:
+    return " ".join(map(str, as_planned(value, list))) or "off"
 
 
-_WORDS: Mapping[str, Callable[[Any], str]] = {
+def _points(value: Value) -> str:
+    return ", ".join(f"{point} {_list(on)}" for point, on in as_planned(value, dict).items())
+
+
+_WORDS: Mapping[str, Callable[[Value], str]] = {
     "pause": _sides,
     "dscp_priority": _table,
     "cable_length": lambda value: f"{value} m",
     "ets": _shares,
     "pfc": _list,
-    "ecn": lambda value: ", ".join(f"{point} {_list(on)}" for point, on in value.items()),
+    "ecn": _points,
     "traffic_class": lambda value: "none" if value == UNSET else str(value),
 }
