@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Callable, List, Mapping, Tuple, TypeVar, cast
+from typing import Callable, List, Mapping, Sequence, Tuple, TypeVar, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import steps
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     PutFile,
     RemoveFile,
     Run,
+    Work,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import nic_daemon, unowned
@@ -93,6 +94,14 @@ class Context:
         """Return how udev reads its rules again, nothing where there is none."""
         return [Run(("udevadm", "control", "--reload"))] if self.actual.facts["naming"]["udev"] else []
 
+    def work_of_files(self, files: Mapping[str, str], after: Sequence[Operation] = ()) -> Work:
+        """Return how the host gets these files or gets rid of them, and how that is taken back, each with ``after``."""
+        return Work([*self.boot_operations(files), *after], [*self.boot_undo(files), *after])
+
+    def work_of_removal(self, path: str, after: Sequence[Operation] = ()) -> Work:
+        """Return how a file of ours goes, which nothing asks for any more."""
+        return Work([RemoveFile(path), *after], self.boot_undo({path: ""}))
+
     @property
     def kept_interfaces(self) -> tuple[Interface, ...]:
         """Return the wanted interfaces with what is kept for the next boot: not what operators look after."""
@@ -140,6 +149,10 @@ class Context:
         if nic is not None and self.actual.port_of(nic) is not None:
             return f"{{port:{nic['address']}}}"
         return self.name_of(netdev) if netdev is not None else ""
+
+    def interface_of(self, key: str) -> Interface:
+        """Return the interface that steps call ``key``."""
+        return next(interface for interface in self.interfaces if interface.key == key)
 
     def target(self, nic: Nic | None, netdev: Netdev | None) -> str:
         """Return how a step names its device: ``0000:18:00.0 (rail0)``."""

@@ -83,8 +83,7 @@ def work(context: Context, step: Step) -> Work:
     if key == "blacklist":
         return Work([RemoveFile(CONTAINER_BLACKLIST)])
     if key.startswith("/"):
-        reread = [_DAEMON_RELOAD] if key == ORDER_FILE else []
-        return Work([RemoveFile(key), *reread], context.boot_undo({key: ""}))
+        return context.work_of_removal(key, [_DAEMON_RELOAD] if key == ORDER_FILE else [])
     kind, colon, kernel = key.partition(":")
     if colon:
         return _build(case, kernel) if kind == "build" else _initrd(case, kernel)
@@ -108,8 +107,7 @@ def _repository(case: Case) -> Work:
 
 def _order(case: Case) -> Work:
     files = ordering_files(case)
-    reread: list[Operation] = [_DAEMON_RELOAD] if ORDER_FILE in files else []
-    return Work([*case.context.boot_operations(files), *reread], [*case.context.boot_undo(files), *reread])
+    return case.context.work_of_files(files, [_DAEMON_RELOAD] if ORDER_FILE in files else [])
 
 
 def _packages(case: Case) -> Work:

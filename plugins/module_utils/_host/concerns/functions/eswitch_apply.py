@@ -69,7 +69,7 @@ def work(context: Context, step: Step) -> Work:
     if key_of(step).endswith(OFFLOAD):
         return _offloading(key_of(step)[: -len(OFFLOAD)], bool(step["to"]))
     address, wanted = key_of(step), str(step["to"])
-    interface = next(interface for interface in context.interfaces if interface.key == address)
+    interface = context.interface_of(address)
     count = functions_then(context, interface)
     former = mode_then(context, interface)
     if former == wanted:

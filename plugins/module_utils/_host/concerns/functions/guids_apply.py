@@ -69,7 +69,7 @@ ERRORS = MappingProxyType(
 def work(context: Context, step: Step) -> Work:
     """Return how functions get their GUIDs: unbound, set, bound again, and their RDMA devices waited for."""
     address = key_of(step)
-    interface = next(interface for interface in context.interfaces if interface.key == address)
+    interface = context.interface_of(address)
     files = _files(context, interface)
     binds = binds_functions(interface.nic)
     binds = binds or interface.wanted["vf_driver"] is not None

@@ -61,9 +61,7 @@ def boot_files(context: Context) -> dict[str, str]:
 
 def work(context: Context, _step: Step) -> Work:
     """Return how udev gets the rule."""
-    files = context.once(boot_files)
-    reload = context.udev_reload()
-    return Work([*context.boot_operations(files), *reload], [*context.boot_undo(files), *reload])
+    return context.work_of_files(context.once(boot_files), context.udev_reload())
 
 
 def _ports(context: Context) -> list[str]:

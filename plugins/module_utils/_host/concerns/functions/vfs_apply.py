@@ -148,7 +148,7 @@ def _number(context: Context, address: str, now: int, wanted: int) -> Work:
 
 
 def _leaves_switchdev(context: Context, address: str) -> bool:
-    interface = next(interface for interface in context.interfaces if interface.key == address)
+    interface = context.interface_of(address)
     return present_mode(context.actual, interface) == SWITCHDEV
 
 
@@ -182,7 +182,7 @@ def _number_problem(host: Host, address: str, wanted: int) -> str:
 
 
 def _setting_up(context: Context, address: str, step: Step) -> Work:
-    interface = next(interface for interface in context.interfaces if interface.key == address)
+    interface = context.interface_of(address)
     binds = binds_functions(interface.nic)
     before: dict[str, dict[str, str | int | None] | None] = as_planned(step["from"], dict)
     after: dict[str, Settings] = as_planned(step["to"], dict)

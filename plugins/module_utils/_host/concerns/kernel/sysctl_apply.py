@@ -39,8 +39,7 @@ def work(context: Context, step: Step) -> Work:
     """Return how a setting is made, or our file written."""
     key = key_of(step)
     if key == sysctl_names.FILE:
-        files = boot_files(context)
-        return Work(context.boot_operations(files), context.boot_undo(files))
+        return context.work_of_files(boot_files(context))
     name, wanted = str(step["target"]), str(step["to"])
     path = sysctl_names.attribute(name)
     undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]

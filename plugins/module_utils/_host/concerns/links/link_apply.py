@@ -33,7 +33,7 @@ ERRORS = MappingProxyType(
 def work(context: Context, step: Step) -> Work:
     """Return how the administrative state of one interface is set."""
     key, to = key_of(step), str(step["to"])
-    name = context.port_name(next(interface for interface in context.interfaces if interface.key == key))
+    name = context.port_name(context.interface_of(key))
 
     def verify(host: Host) -> str:
         port = fill(name, host)

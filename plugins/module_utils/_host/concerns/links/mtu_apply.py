@@ -46,7 +46,7 @@ def work(context: Context, step: Step) -> Work:
     if key.endswith(FUNCTIONS):
         former = _former_of_functions(context, key[: -len(FUNCTIONS)])
     else:
-        interface = next(interface for interface in context.interfaces if interface.key == key)
+        interface = context.interface_of(key)
         former = {context.port_name(interface): as_planned(step["from"], int)}
     do: list[Operation] = [_wait_for(former)] if key.endswith(FUNCTIONS) else []
     do += [set_mtu(name, to) for name in former]
@@ -72,7 +72,7 @@ def _former_of_functions(context: Context, address: str) -> dict[str, int]:
     new = new_functions(context, address)
     if new is not None:
         return {f"{{vf:{address}:{number}}}": 0 for number in range(new)}
-    interface = next(interface for interface in context.interfaces if interface.key == address)
+    interface = context.interface_of(address)
     found = differing_functions(context, interface)
     return {f"{{port:{function['address']}}}": int(port["mtu"]) for function, port in found}
 

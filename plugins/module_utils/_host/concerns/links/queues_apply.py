@@ -34,7 +34,7 @@ ERRORS = MappingProxyType(
 
 def work(context: Context, step: Step) -> Work:
     """Return how the queues of one interface are set."""
-    name = context.port_name(next(interface for interface in context.interfaces if interface.key == key_of(step)))
+    name = context.port_name(context.interface_of(key_of(step)))
     former: dict[str, int] = as_planned(step["from"], dict)
     wanted: dict[str, int] = as_planned(step["to"], dict)
 

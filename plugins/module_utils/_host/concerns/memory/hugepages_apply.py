@@ -32,8 +32,7 @@ def work(context: Context, step: Step) -> Work:
     """Return how a pool gets its pages, or one of our files is written."""
     key = key_of(step)
     if key.startswith("/"):
-        files = {key: boot_files(context)[key]}
-        return Work(context.boot_operations(files), context.boot_undo(files))
+        return context.work_of_files({key: boot_files(context)[key]})
     size, _colon, node = key.partition(":")
     path, wanted = f"{pool(size, node or None)}/nr_hugepages", as_planned(step["to"], int)
     undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]

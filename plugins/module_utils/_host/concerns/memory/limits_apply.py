@@ -17,7 +17,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Operation,
-    RemoveFile,
     Run,
     Work,
 )
@@ -41,9 +40,8 @@ def work(context: Context, step: Step) -> Work:
     reload: list[Operation] = [_RELOAD] if found(context)["systemd"] else []
     wanted_files = {} if context.removing else boot_files(context)
     if key not in wanted_files:
-        return Work([RemoveFile(key), *reload], context.boot_undo({key: ""}))
-    files = {key: wanted_files[key]}
-    return Work(context.boot_operations(files), context.boot_undo(files))
+        return context.work_of_removal(key, reload)
+    return context.work_of_files({key: wanted_files[key]})
 
 
 def _problem(host: Host, wanted: Mapping[str, object]) -> str:

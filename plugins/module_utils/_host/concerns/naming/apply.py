@@ -78,7 +78,7 @@ def work(context: Context, step: Step) -> Work:
     if key == STAMP:
         return _initramfs(context, step)
     if is_naming_file(key):
-        return Work([RemoveFile(key), *context.udev_reload()], context.boot_undo({key: ""}))
+        return context.work_of_removal(key, context.udev_reload())
     if key.endswith(representors.KEY):
         return _representors(context, key, step)
     if key.endswith(rdma.SUFFIX):

@@ -108,9 +108,11 @@ class _Handler(NamedTuple):
 def work(context: Context, step: Step) -> Work:
     """Return how one setting of one interface is made, or one of our files written."""
     if key_of(step).startswith("/"):
-        return _file_work(context, key_of(step))
+        # systemd reads a new unit when it is first asked for it, a changed one only when it is told to.
+        path = key_of(step)
+        return context.work_of_files({path: boot_files(context)[path]}, [_RELOAD] if path == UNIT_FILE else [])
     setting, _colon, key = key_of(step).partition(":")
-    interface = next(interface for interface in context.interfaces if interface.key == key)
+    interface = context.interface_of(key)
     port = state.port_of(context, interface)
     name = context.port_name(interface)
     subject = _Subject(interface, port, name, _device_of(interface, port), step["from"], step["to"])
@@ -129,13 +131,6 @@ def work(context: Context, step: Step) -> Work:
         return f"{name_of(setting)} is {value_of(setting, found)}, expected {value_of(setting, subject.to)}"
 
     return Work(do, undo, verify)
-
-
-def _file_work(context: Context, path: str) -> Work:
-    files = {path: boot_files(context)[path]}
-    # systemd reads a unit that it has not seen when it is first asked for it, a changed one only when it is told to.
-    reload = [_RELOAD] if path == UNIT_FILE else []
-    return Work([*context.boot_operations(files), *reload], [*context.boot_undo(files), *reload])
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:

@@ -86,7 +86,7 @@ def work(context: Context, step: Step) -> Work:
     key = key_of(step)
     if key == RULES_KEY:
         return _removal_of_rules(unwanted_rules(context))
-    interface = next(interface for interface in context.interfaces if interface.key == key)
+    interface = context.interface_of(key)
     name = context.port_name(interface)
     found = changes(context, interface, waiting(context, interface))
     # A gateway may be reached by a route without one.
