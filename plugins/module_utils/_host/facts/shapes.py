@@ -8,7 +8,7 @@ Its keys are explained where they are read. What a host does not tell is None.
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, PeerState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_shapes import MigMode, Nvlink
@@ -284,7 +284,7 @@ class Guarded(TypedDict):
 class Awaited(TypedDict):
     """What a step that waits for a reboot leads to, and the boot in which it was first seen (pending_reboot.py)."""
 
-    to: Any
+    to: object
     boot_id: str
 
 

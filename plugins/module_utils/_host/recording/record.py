@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import posixpath
-from typing import Any, Sequence
+from typing import Callable, Sequence, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import node_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
@@ -63,6 +63,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub_
 
 # What is there without its content; reading it from a recording gives this error.
 NOT_RECORDED = "ENODATA"
+_T = TypeVar("_T")
 _RECORDER = "rdma.fabric 0.1.0"
 _COMMAND_TIMEOUT = 10.0
 # Who owns the network's configuration is told by the names of the files; what they say may hold secrets. Files of ours
@@ -101,13 +102,13 @@ class Recorder:
         self._errors: dict[str, str] = {}
         self._directories: dict[str, None] = {}
         self._listed: dict[str, Names] = {}
-        self._commands: dict[str, dict[str, Any]] = {}
+        self._commands: dict[str, dict[str, int | str]] = {}
         self._plain: set[str] = set()
 
     def read(self, path: str) -> str:
         """Read a file's text and remember it, unless it may hold secrets."""
         place = self._place(path)
-        text: str = self._remembering_errors(self._host.read, place)
+        text = self._remembering_errors(self._host.read, place)
         part = text if MARKER in text else _public_part(path, place, text)
         if part is None and place.startswith(_WITHOUT_CONTENT):
             self._errors[place] = NOT_RECORDED
@@ -196,7 +197,7 @@ class Recorder:
                 return None
         return self._links[path]
 
-    def _remembering_errors(self, read: Any, place: str) -> Any:
+    def _remembering_errors(self, read: Callable[[str], _T], place: str) -> _T:
         try:
             return read(place)
         except HostError as error:
@@ -306,7 +307,7 @@ def _names(recorder: Recorder, path: str) -> Names:
         return []
 
 
-def _ignoring_errors(read: Any, *arguments: Any) -> None:
+def _ignoring_errors(read: Callable[..., object], *arguments: object) -> None:
     try:
         read(*arguments)
     except HostError:

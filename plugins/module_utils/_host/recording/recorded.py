@@ -23,7 +23,7 @@ import json
 import posixpath
 import re
 import zlib
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
     READ_LIMIT,
@@ -110,7 +110,7 @@ def _gunzip(data: bytes) -> bytes:
     return content
 
 
-def _parse(data: bytes) -> Any:
+def _parse(data: bytes) -> object:
     try:
         return json.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -165,11 +165,11 @@ def _section_problems(section: str, entries: Any, kind: type[Any]) -> list[str]:
     return problems
 
 
-def _is_path(value: Any) -> bool:
+def _is_path(value: object) -> bool:
     return isinstance(value, str) and value.startswith("/") and len(value) <= PATH_MAX
 
 
-def _is_command_result(value: dict[str, Any]) -> bool:
+def _is_command_result(value: Mapping[str, object]) -> bool:
     status = value.get("rc")
     if not isinstance(status, int) or isinstance(status, bool):
         return False
@@ -184,7 +184,7 @@ def _is_base64(text: str) -> bool:
     return True
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
     return "null" if value is None else names.get(type(value), type(value).__name__)
 

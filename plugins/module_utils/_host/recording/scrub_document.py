@@ -207,7 +207,7 @@ class _Scrub:
                 kept.append({key: self._of_route(entry, key) for key in entry})
         return json.dumps(kept) + "\n"
 
-    def _of_route(self, entry: dict[str, Any], key: str) -> Any:
+    def _of_route(self, entry: dict[str, object], key: str) -> object:
         value = entry[key]
         if not isinstance(value, str) or key not in _NETWORKS:
             return self._names.text(value) if isinstance(value, str) else value
@@ -216,7 +216,7 @@ class _Scrub:
             return self._names.addresses(value)
         return self._names.addresses(f"{value}/{length}").partition("/")[0]
 
-    def _address(self, entry: dict[str, Any]) -> dict[str, Any]:
+    def _address(self, entry: dict[str, object]) -> dict[str, object]:
         return {
             "family": str(entry.get("family")),
             "local": self._names.addresses(str(entry.get("local"))),
