@@ -87,12 +87,16 @@ def make_step(
     status: str = PLANNED,
     consent: str | None = None,
     detail: str = "",
+    refusal: str = "",
 ) -> Step:
-    """Return one step.
+    """Return one step, refused where a ``refusal`` says why and what to do about it: then nothing is changed.
 
     ``key`` names what the step is about within its concern (a PCI address, a module), so that ids stay equal from
-    run to run. ``before`` and ``after`` are JSON values. ``consent`` is the variable that allows the step.
+    run to run. ``consent`` is the variable that allows the step.
     """
+    if refusal:
+        interrupts, undo, when, detail = NOTHING, "nothing is changed", NOW_AND_BOOT, refusal
+        status, consent = REFUSED, None
     return {
         "id": f"{concern}:{key}",
         "concern": concern,
@@ -122,9 +126,7 @@ def refused_step(
         before=before,
         after=after,
         reason=reason,
-        undo="nothing is changed",
-        status=REFUSED,
-        detail=detail,
+        refusal=detail,
     )
 
 

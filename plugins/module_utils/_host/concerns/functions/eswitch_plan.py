@@ -21,9 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     PLANNED,
     REFUSED,
     Step,
-    Wording,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import (
@@ -97,17 +95,7 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
         return []
     if wanted == mode_then(context, interface):
         return _binding(context, interface, wanted)
-    wording: Wording = {
-        "target": context.target_of(interface),
-        "action": f"set the e-switch to {wanted} mode" + (f" (now {now})" if now != wanted else " again"),
-        "before": now,
-        "after": wanted,
-        "reason": f"rdma_fabric_interfaces asks for eswitch_mode {wanted}",
-    }
-    refusal = _refusal(context, interface, wanted)
-    if refusal:
-        return [refused_step(CONCERN, interface.key, **wording, detail=refusal)]
-    return [_change(context, interface, wanted, wording)]
+    return [_change(context, interface, wanted, now)]
 
 
 def _offload(context: Context, interface: Interface, of_mode: list[Step]) -> list[Step]:
@@ -175,7 +163,7 @@ def _refusal(context: Context, interface: Interface, wanted: str) -> str:
     return f"{used}; take them out first" if used else held(context.actual, context.actual.vfs_of(nic))
 
 
-def _change(context: Context, interface: Interface, wanted: str, wording: Wording) -> Step:
+def _change(context: Context, interface: Interface, wanted: str, now: str) -> Step:
     count = functions_then(context, interface)
     existing = 0 if context.planned(f"vfs:{interface.key}") else count
     consent = CONSENTS["vf_reset"] if existing else None
@@ -183,13 +171,18 @@ def _change(context: Context, interface: Interface, wanted: str, wording: Wordin
     return make_step(
         CONCERN,
         interface.key,
-        **wording,
+        target=context.target_of(interface),
+        action=f"set the e-switch to {wanted} mode" + (f" (now {now})" if now != wanted else " again"),
+        before=now,
+        after=wanted,
+        reason=f"rdma_fabric_interfaces asks for eswitch_mode {wanted}",
         interrupts=_interrupted(interface, existing),
         undo=f"set {mode_then(context, interface)} mode",
         when=NOW,
         status=status,
         consent=consent,
         detail=_detail(count, wanted),
+        refusal=_refusal(context, interface, wanted),
     )
 
 

@@ -23,7 +23,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     Step,
     Wording,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
@@ -69,22 +68,20 @@ def _steps(context: Context, interface: Interface, count: int, created: bool) ->
     refusal = _refusal(context, interface, guids, {} if created else changes)
     if not changes and not refusal:
         return []
-    wording = _wording(context, interface, changes)
-    if refusal:
-        return [refused_step(CONCERN, interface.key, **wording, detail=refusal)]
     busy = [] if created else _bound(context, interface, changes)
     status = PLANNED if not busy or context.consents_to("vf_reset") else NEEDS_CONSENT
     return [
         make_step(
             CONCERN,
             interface.key,
-            **wording,
+            **_wording(context, interface, changes),
             interrupts=f"traffic on virtual {numbered(busy)}, whose driver is bound again" if busy else NOTHING,
             undo="removing the functions ends it" if created else "set the former GUIDs",
             when=NOW,
             status=status,
             consent=CONSENTS["vf_reset"] if busy else None,
             detail="ports of functions come up when the subnet manager allows virtual ports (OpenSM: virt_enabled 2)",
+            refusal=refusal,
         )
     ]
 

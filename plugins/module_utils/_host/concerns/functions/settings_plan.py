@@ -23,7 +23,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     as_planned,
     is_executable,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import settings_of
@@ -75,12 +74,7 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
     if not changes and not _needs_mac(interface, mac):
         return [], notices
     refusal = _refusal(context, interface, mac, changes if created is None else {})
-    step = (
-        _refused(context, interface, changes, refusal)
-        if refusal
-        else _change(context, interface, changes, created is not None)
-    )
-    return [step], notices
+    return [_change(context, interface, changes, created is not None, refusal)], notices
 
 
 def _given_away(context: Context, interface: Interface, changes: Changes) -> dict[int, str]:
@@ -163,12 +157,7 @@ def numbered(numbers: Sequence[int]) -> str:
     return f"functions {', '.join(map(str, numbers))}"
 
 
-def _refused(context: Context, interface: Interface, changes: Changes, refusal: str) -> Step:
-    key = f"{interface.key}{SUFFIX}"
-    return refused_step("vfs", key, **_wording(context, interface, changes), detail=refusal)
-
-
-def _change(context: Context, interface: Interface, changes: Changes, created: bool) -> Step:
+def _change(context: Context, interface: Interface, changes: Changes, created: bool, refusal: str) -> Step:
     renewed = [number for number, settings in sorted(changes.items()) if "mac" in settings]
     paused = [n for n, settings in sorted(changes.items()) if any(key in settings for key in _INTERRUPTING)]
     status, consent, interrupts = PLANNED, None, NOTHING
@@ -190,6 +179,7 @@ def _change(context: Context, interface: Interface, changes: Changes, created: b
         status=status,
         consent=consent,
         detail=_detail(interface),
+        refusal=refusal,
     )
 
 

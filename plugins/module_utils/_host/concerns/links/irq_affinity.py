@@ -28,7 +28,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW_AND_BOOT,
     Step,
     Value,
-    Wording,
     as_planned,
     is_executable,
     key_of,
@@ -97,11 +96,20 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
     if isinstance(rule, str):
         action = f"put its interrupts in turn on CPUs {rule}"
         reason = f"rdma_fabric_interfaces asks for irq_affinity {wanted}"
-    target = context.target_of(interface)
-    wording: Wording = {"target": target, "action": action, "before": differing, "after": rule, "reason": reason}
-    if refusal:
-        return [refused_step(CONCERN, interface.key, **wording, detail=refusal)]
-    return [make_step(CONCERN, interface.key, **wording, undo="give each interrupt its former CPUs", when=NOW)]
+    return [
+        make_step(
+            CONCERN,
+            interface.key,
+            target=context.target_of(interface),
+            action=action,
+            before=differing,
+            after=rule,
+            reason=reason,
+            undo="give each interrupt its former CPUs",
+            when=NOW,
+            refusal=refusal,
+        )
+    ]
 
 
 def _renewed(context: Context, interface: Interface) -> bool:

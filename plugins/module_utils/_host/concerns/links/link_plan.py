@@ -11,7 +11,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW,
     Step,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 
@@ -44,18 +43,8 @@ def _up(context: Context, interface: Interface) -> Step:
 
 def _down(context: Context, interface: Interface) -> Step:
     reason = context.actual.uplink_reason(interface.nic, interface.netdev)
+    refusal = f"it carries the uplink ({reason}): the node would be cut off, so no variable allows this"
     target = context.target_of(interface)
-    if reason is not None:
-        return refused_step(
-            "link",
-            interface.key,
-            target=target,
-            action="take the link down",
-            before="up",
-            after="down",
-            reason="rdma_fabric_interfaces asks for state down",
-            detail=f"it carries the uplink ({reason}): the node would be cut off, so no variable allows this",
-        )
     return make_step(
         "link",
         interface.key,
@@ -67,4 +56,5 @@ def _down(context: Context, interface: Interface) -> Step:
         interrupts=f"traffic on {target} until it is brought up again",
         undo="bring the link up again: routes over it and IPv6 addresses of it are its manager's to set again",
         when=NOW,
+        refusal=refusal if reason is not None else "",
     )

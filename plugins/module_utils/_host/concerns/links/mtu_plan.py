@@ -14,9 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOTHING,
     NOW,
     Step,
-    Wording,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
@@ -76,24 +74,20 @@ def _interface_change(context: Context, interface: Interface, netdev: Netdev, st
     if not refusal and (wanted == now or stack.setter(name) != name):
         return []
     lowered, level = wanted < now, stack.level(name)
-    wording: Wording = {
-        "target": context.target_of(interface),
-        "action": f"set the MTU to {wanted} (now {now})",
-        "before": now,
-        "after": wanted,
-        "reason": f"rdma_fabric_interfaces asks for an MTU of {wanted}",
-    }
-    if refusal:
-        return [_Change(lowered, level, refused_step("mtu", interface.key, **wording, detail=refusal))]
     shown = context.name_of(netdev)
     step = make_step(
         "mtu",
         interface.key,
-        **wording,
+        target=context.target_of(interface),
+        action=f"set the MTU to {wanted} (now {now})",
+        before=now,
+        after=wanted,
+        reason=f"rdma_fabric_interfaces asks for an MTU of {wanted}",
         interrupts=f"traffic on {shown} for a moment: the driver rebuilds its queues" if netdev["up"] else NOTHING,
         undo=f"set the MTU to {now}",
         when=NOW,
         detail=_partition_hint(netdev, wanted),
+        refusal=refusal,
     )
     return [_Change(lowered, level, step)]
 
@@ -143,23 +137,18 @@ def _functions_change(
     )
     names = ", ".join(context.name_of(port) for _vf, port in wrong)
     busy = [context.name_of(port) for _vf, port in wrong if port["up"]]
-    wording: Wording = {
-        "target": context.target_of(interface),
-        "action": f"set the MTU of {names} to {to}",
-        "before": sorted({port["mtu"] for _vf, port in wrong}),
-        "after": to,
-        "reason": reason,
-    }
-    key = f"{interface.key}{FUNCTIONS}"
-    if refusal:
-        return [_Change(lowered, level, refused_step("mtu", key, **wording, detail=refusal))], []
     step = make_step(
         "mtu",
-        key,
-        **wording,
+        f"{interface.key}{FUNCTIONS}",
+        target=context.target_of(interface),
+        action=f"set the MTU of {names} to {to}",
+        before=sorted({port["mtu"] for _vf, port in wrong}),
+        after=to,
+        reason=reason,
         interrupts=f"traffic on {', '.join(busy)} for a moment" if busy else NOTHING,
         undo="set the former MTUs: " + ", ".join(f"{port['name']} {port['mtu']}" for _vf, port in wrong),
         when=NOW,
+        refusal=refusal,
     )
     return [_Change(lowered, level, step)], []
 
@@ -181,18 +170,16 @@ def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack
         reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new functions start with their driver's own"
     if needless or not count:
         return []
-    wording: Wording = {
-        "target": context.target_of(interface),
-        "action": f"set the MTU of its {count} new virtual functions to {to}",
-        "before": None,
-        "after": to,
-        "reason": reason,
-    }
-    key = f"{interface.key}{FUNCTIONS}"
-    refusal, level = stack.carrier_problem(name, to), stack.level(name) + 1
-    step = (
-        refused_step("mtu", key, **wording, detail=refusal)
-        if refusal
-        else make_step("mtu", key, **wording, undo="removing the functions ends it", when=NOW)
+    step = make_step(
+        "mtu",
+        f"{interface.key}{FUNCTIONS}",
+        target=context.target_of(interface),
+        action=f"set the MTU of its {count} new virtual functions to {to}",
+        before=None,
+        after=to,
+        reason=reason,
+        undo="removing the functions ends it",
+        when=NOW,
+        refusal=stack.carrier_problem(name, to),
     )
-    return [_Change(lowered=False, level=level, step=step)]
+    return [_Change(lowered=False, level=stack.level(name) + 1, step=step)]

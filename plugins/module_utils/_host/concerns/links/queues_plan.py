@@ -12,9 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOTHING,
     NOW,
     Step,
-    Wording,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Queue
@@ -41,26 +39,21 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
         return []
     before = {key: told[key]["now"] if key in told else None for key in differing}
     shown = [f"{_TITLES[key]} to {value} (now {_shown(before[key])})" for key, value in differing.items()]
-    wording: Wording = {
-        "target": context.target_of(interface),
-        "action": f"set {', '.join(shown)}",
-        "before": before,
-        "after": differing,
-        "reason": "rdma_fabric_interfaces asks for other queues of the kernel's traffic",
-    }
-    refusal = _refusal(differing, told) or context.uplink_refusal(interface.nic, interface.netdev)
-    if refusal:
-        return [refused_step(CONCERN, interface.key, **wording, detail=refusal)]
     name = context.name_of(interface.netdev)
     busy = bool(interface.netdev["up"])
     return [
         make_step(
             CONCERN,
             interface.key,
-            **wording,
+            target=context.target_of(interface),
+            action=f"set {', '.join(shown)}",
+            before=before,
+            after=differing,
+            reason="rdma_fabric_interfaces asks for other queues of the kernel's traffic",
             interrupts=f"traffic on {name} for a moment, RDMA's as well where the driver restarts" if busy else NOTHING,
             undo="set the former numbers",
             when=NOW,
+            refusal=_refusal(differing, told) or context.uplink_refusal(interface.nic, interface.netdev),
         )
     ]
 

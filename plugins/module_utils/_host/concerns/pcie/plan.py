@@ -18,9 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW,
     PLANNED,
     Step,
-    Wording,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import read_request_of, redirected_pairs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
@@ -84,24 +82,20 @@ def _acs_steps(context: Context) -> list[Step]:
 
 def _acs_step(context: Context, bridge: str, pairs: list[str], refusal: str) -> Step:
     now = context.actual.facts["pcie"]["bridges"][bridge]
-    wording: Wording = {
-        "target": f"bridge {bridge}",
-        "action": f"let traffic between {some(pairs)} take the straight way",
-        "before": now,
-        "after": now & ~CLEARED,
-        "reason": f"rdma_fabric_pcie asks for acs: {DIRECT}, ACS sends it up to the processor",
-    }
-    if refusal:
-        return refused_step(CONCERN, f"{ACS}:{bridge}", **wording, detail=refusal)
     return make_step(
         CONCERN,
         f"{ACS}:{bridge}",
-        **wording,
+        target=f"bridge {bridge}",
+        action=f"let traffic between {some(pairs)} take the straight way",
+        before=now,
+        after=now & ~CLEARED,
+        reason=f"rdma_fabric_pcie asks for acs: {DIRECT}, ACS sends it up to the processor",
         when=NOW,
         undo=f"write {now:#06x} to its ACS control register again",
         status=PLANNED if context.consents_to(CONSENT) else NEEDS_CONSENT,
         consent=CONSENTS[CONSENT],
         detail=f"its ACS control register: {now:#06x} to {now & ~CLEARED:#06x}; devices below it are isolated less",
+        refusal=refusal,
     )
 
 
@@ -121,16 +115,18 @@ def _read_request_steps(context: Context) -> list[Step]:
 
 def _read_request_step(context: Context, address: str, now: int, wanted: int, refusal: str) -> Step:
     nic = context.actual.nics[address]
-    wording: Wording = {
-        "target": context.target(nic, context.actual.port_of(nic)),
-        "action": f"set MaxReadReq to {wanted} bytes",
-        "before": now,
-        "after": wanted,
-        "reason": f"rdma_fabric_pcie asks for max_read_request: {wanted}, it is {now}",
-    }
-    if refusal:
-        return refused_step(CONCERN, f"{READ_REQUEST}:{address}", **wording, detail=refusal)
-    return make_step(CONCERN, f"{READ_REQUEST}:{address}", **wording, when=NOW, undo=f"set it to {now} bytes")
+    return make_step(
+        CONCERN,
+        f"{READ_REQUEST}:{address}",
+        target=context.target(nic, context.actual.port_of(nic)),
+        action=f"set MaxReadReq to {wanted} bytes",
+        before=now,
+        after=wanted,
+        reason=f"rdma_fabric_pcie asks for max_read_request: {wanted}, it is {now}",
+        when=NOW,
+        undo=f"set it to {now} bytes",
+        refusal=refusal,
+    )
 
 
 def _environment(context: Context) -> str:

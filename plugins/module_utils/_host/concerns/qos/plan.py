@@ -22,9 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOTHING,
     NOW,
     Step,
-    Wording,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked, given
@@ -101,24 +99,19 @@ def _step(context: Context, interface: Interface, port: QosPort, setting: str, w
         return []
     if not problem and setting in CUTTING:
         problem = context.uplink_refusal(interface.nic, interface.netdev)
-    wording: Wording = {
-        "target": context.target_of(interface),
-        "action": f"set {told(setting, to)} (now {value_of(setting, now)})",
-        "before": now,
-        "after": to,
-        "reason": _reason(context, interface, setting),
-    }
-    key = key_for(setting, interface)
-    if problem:
-        return [refused_step(CONCERN, key, **wording, detail=problem)]
     return [
         make_step(
             CONCERN,
-            key,
-            **wording,
+            key_for(setting, interface),
+            target=context.target_of(interface),
+            action=f"set {told(setting, to)} (now {value_of(setting, now)})",
+            before=now,
+            after=to,
+            reason=_reason(context, interface, setting),
             interrupts=f"the link of {context.target_of(interface)} for seconds" if setting in CUTTING else NOTHING,
             undo="" if now is None else f"set {told(setting, now)}",
             when=NOW,
+            refusal=problem,
         )
     ]
 

@@ -129,20 +129,24 @@ def _rules_step(context: Context) -> list[Step]:
     unwanted = unwanted_rules(context)
     if not unwanted:
         return []
-    wording: Wording = {
-        "target": "rules",
-        "action": ", ".join(f"remove rule {rule_text(rule)}" for rule in unwanted),
-        "before": [rule_text(rule) for rule in unwanted],
-        "after": [],
-        "reason": "rdma.fabric set them, and no interface asks for them any more",
-    }
-    about = rules_of_uplinks(context, unwanted)
-    if about and not context.consents_to("uplink_change"):
-        detail = (
-            f"{', '.join(map(rule_text, about))}: the uplink's traffic; {CONSENTS['uplink_change']}: true allows it"
+    about = (
+        "" if context.consents_to("uplink_change") else ", ".join(map(rule_text, rules_of_uplinks(context, unwanted)))
+    )
+    return [
+        make_step(
+            CONCERN,
+            RULES_KEY,
+            target="rules",
+            action=", ".join(f"remove rule {rule_text(rule)}" for rule in unwanted),
+            before=[rule_text(rule) for rule in unwanted],
+            after=[],
+            reason="rdma.fabric set them, and no interface asks for them any more",
+            interrupts=_INTERRUPTS,
+            undo="set them again",
+            when=NOW,
+            refusal=about and f"{about}: the uplink's traffic; {CONSENTS['uplink_change']}: true allows it",
         )
-        return [refused_step(CONCERN, RULES_KEY, **wording, detail=detail)]
-    return [make_step(CONCERN, RULES_KEY, **wording, interrupts=_INTERRUPTS, undo="set them again", when=NOW)]
+    ]
 
 
 def _refusal(context: Context, interface: Interface, netdev: Netdev, lacking: Changes) -> str:
