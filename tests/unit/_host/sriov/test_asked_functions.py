@@ -175,11 +175,13 @@ def test_what_no_entry_can_hold_is_refused(requests: list[Any], words: str) -> N
 
 
 def test_a_broken_request_is_refused_with_its_place() -> None:
-    broken = {"vfs": "8", "prots": [], "pci": ["18:00.0"], "ports": [{"name": "a", "range": [1]}], "resource": "a"}
+    ports = [{"name": "a", "range": [1]}, {"name": "b", "range": 4}]
+    broken = {"vfs": "8", "prots": [], "pci": ["18:00.0"], "ports": ports, "resource": "a"}
     with pytest.raises(InvalidInput) as error:
         check_spec({"requests": [{"source": "a", "functions": broken}]})
     paths = {violation.path for violation in error.value.violations}
-    assert paths == {f"requests[0].functions.{key}" for key in ("vfs", "prots", "pci[0]", "ports[0].range")}
+    wrong = ("vfs", "prots", "pci[0]", "ports[0].range", "ports[1].range")
+    assert paths == {f"requests[0].functions.{key}" for key in wrong}
 
 
 class TestMode:

@@ -26,7 +26,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     as_planned,
     is_executable,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
@@ -108,9 +107,6 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
             status=NEEDS_REBOOT,
             detail="vfio-pci needs an IOMMU, which is on after the next boot",
         )
-    refusal = _refusal(context, interface, wrong, wanted, created)
-    if refusal:
-        return refused_step("vfs", key, **wording, detail=refusal)
     busy = [] if created else [number for number in numbers if wrong[number] is not None]
     status = PLANNED if not busy or context.consents_to("vf_reset") else NEEDS_CONSENT
     return make_step(
@@ -123,6 +119,7 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
         status=status,
         consent=CONSENTS["vf_reset"] if busy else None,
         detail="loads vfio-pci, sets driver_override and binds the functions again" if wanted == VFIO else "",
+        refusal=_refusal(context, interface, wrong, wanted, created),
     )
 
 

@@ -30,7 +30,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     is_executable,
     key_of,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV, present_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
@@ -89,10 +88,7 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
         return [], []
     if not others and _waits_for_firmware(context, interface, wanted):
         return [_waiting(context, interface, wanted, now)], []
-    refusal = others or _refusal(context, interface, wanted)
-    if refusal:
-        return [_refused(context, interface, wanted, now, refusal)], []
-    return [_change(context, interface, wanted, now)], []
+    return [_change(context, interface, wanted, now, others or _refusal(context, interface, wanted))], []
 
 
 def _others(context: Context, interface: Interface) -> list[VfCount]:
@@ -212,11 +208,7 @@ def _wording(context: Context, interface: Interface, wanted: int, now: int) -> W
     }
 
 
-def _refused(context: Context, interface: Interface, wanted: int, now: int, refusal: str) -> Step:
-    return refused_step("vfs", interface.key, **_wording(context, interface, wanted, now), detail=refusal)
-
-
-def _change(context: Context, interface: Interface, wanted: int, now: int) -> Step:
+def _change(context: Context, interface: Interface, wanted: int, now: int, refusal: str) -> Step:
     existing = context.actual.vf_addresses(interface.nic)
     status, consent = PLANNED, None
     if now:
@@ -240,6 +232,7 @@ def _change(context: Context, interface: Interface, wanted: int, now: int) -> St
         status=status,
         consent=consent,
         detail=_detail(context, interface, wanted, now),
+        refusal=refusal,
     )
 
 
