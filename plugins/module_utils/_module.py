@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, cast
+from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -95,8 +95,7 @@ def converge_concern(
         outcome = as_it_would_end(preview(LiveHost(), desired, run, address), run, root=os.geteuid() == 0)
     # Summary and recorded speak of a whole host.
     left_out = ("facts", "summary", "recorded")
-    facts = cast(Facts, outcome["facts"])  # with digests of long files, which no state of a driver stands on
-    return {key: value for key, value in outcome.items() if key not in left_out}, facts
+    return {key: value for key, value in outcome.items() if key not in left_out}, outcome["facts"]
 
 
 def end_with(module: AnsibleModule, result_of: Callable[[AnsibleModule], dict[str, Any]]) -> None:
