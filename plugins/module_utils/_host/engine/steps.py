@@ -126,7 +126,9 @@ def refused_step(
         before=before,
         after=after,
         reason=reason,
-        refusal=detail,
+        undo="nothing is changed",
+        status=REFUSED,
+        detail=detail,
     )
 
 
