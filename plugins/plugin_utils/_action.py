@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Iterable, Mapping
 
 from ansible import constants
+from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
@@ -153,7 +154,14 @@ def argument_specification(module: str) -> dict[str, Any]:
     if kept.exists():
         known: dict[str, Any] = json.loads(kept.read_bytes())
         return known
-    documentation = get_docstring(module, fragment_loader, is_module=True)[0]
+    try:
+        documentation = get_docstring(module, fragment_loader, is_module=True)[0]
+    except AnsibleError as error:
+        # "unknown doc_fragment(s) in file FILE: NAMESPACE.COLLECTION.FRAGMENT", which names no way out.
+        raise ActionFailure(
+            f"the options of {Path(module).stem} are not known: {error} (next: install the collection that has the "
+            "fragment, such as ansible-galaxy collection install kubernetes.core)"
+        ) from error
     if not documentation:
         raise ActionFailure(f"{module} holds no documentation to check arguments against; reinstall the collection")
     specification = option_specification(documentation.get("options") or {})

@@ -112,6 +112,17 @@ def test_arguments_against_the_documentation_are_refused(run: Run, arguments: di
     assert result["msg"].startswith("greet: ") or "names" in result["msg"]
 
 
+def test_options_of_a_collection_that_is_not_there_are_named_with_the_next_step(run: Run, tmp_path: Path) -> None:
+    module = tmp_path / "modules" / "greet.py"
+    fragment = "extends_documentation_fragment: [lost.collection.options]\n"
+    module.write_text(DOCUMENTATION.replace("options:\n", f"{fragment}options:\n", 1))
+    result = run({"names": []})
+    assert result["failed"]
+    assert result["msg"].startswith("the options of greet are not known: ")
+    assert "lost.collection.options" in result["msg"]
+    assert "ansible-galaxy collection install" in result["msg"]
+
+
 def test_all_wrong_arguments_are_named_at_once(run: Run) -> None:
     message = run({"names": [], "times": "often", "colour": "green"})["msg"]
     assert "times" in message
