@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ansible_collections.rdma.fabric.tests.lab.guests.packages import apt_words, packages_key
+from ansible_collections.rdma.fabric.tests.lab.guests.recipe import KERNEL_SUITE
 
 
 def test_packages_are_fetched_anew_for_another_image_or_other_packages() -> None:
@@ -23,3 +24,9 @@ def test_apt_knows_nothing_of_this_machines_archives_keys_and_packages() -> None
     assert {"Dir::State::status", "Dir::Etc::sourcelist", "Dir::Etc::sourceparts", "Dir::Etc::trustedparts"} <= {
         *options
     }
+
+
+def test_another_suite_is_looked_for_where_the_image_knows_it_and_its_packages_are_kept_apart() -> None:
+    assert packages_key("image-1", ["linux"], KERNEL_SUITE) != packages_key("image-1", ["linux"])
+    words = apt_words(Path("/root-of-guest"), Path("/scratch"), KERNEL_SUITE)
+    assert "Dir::Etc::sourceparts=/root-of-guest/etc/apt/sources.list.d" in words
