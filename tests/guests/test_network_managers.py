@@ -22,6 +22,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.tests.guests.conftest import started
 from ansible_collections.rdma.fabric.tests.guests.host_runs import FUNCTION, SNAPSHOT, Json, differences
+from ansible_collections.rdma.fabric.tests.guests.installed import install
 from ansible_collections.rdma.fabric.tests.guests.managers import (
     FOREIGN_LINK,
     FOREIGN_NAME,
@@ -203,27 +204,14 @@ def managed(
         # The lab's own: what configures the cards, and what waits for each of them by the address that a bond changes.
         guest.ssh("rm /etc/systemd/network/30-rail*.network && : >/etc/rdma-lab/rails")
         guest.write(dict(manager.files))
-        install(guest, archives)
+        if archives:
+            install(lab, [GUEST], archives)
         guest.reboot()
         guest.await_addresses()
         if not manager.keeps_routes:
             follow_advice(guest)
             guest.reboot()
         yield Managed(guest, guest.snapshot())
-
-
-def install(guest: Guest, archives: list[Path]) -> None:
-    """Install packages on the guest."""
-    if archives:
-        packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w") as archive:
-            for path in archives:
-                archive.add(path, path.name)
-        guest.ssh(
-            "mkdir /run/debs && tar -x -C /run/debs && export DEBIAN_FRONTEND=noninteractive && "
-            "dpkg --force-unsafe-io --force-confold --install /run/debs/*.deb && rm -r /run/debs",
-            packed.getvalue(),
-        )
 
 
 def follow_advice(guest: Guest) -> None:
