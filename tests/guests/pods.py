@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from typing import Any, Callable, Sequence
 
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
+from ansible_collections.rdma.fabric.tests.lab.guests.speed import known_slowness
 
 Json = dict[str, Any]
 
@@ -24,10 +27,10 @@ POLL_SECONDS = 1.0
 
 
 def until(condition: Callable[[], bool], seconds: float, what: Callable[[], str]) -> None:
-    """Wait for a condition; fail with what is seen when it does not come about in time."""
-    deadline = time.monotonic() + seconds
+    """Wait for a condition; fail with what is seen when it does not come about in time, that of an idle machine."""
+    budget = Budget(seconds, known_slowness(os.environ))
     while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what()}"
+        assert budget.left() > 0, f"not within {budget.spent():.0f} s: {what()}"
         time.sleep(POLL_SECONDS)
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from ansible_collections.rdma.fabric.tests.guests.pods import (
 from ansible_collections.rdma.fabric.tests.guests.site_runs import ROLLOUT_SECONDS
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
+from ansible_collections.rdma.fabric.tests.lab.guests.speed import known_slowness, pace
 
 RESOURCE = "rdma/rdma_shared_device_a"
 JOBS = "jobs"
@@ -37,6 +39,14 @@ ARGUMENT = "rdma_fabric.upgraded=1"
 NAMESPACE = "nvidia-network-operator"
 FAILED = "rdma.fabric/slot-failed"
 UPGRADE_SECONDS = 3600.0  # three reboots of emulated guests, one after the other
+# What the playbook waits for at most on an idle machine.
+LIMITS = {
+    "rdma_fabric_wait_timeout": ROLLOUT_SECONDS,
+    "rdma_fabric_drain_timeout": 1200,  # an emulated node offers its devices minutes after its boot
+    "rdma_fabric_reboot_timeout": 1800,
+    "rdma_fabric_link_timeout": 120,
+    "rdma_fabric_host_timeout": 3600,
+}
 
 
 def jobs() -> list[Json]:
@@ -92,17 +102,16 @@ class Fleet:
 
     def upgrade(self, *arguments: str, **variables: Any) -> Outcome:
         """Run ``upgrade`` as an administrator who wants a driver and a kernel argument, and allows reboots."""
+        slower = pace(os.environ)
         given = {
-            "rdma_fabric_wait_timeout": ROLLOUT_SECONDS,
+            **{name: round(seconds * slower) for name, seconds in LIMITS.items()},
             "rdma_fabric_driver": DRIVER,
             "rdma_fabric_kernel_arguments": [ARGUMENT],
             "rdma_fabric_allow_reboot": True,
-            "rdma_fabric_drain_timeout": 1200,  # an emulated node offers its devices minutes after its boot
             **variables,
         }
-        return self.user.run(
-            "upgrade", *arguments, inventory=self.lab.inventory, variables=given, seconds=UPGRADE_SECONDS
-        )
+        seconds = UPGRADE_SECONDS * known_slowness(os.environ)
+        return self.user.run("upgrade", *arguments, inventory=self.lab.inventory, variables=given, seconds=seconds)
 
     @contextmanager
     def watched(self) -> Iterator[Seen]:
@@ -137,10 +146,14 @@ class Fleet:
     def await_jobs(self) -> None:
         until(lambda: len(self.jobs()) == PODS, READY_SECONDS, lambda: f"Ready are {self.jobs()}")
 
+    def turns(self) -> list[Json]:
+        """Return what the report of the last run says of the turns of its hosts."""
+        found: list[Json] = self.user.report()["rollout"]["turns"]
+        return found
+
     def refusals(self) -> list[str]:
         """Return what refused the pods of the last run that could not be evicted at once."""
-        turns = self.user.report()["rollout"]["turns"]
-        return [refusal["why"] for turn in turns for refusal in turn["refusals"]]
+        return [refusal["why"] for turn in self.turns() for refusal in turn["refusals"]]
 
     def each(self, command: str) -> dict[str, str]:
         """Return what a shell command says on each guest."""
@@ -148,6 +161,9 @@ class Fleet:
 
     def boots(self) -> dict[str, str]:
         return self.each("cat /proc/sys/kernel/random/boot_id")
+
+    def kernels(self) -> dict[str, str]:
+        return self.each("uname -r")
 
     def with_driver(self) -> list[str]:
         """Return the guests that have the kernel's mlx5 driver loaded."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantit
 from ansible_collections.rdma.fabric.tests.guests.pods import Json, items, name_of, until
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
+from ansible_collections.rdma.fabric.tests.lab.guests.speed import known_slowness, pace
 
 FUNCTIONS = 2  # virtual functions of each card, as the lab's inventory asks for
 CARD = "$(dirname /sys/bus/pci/drivers/igb/0000:*/sriov_totalvfs)"
@@ -34,8 +36,9 @@ class Place(Protocol):
 
 def run_site(lab: Lab, user: User, *, inventory: Path | None = None, **variables: Any) -> Outcome:
     """Run ``site`` on the guests; it has to succeed."""
-    given = {"rdma_fabric_wait_timeout": ROLLOUT_SECONDS, **variables}
-    return user.run("site", inventory=inventory or lab.inventory, variables=given, seconds=SITE_SECONDS).succeeded()
+    given = {"rdma_fabric_wait_timeout": round(ROLLOUT_SECONDS * pace(os.environ)), **variables}
+    seconds = SITE_SECONDS * known_slowness(os.environ)
+    return user.run("site", inventory=inventory or lab.inventory, variables=given, seconds=seconds).succeeded()
 
 
 def functions(lab: Lab, guest: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, Request
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, PROGRAMS
 from tools.playbook import read_recap
 
@@ -31,7 +32,8 @@ WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 # Questions about a user and its rights, which are POSTs that store nothing.
 REVIEWS = {"authentication.k8s.io", "authorization.k8s.io"}
 ADMINISTRATOR = "rdma-fabric-admin"
-LIMIT_SECONDS = 180.0  # a run takes seconds; on a machine that is busy with other things, many
+LIMIT_SECONDS = 180.0  # of an idle machine, where a run takes seconds
+LOOK_SECONDS = 5.0  # how often it is looked how busy the machine is
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,11 @@ class User:
 def run_bounded(
     argv: list[str], folder: Path, environment: Mapping[str, str], seconds: float = LIMIT_SECONDS
 ) -> tuple[int, str]:
-    """Run a command and return its status and output; one that hangs is ended with its process group, and fails."""
+    """Run a command and return its status and output; one that hangs is ended with its process group, and fails.
+
+    ``seconds`` are those of an idle machine: on a busy one the command has as much longer.
+    """
+    budget = Budget(seconds)
     with subprocess.Popen(
         argv,
         cwd=folder,
@@ -168,11 +174,22 @@ def run_bounded(
         start_new_session=True,
     ) as process:
         try:
-            output, _nothing = process.communicate(timeout=seconds)
+            while (output := _said(process, min(LOOK_SECONDS, budget.left()))) is None:
+                if budget.left() == 0:
+                    raise subprocess.TimeoutExpired(argv, budget.spent())
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
     return process.returncode, output
+
+
+def _said(process: subprocess.Popen[str], seconds: float) -> str | None:
+    """Return what a command has said once it has ended, None while it goes on."""
+    try:
+        output, _nothing = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    return output
 
 
 def writes(requests: Iterable[Request]) -> list[str]:

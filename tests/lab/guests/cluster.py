@@ -14,6 +14,7 @@ from typing import Any, Mapping
 from ..api import Api, collection_path
 from ..control_plane import cluster_environment
 from ..nodes import is_ready
+from .budget import load
 from .layout import card_name, monitor_socket
 from .monitor import set_link
 from .reach import LabNotUp, holder, read_state
@@ -60,17 +61,18 @@ class Lab:
         return ready_nodes(self.api)
 
     def ssh(self, name: str, command: str, *, timeout: float = COMMAND_SECONDS) -> subprocess.CompletedProcess[str]:
-        """Run a shell command on a guest."""
+        """Run a shell command on a guest; ``timeout``: what it may take on an idle machine."""
         argv = ["ssh", "-F", str(self.directory / "ssh_config"), name, command]
-        return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=timeout)
+        return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=timeout * load())
 
     def kubectl(
         self, *arguments: str, stdin: str | None = None, timeout: float = COMMAND_SECONDS
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl as the administrator."""
+        """Run kubectl as the administrator; ``timeout``: what it may take on an idle machine."""
         argv = [self._state["cluster"]["kubectl"], f"--kubeconfig={self.kubeconfig}", *arguments]
         env = self.environment(os.environ)
-        return subprocess.run(argv, input=stdin, check=False, capture_output=True, text=True, timeout=timeout, env=env)
+        limit = timeout * load()
+        return subprocess.run(argv, input=stdin, check=False, capture_output=True, text=True, timeout=limit, env=env)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Give the environment of a command, such as ansible-playbook, that is to work on the lab."""

@@ -40,12 +40,12 @@ def measure_slowness(image: Image, environ: Mapping[str, str], report: Report, t
 
 def pace(environ: Mapping[str, str]) -> float:
     """Return how many times as long something takes here and now; slowness counts once a lab has measured it."""
-    return _known_slowness(environ) * load()
+    return known_slowness(environ) * load()
 
 
 def describe_pace(environ: Mapping[str, str]) -> str:
     """Say in one sentence why things take longer here than times that are given; empty where they do not."""
-    slow, busy = _known_slowness(environ), load()
+    slow, busy = known_slowness(environ), load()
     if slow * busy < WORTH_SAYING:
         return ""
     reasons = []
@@ -57,7 +57,8 @@ def describe_pace(environ: Mapping[str, str]) -> str:
     return f"This machine takes about {slow * busy:.1f} times as long, and limits are as much longer: {why}."
 
 
-def _known_slowness(environ: Mapping[str, str]) -> float:
+def known_slowness(environ: Mapping[str, str]) -> float:
+    """Return what a lab has measured here; 1 before."""
     return float(recall(_place(environ)).get("slowness", 1.0))
 
 
