@@ -1,26 +1,38 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``upgrade`` on three guests: a driver, and a kernel argument that takes a reboot, while pods hold RDMA devices.
+"""``upgrade`` on three guests: another kernel, another driver of the cards, an argument, while pods hold RDMA devices.
 
-Kubelet, containerd, the device plugin, the reboots, the budget of the pods and the loading of the kernel's mlx5 driver
-are real. Another driver can't be had: a vendor's is left out on hosts without an NVIDIA NIC, which QEMU has none of, so
-nothing is built by DKMS and no driver is reloaded here. The tests build on each other, in the file's order.
+Kubelet, containerd, the device plugin, the reboots, the budget of the pods, Debian's kernels and the loading of the
+kernel's mlx5 driver are real. The driver of the cards is igb, built out of the tree against the next kernel and put
+where DKMS puts it. A vendor's is left out on hosts without an NVIDIA NIC, which QEMU has none of, so no step of the
+collection builds a driver here, and none reloads one. The tests build on each other, in the file's order.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
+from ansible_collections.rdma.fabric.tests.guests.installed import install
 from ansible_collections.rdma.fabric.tests.guests.pods import get, on_guest
-from ansible_collections.rdma.fabric.tests.guests.rolled_out import ARGUMENT, BUDGET, RESOURCE, Fleet
+from ansible_collections.rdma.fabric.tests.guests.rolled_out import ARGUMENT, BUDGET, PODS, RESOURCE, Fleet
 from ansible_collections.rdma.fabric.tests.guests.site_runs import allocatable, await_offer, run_site
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
+from ansible_collections.rdma.fabric.tests.lab.guests.next_kernel import (
+    CLOUD,
+    IGB_VERSION,
+    REALTIME,
+    NextKernel,
+    gather_igb,
+    gather_kernel,
+)
+from ansible_collections.rdma.fabric.tests.lab.programs import to_standard_error
 
 OFFERED = 63
 BROKEN = "/etc/modprobe.d/broken.conf"
@@ -37,6 +49,19 @@ def fleet(cluster_of_three: Lab, tmp_path_factory: pytest.TempPathFactory) -> Fl
     return found
 
 
+@pytest.fixture(scope="module")
+def next_kernel(fleet: Fleet) -> NextKernel:
+    """The kernel that all guests start next, with a driver of its own for their cards.
+
+    It was installed and left to a reboot, as unattended upgrades do it; DKMS builds for each kernel that is installed.
+    """
+    found = gather_kernel(REALTIME, os.environ, to_standard_error)
+    driver = gather_igb(found.kernel, os.environ, to_standard_error)
+    place = f"usr/lib/modules/{found.kernel.release}/updates/dkms/{driver.name}"
+    install(fleet.lab.directory, fleet.lab.guests, found.archives, {place: driver})
+    return found
+
+
 def test_check_mode_names_pods_and_the_reboot_and_does_nothing(fleet: Fleet) -> None:
     boots, pods = fleet.boots(), fleet.jobs()
     with fleet.watched() as seen:
@@ -46,6 +71,19 @@ def test_check_mode_names_pods_and_the_reboot_and_does_nothing(fleet: Fleet) -> 
     assert ARGUMENT in outcome.output
     assert "mlx5_core" in outcome.output
     assert (seen.cordons, fleet.holders(), fleet.boots(), fleet.jobs()) == ([], [], boots, pods)
+
+
+def test_a_next_kernel_without_the_driver_of_the_cards_ends_the_run_before_a_node_is_drained(fleet: Fleet) -> None:
+    canary, boots, pods = fleet.lab.guests[0], fleet.boots(), fleet.jobs()
+    lacking = gather_kernel(CLOUD, os.environ, to_standard_error)
+    install(fleet.lab.directory, [canary], lacking.archives)
+    with fleet.watched() as seen:
+        outcome = fleet.upgrade().refused()
+    assert f"kernel {lacking.kernel.release}" in outcome.output
+    assert "it has no igb, which NICs of this host use now" in outcome.output
+    assert (seen.cordons, seen.fewest_healthy, fleet.holders()) == ([], PODS, [])
+    assert (fleet.boots(), fleet.jobs(), fleet.with_driver()) == (boots, pods, [])
+    # A later kernel takes its place, so that it may stay.
 
 
 def test_a_driver_that_does_not_load_on_the_canary_is_rolled_back_and_the_others_are_not_touched(fleet: Fleet) -> None:
@@ -69,9 +107,11 @@ def test_a_driver_that_does_not_load_on_the_canary_is_rolled_back_and_the_others
     fleet.await_jobs()
 
 
-def test_guests_are_drained_and_rebooted_in_turn_and_offer_their_devices_again(fleet: Fleet) -> None:
+def test_guests_get_kernel_and_driver_in_turn_and_offer_their_devices_again(
+    fleet: Fleet, next_kernel: NextKernel
+) -> None:
     """The canary that has failed before goes on where it stopped, as its driver loads by now."""
-    boots, pods = fleet.boots(), fleet.jobs()
+    boots, pods, former, kernel = fleet.boots(), fleet.jobs(), fleet.kernels(), next_kernel.kernel.release
     with fleet.watched() as seen:
         fleet.upgrade().succeeded()
     assert [now for _name, now in seen.cordons] == [True, False] * len(fleet.lab.guests), seen
@@ -84,6 +124,10 @@ def test_guests_are_drained_and_rebooted_in_turn_and_offer_their_devices_again(f
         assert boot != boots[guest]
         assert ARGUMENT in on_guest(fleet.lab, guest, "cat /proc/cmdline")
         assert ANNOTATION not in get(fleet.lab, "node", guest)["metadata"].get("annotations", {})
+    assert fleet.kernels() == dict.fromkeys(fleet.lab.guests, kernel)
+    assert fleet.each("cat /sys/module/igb/version") == dict.fromkeys(fleet.lab.guests, IGB_VERSION)
+    told = {turn["host"]: (turn["before"]["kernel"], turn["after"]["kernel"]) for turn in fleet.turns()}
+    assert told == {guest: (release, kernel) for guest, release in former.items()}
     assert fleet.with_driver() == list(fleet.lab.guests)
     # It is given back once it offers them, so nobody has to wait for that.
     assert set(allocatable(fleet.lab, RESOURCE).values()) == {str(OFFERED)}
