@@ -15,6 +15,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_fil
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.order import FITS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    RELOAD_SECONDS,
+    RELOAD_UNITS,
     Found,
     Operation,
     PutFile,
@@ -35,8 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path, program_text
 
-_RELOAD = Run(("systemctl", "daemon-reload"))
-_ENABLE = Run(("systemctl", "enable", UNIT))
+_ENABLE = Run(("systemctl", "enable", UNIT), RELOAD_SECONDS)  # which reloads them as well
 # What `systemctl disable` does; it refuses to when an interrupted run has removed the unit already.
 _DISABLE = RemoveFile(ENABLED_BY)
 
@@ -73,7 +74,7 @@ def installation(program: str, programs: list[str], files: dict[str, str]) -> li
     """
     do: list[Operation] = [] if program in programs else [PutFile(program, program_text())]
     do += [PutFile(path, text, 0o600 if path == WISHES_FILE else 0o644) for path, text in files.items()]
-    do += [FITS, _RELOAD, _ENABLE]
+    do += [FITS, RELOAD_UNITS, _ENABLE]
     do += [RemoveFile(path) for path in programs if path != program]
     return do
 
@@ -85,15 +86,15 @@ def removal(programs: list[str]) -> Work:
     """
     # The path of this program is among them even when it is gone: its directory goes with it.
     rest = (WISHES_FILE, *programs, program_path(), RESULT_FILE, CONFIRMED_FILE, STAGED_FILE)
-    return Work([_DISABLE, RemoveFile(UNIT_FILE), _RELOAD, *map(RemoveFile, rest)], verify=_is_gone)
+    return Work([_DISABLE, RemoveFile(UNIT_FILE), RELOAD_UNITS, *map(RemoveFile, rest)], verify=_is_gone)
 
 
 def _install(context: Context, files: dict[str, str]) -> Work:
     undo: list[Operation] = []
     if UNIT_FILE not in context.boot_files:
-        undo = [_DISABLE, *(RemoveFile(path) for path in (UNIT_FILE, WISHES_FILE, program_path())), _RELOAD]
+        undo = [_DISABLE, *(RemoveFile(path) for path in (UNIT_FILE, WISHES_FILE, program_path())), RELOAD_UNITS]
     else:
-        undo = [_former_unit(context), *_former_wishes(context), _RELOAD]
+        undo = [_former_unit(context), *_former_wishes(context), RELOAD_UNITS]
 
     def verify(host: Host) -> str:
         if not host.exists(program_path()):

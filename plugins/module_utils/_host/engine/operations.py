@@ -61,6 +61,12 @@ class Run(NamedTuple):
     accepted: tuple[int, ...] = (0,)
 
 
+# Generators are run again and every unit is read, which takes its time on a busy host. systemctl itself waits as long
+# (DAEMON_RELOAD_TIMEOUT_SEC in systemd's src/basic/constants.h).
+RELOAD_SECONDS = 180.0
+RELOAD_UNITS = Run(("systemctl", "daemon-reload"), RELOAD_SECONDS)
+
+
 class WaitFor(NamedTuple):
     """Wait at most ``seconds`` until ``condition`` holds; ``what`` ends the sentence "waited for"."""
 

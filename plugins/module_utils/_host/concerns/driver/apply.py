@@ -34,6 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    RELOAD_UNITS,
     Operation,
     RemoveFile,
     Run,
@@ -69,7 +70,6 @@ _BUILD_SECONDS = 3600.0
 _INITRD_SECONDS = 900.0
 _LOAD_SECONDS = 300.0
 _ARCHIVE_DIRECTORY = "/var/lib/rdma-fabric/driver-archive"
-_DAEMON_RELOAD = Run(("systemctl", "daemon-reload"))
 Verify = Callable[[Host], str]
 
 
@@ -83,7 +83,7 @@ def work(context: Context, step: Step) -> Work:
     if key == "blacklist":
         return Work([RemoveFile(CONTAINER_BLACKLIST)])
     if key.startswith("/"):
-        return context.work_of_removal(key, [_DAEMON_RELOAD] if key == ORDER_FILE else [])
+        return context.work_of_removal(key, [RELOAD_UNITS] if key == ORDER_FILE else [])
     kind, colon, kernel = key.partition(":")
     if colon:
         return _build(case, kernel) if kind == "build" else _initrd(case, kernel)
@@ -107,7 +107,7 @@ def _repository(case: Case) -> Work:
 
 def _order(case: Case) -> Work:
     files = ordering_files(case)
-    return case.context.work_of_files(files, [_DAEMON_RELOAD] if ORDER_FILE in files else [])
+    return case.context.work_of_files(files, [RELOAD_UNITS] if ORDER_FILE in files else [])
 
 
 def _packages(case: Case) -> Work:

@@ -15,6 +15,7 @@ from typing import Dict, Final, Mapping, Union
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    RELOAD_UNITS,
     Found,
     Operation,
     PutFile,
@@ -278,7 +279,7 @@ def work_irqbalance(context: Context, step: Step) -> Work:
     facts = _facts(context).get("irqbalance")
     systemd = facts is not None and facts["systemd"]
     reload: list[Operation] = [
-        Run(("systemctl", "daemon-reload"), 90.0),
+        RELOAD_UNITS,
         Run(("systemctl", "try-restart", "irqbalance.service"), 90.0),
     ]
     after = reload if systemd else []

@@ -16,15 +16,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_plan import RELOAD
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    RELOAD_UNITS,
     Operation,
-    Run,
     Work,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import SHOW_DEFAULTS, parse_defaults
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 
-_RELOAD = Run(("systemctl", "daemon-reload"), 90.0)
 _SHOW_SECONDS = 10.0
 ERRORS = MappingProxyType(
     {"ENOENT": "systemctl is missing though systemd runs the host; next: install systemd's package again"}
@@ -36,8 +35,8 @@ def work(context: Context, step: Step) -> Work:
     key = key_of(step)
     if key == RELOAD:
         wanted = wanted_limits(context)
-        return Work([_RELOAD], verify=lambda host: _problem(host, wanted))
-    reload: list[Operation] = [_RELOAD] if found(context)["systemd"] else []
+        return Work([RELOAD_UNITS], verify=lambda host: _problem(host, wanted))
+    reload: list[Operation] = [RELOAD_UNITS] if found(context)["systemd"] else []
     wanted_files = {} if context.removing else boot_files(context)
     if key not in wanted_files:
         return context.work_of_removal(key, reload)

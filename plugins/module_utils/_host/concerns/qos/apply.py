@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.req
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.wording import name_of, value_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    RELOAD_UNITS,
     Operation,
     Run,
     SetAttribute,
@@ -37,7 +38,6 @@ _SECONDS = 30.0
 # The driver takes the link down and up; optics of 400 Gb/s take their time.
 _LINK_SECONDS = 60.0
 _CM_SECONDS = 10.0
-_RELOAD = Run(("systemctl", "daemon-reload"))
 # Whoever sets sizes (mlnx_qos --buffer_size) takes the buffers from the driver until that is loaded anew: manual_buffer
 # in drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c, mlx5e_dcbnl_setbuffer and mlx5e_dcbnl_initialize.
 _BUFFERS = (
@@ -110,7 +110,7 @@ def work(context: Context, step: Step) -> Work:
     if key_of(step).startswith("/"):
         # systemd reads a new unit when it is first asked for it, a changed one only when it is told to.
         path = key_of(step)
-        return context.work_of_files({path: boot_files(context)[path]}, [_RELOAD] if path == UNIT_FILE else [])
+        return context.work_of_files({path: boot_files(context)[path]}, [RELOAD_UNITS] if path == UNIT_FILE else [])
     setting, _colon, key = key_of(step).partition(":")
     interface = context.interface_of(key)
     port = state.port_of(context, interface)
