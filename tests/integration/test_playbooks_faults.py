@@ -157,8 +157,9 @@ def test_a_user_without_rights_is_told_all_of_them_before_a_host_is_changed(
         assert "ClusterRole rdma-fabric-push" in step
     assert stored_writes(control_plane.audit, mark, user="nobody") == []
     # Who is it; what may it do, in the whole cluster and in the namespace; may it do everything; is the cluster
-    # OpenShift; does an operator run? And the same again. Whose DaemonSets are there is not asked: it pushes none.
-    assert len(control_plane.audit.requests(mark, user="nobody")) == 2 * 6
+    # OpenShift; how old is the server; does an operator run? And the same again. Whose DaemonSets are there is not
+    # asked: it pushes none.
+    assert len(control_plane.audit.requests(mark, user="nobody")) == 2 * 7
 
 
 @pytest.fixture
