@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -30,7 +30,7 @@ from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RE
 MOST_BYTES = 16 * 1024
 
 
-@cache
+@lru_cache(maxsize=None)
 def read(name: str) -> str:
     return json.dumps(gather(RecordedHost(load_recording((RECORDINGS / f"{name}.json.gz").read_bytes()))))
 
