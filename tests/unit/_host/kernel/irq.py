@@ -114,7 +114,7 @@ def _start(kernel: Kernel) -> None:
 
 @program("systemctl", lambda argv: "show" in argv)
 def systemctl(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-    if argv[1] == "show":
+    if argv[1] == "show" and "irqbalance.service" in argv:
         return CommandResult(0, f"MainPID={987 if kernel.exists(PROCESS) else 0}\n", "")
     if tuple(argv[1:]) == ("try-restart", "irqbalance.service"):
         if kernel.exists(PROCESS):
