@@ -62,8 +62,8 @@ def no_uplink_waits(machine: Machine, clock: Clock) -> list[str]:
     One that acted when the host was started is confirmed here; return what is to be told about it.
     """
     # A run that only looks needs nothing of the guard: each module is compiled on the host in every run.
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import obstacle  # noqa: PLC0415
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirm_start  # noqa: PLC0415
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import obstacle
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirm_start
 
     confirmed = confirm_start(machine, clock)
     reason = obstacle(machine, clock)
@@ -108,7 +108,7 @@ def end_with(module: AnsibleModule, result_of: Callable[[AnsibleModule], dict[st
         module.fail_json(msg=str(error))
     except HostError as error:
         # Readers and steps tell their own errors; the guard is left.
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain  # noqa: PLC0415
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
 
         reason = explain(error, None, {})
         module.fail_json(msg=f"no step was executed, as the guard of the uplink met an error: {reason}")

@@ -38,7 +38,6 @@ _NONE = {
     "link": ("speed_gts", "width"),
     "sriov": ("total", "enabled", "settings"),
 }
-_MOST = {"speed_gts": "max_speed_gts", "width": "max_width"}
 _ACTIVE, _TRAINED = "ACTIVE", "LinkUp"
 
 
@@ -116,10 +115,14 @@ def _placed(device: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _link(link: PcieLink) -> dict[str, Any]:
-    usual = {most: link[now] for now, most in _MOST.items()}  # type: ignore[literal-required]  # keys of the link
-    found: dict[str, Any] = _told(link, usual=usual)
+    found: dict[str, Any] = _told(link, usual=_most(link))
     # 32.0 as 32.
     return {key: int(value) if value == int(value) else value for key, value in found.items()}
+
+
+def _most(link: Mapping[str, object]) -> dict[str, object]:
+    """Return the most that a link can where it is what it has."""
+    return {"max_speed_gts": link["speed_gts"], "max_width": link["width"]}
 
 
 def _port(port: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,5 +155,4 @@ def _complete_place(device: dict[str, Any]) -> None:
     if isinstance(path, list) and path[-1:] != [address]:
         device["path"] = [*path, address]
     if isinstance(link, dict):
-        most = {name: link[now] for now, name in _MOST.items()}
-        device["link"] = {**most, **link}
+        device["link"] = {**_most(link), **link}
