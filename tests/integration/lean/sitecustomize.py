@@ -25,6 +25,7 @@ import shutil
 import sys
 import time
 import zipimport
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Callable, Sequence
@@ -106,8 +107,10 @@ def keep_payloads(kept_ones: Path, run: Path) -> None:
     found = [path for name, beginning in PAYLOADS.items() for path in (run / name).glob(f"{beginning}*")]
     made = [path for path in found if not path.is_symlink() and not path.name.endswith(UNFINISHED)]
     for other in kept_ones.parent.glob("*") if made else ():
-        if other != kept_ones and time.time() - other.stat().st_mtime > DAY:
-            shutil.rmtree(other, ignore_errors=True)
+        # A run that ends at the same time removes the same.
+        with suppress(OSError):
+            if other != kept_ones and time.time() - other.stat().st_mtime > DAY:
+                shutil.rmtree(other)
     for path in made:
         place = kept_ones / path.parent.name / path.name
         place.parent.mkdir(parents=True, exist_ok=True)
