@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot_entri
     entry_of_systemd_boot,
     is_systemd_boot,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import VFIO_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_operator import container_runs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub import entry_of_grub, read_menu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import (
@@ -29,7 +30,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 
 _IMAGE = re.compile(r"(?:vmlinu[xz]|[zZ]?Image|kernel)-(\d.*)")
 # They hand functions on, and make no interface of them.
-_OF_GUESTS = ("vfio-pci", "pci-stub")
+_OF_GUESTS = (*VFIO_DRIVERS, "pci-stub")
 RDMA_DRIVER = "mlx5_ib"
 GPU_DRIVER = "nvidia"
 OSTREE_BOOTED = "/run/ostree-booted"
