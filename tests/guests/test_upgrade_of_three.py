@@ -80,7 +80,7 @@ def test_a_next_kernel_without_the_driver_of_the_cards_ends_the_run_before_a_nod
     with fleet.watched() as seen:
         outcome = fleet.upgrade().refused()
     assert f"kernel {lacking.kernel.release}" in outcome.output
-    assert "it has no igb, which NICs of this host use now" in outcome.output
+    assert "it has no igb, igbvf, which NICs of this host use now" in outcome.output
     assert (seen.cordons, seen.fewest_healthy, fleet.holders()) == ([], PODS, [])
     assert (fleet.boots(), fleet.jobs(), fleet.with_driver()) == (boots, pods, [])
     # A later kernel takes its place, so that it may stay.
