@@ -124,7 +124,7 @@ class TestGrub:
 
     @pytest.mark.parametrize(("container", "lacks"), [(False, ["mlx5_ib", "nvidia"]), (True, ["mlx5_ib"])])
     def test_rdma_and_gpus_need_modules_of_their_own(self, container: bool, lacks: list[str]) -> None:
-        """DKMS has not built the GPUs' driver, and mlx5_ib is in linux-modules-extra; guests bring their own drivers."""
+        """DKMS has not built the GPUs' driver, and mlx5_ib is in linux-modules-extra; guests have their own."""
         loaded = {f"/sys/module/{name}/version": "" for name in ("mlx5_core", "mlx5_ib", "nvidia")}
         said = "".join(f"modinfo: ERROR: Module {name} not found.\n" for name in ("mlx5_ib", "nvidia"))
         names = "mlx5_core mlx5_ib" if container else "mlx5_core mlx5_ib nvidia"

@@ -12,8 +12,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import PodState, Side, examine
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState, Side, examine
 
 NETWORK = "default/rail0"
 PASSED_PING = (
@@ -40,6 +40,22 @@ def table(gbps: float = 92.0) -> str:
         "---------------------------------------------------------------------------------------\n"
         " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
         f" 65536      5000             {gbps:.2f}              {gbps:.2f}     \t\t     {rate:.6f}\n"
+        "---------------------------------------------------------------------------------------\n"
+    )
+
+
+def latency_table(us: float = 1.82) -> str:
+    """Return what the client side of ib_write_lat prints."""
+    columns = "t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]"
+    values = f"{us:.2f}           {us * 3:.2f}         {us:.2f}  \t       {us:.2f}     \t0.10\t\t{us * 1.5:.2f}"
+    return (
+        "---------------------------------------------------------------------------------------\n"
+        "                    RDMA_Write Latency Test\n"
+        " Mtu             : 4096[B]\n"
+        " Link type       : Ethernet\n"
+        "---------------------------------------------------------------------------------------\n"
+        f" #bytes #iterations    {columns}   99.9% percentile[usec] \n"
+        f" 2       1000          {values} \t\t{us * 2:.2f}\n"
         "---------------------------------------------------------------------------------------\n"
     )
 
@@ -88,17 +104,19 @@ Answer = Output | ShellTrouble
 class MemoryPods:
     """Stands in for commands in pods; ``answers`` maps (pod, program) to outputs, used up one by one but the last.
 
-    Programs are probe, serve, ping, rping and ib_write_bw; ``finished`` is what server sides had printed.
+    Programs are probe, serve, ping, rping, ib_write_bw and ib_write_lat; ``finished`` is what server sides had printed,
+    ``counted`` what is printed of the counters of a device, by its name.
     """
 
     answers: dict[tuple[str, str], list[Answer]] = field(default_factory=dict)
     finished: str = ""
+    counted: dict[str, str] = field(default_factory=dict)
     calls: list[tuple[str, str, list[str], float]] = field(default_factory=list)
     before: Callable[[str, str], None] = lambda _pod, _program: None
 
     def run(self, pod: str, argv: list[str], limit: float) -> Output:
         script, words = argv[3], argv[4:]
-        program = {"bounded": words[1] if len(words) > 1 else "", "finish": "finish"}.get(script, script)
+        program = words[3] if script == "bounded" else script
         self.calls.append((pod, program, words, limit))
         self.before(pod, program)
         given = self.answers.get((pod, program))
@@ -110,13 +128,15 @@ class MemoryPods:
     def _usual(self, program: str, words: list[str]) -> Output:
         if program == "serve":
             return Output(0, "started\n" if words[2] == "-" else "listening\n", "")
+        counted = self.counted.get(words[2] if program == "finish" else words[0], "")
         texts = {
             "ping": PASSED_PING,
             "rping": "ping data: rdma-ping-0\n",
             "ib_write_bw": table(),
+            "ib_write_lat": latency_table(),
             "finish": "ended 1\n",
         }
-        return Output(0, texts[program] + (self.finished if program == "finish" else ""), "")
+        return Output(0, texts[program] + counted + (self.finished if program == "finish" else ""), "")
 
     def programs(self) -> list[str]:
         """Return what was run, in order, without the ends of server sides."""

@@ -10,18 +10,14 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import build_document, pair_row
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import (
-    PodState,
-    Settings,
-    Side,
-    examine,
-    prove,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState, Side, examine
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     LOST_PING,
     PASSED_PING,
     MemoryPods,
+    latency_table,
     network_status,
     probe_text,
     table,
@@ -29,9 +25,18 @@ from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
 
 
 def document(
-    nodes: list[str], *, bad: tuple[str, ...] = (), slow: tuple[str, ...] = (), soft: bool = False, networks: int = 1
+    nodes: list[str],
+    *,
+    bad: tuple[str, ...] = (),
+    slow: tuple[str, ...] = (),
+    far: tuple[str, ...] = (),
+    soft: bool = False,
+    networks: int = 1,
 ) -> dict[str, Any]:
-    """Return the document of a proof of all pairs; ``bad`` nodes answer no ping, ``slow`` ones write at half rate."""
+    """Return the document of a proof of all pairs.
+
+    ``bad`` nodes answer no ping, ``slow`` ones write at half rate, ``far`` ones answer late.
+    """
     plan: dict[str, Any] = {"schedule": "all", "networks": [], "left_out": [], "tests": []}
     rows: list[dict[str, Any]] = []
     sides: dict[str, list[Side]] = {}
@@ -45,6 +50,8 @@ def document(
         for turn in network["rounds"]:
             for one, other in turn:
                 shell.answers.update({key: [value] for key, value in _pings(one, other, bad).items()})
+                latency = latency_table(5.2 if {one, other} & {*far} else 1.82)
+                shell.answers[(found[one].pod, "ib_write_lat")] = [Output(0, latency, "")]
                 tests = prove(shell, _now, found[one], found[other], settings=Settings(), port=18515)
                 rows.append(pair_row(network, (one, other), tests))
     return build_document(

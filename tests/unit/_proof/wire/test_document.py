@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
     document_text,
     failure_lines,
     headline,
+    slow_lines,
     suspect_lines,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
@@ -265,3 +266,19 @@ def test_a_proof_with_a_verdict_tells_its_own_failures() -> None:
     report = report_of(document(TWO, bad=("rdma-2",)), wanted=["proof"], proof=result)
     assert (report["summary"]["failed"], report["summary"]["verdict"]) == ([], "attention")
     assert report["validation"]["verdict"] == "fail"
+
+
+def test_pairs_whose_latency_stands_out_are_named_by_rail() -> None:
+    proof = document(EIGHT, far=("dgx-03",), networks=2)
+    assert proof["verdict"] == "pass"
+    lines = slow_lines(proof)
+    assert len(lines) == 2
+    assert lines[0].startswith("rail 0 (default/rail0): latency stands out: ")
+    assert lines[0].count("dgx-03") == 5
+    assert "and 2 more; 1.82 us is usual here" in lines[0]
+
+
+def test_few_pairs_and_even_ones_have_no_latency_that_stands_out() -> None:
+    assert slow_lines(document(EIGHT[:3], far=("dgx-01",))) == []
+    assert slow_lines(document(EIGHT, far=tuple(EIGHT))) == []
+    assert slow_lines(document(EIGHT, soft=True)) == []

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import problem_of
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import PodState, Settings, prove
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import TROUBLES, Output, ShellTrouble
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     ADDRESSES,
     LONG_PING,
@@ -48,9 +49,9 @@ def only_failure(tests: list[Test]) -> Test:
 
 
 def words_of(shell: MemoryPods, pod: str, program: str, number: int = 0) -> list[str]:
-    """Return what the ``number``-th run of a program in a pod was given after its limit (serve: after its port)."""
+    """Return what the ``number``-th run of a program in a pod was given, without what its script was."""
     found = [words for each, name, words, _limit in shell.calls if (each, name) == (pod, program)]
-    return found[number][3 if program == "serve" else 1 :]
+    return found[number][5 if program == "serve" else 3 :]
 
 
 def skipped(tests: list[Test]) -> list[str]:
@@ -68,10 +69,11 @@ def test_two_good_pods_pass_every_test_in_order() -> None:
         "rping a>b pass",
         "bandwidth a>b pass",
         "bandwidth b>a pass",
+        "latency a>b pass",
     ]
     assert shell.programs() == [
         *("a probe", "b probe", "a ping", "b ping"),
-        *("b serve", "a rping", "b serve", "a ib_write_bw", "a serve", "b ib_write_bw"),
+        *("b serve", "a rping", "b serve", "a ib_write_bw", "a serve", "b ib_write_bw", "b serve", "a ib_write_lat"),
     ]
 
 
@@ -91,7 +93,7 @@ def test_ping_fills_the_smaller_mtu() -> None:
     shell = memory_pods(b=probe_text(ADDRESSES["b"], mtu="1500"))
     tests = proved(shell)
     assert only_failure(tests)["summary"] == "the two sides' MTUs differ"
-    assert skipped(tests) == ["device", "ping", "ping", "rping", "bandwidth", "bandwidth"]
+    assert skipped(tests) == ["device", "ping", "ping", "rping", "bandwidth", "bandwidth", "latency"]
 
 
 def test_servers_use_ports_of_their_own_and_are_all_ended() -> None:
@@ -99,14 +101,14 @@ def test_servers_use_ports_of_their_own_and_are_all_ended() -> None:
     proved(shell)
     tags = [words[0] for _pod, program, words, _limit in shell.calls if program == "serve"]
     ended = [words[0] for _pod, program, words, _limit in shell.calls if program == "finish"]
-    assert len(set(tags)) == len(tags) == 3
+    assert len(set(tags)) == len(tags) == 4
     assert set(ended) == set(tags)
     ports = [words[2] for _pod, program, words, _limit in shell.calls if program == "serve"]
-    assert ports == ["-", "4854", "4855"]
+    assert ports == ["-", "4854", "4855", "4856"]
 
 
 @pytest.mark.parametrize("kind", sorted(TROUBLES))
-@pytest.mark.parametrize("program", ["ping", "rping", "ib_write_bw", "serve"])
+@pytest.mark.parametrize("program", ["ping", "rping", "ib_write_bw", "ib_write_lat", "serve"])
 def test_what_befalls_a_command_is_a_verdict(kind: str, program: str) -> None:
     shell = memory_pods()
     shell.answers[("ns/a", program)] = [ShellTrouble(kind, "the words of the API server")]
@@ -133,7 +135,7 @@ def test_a_pod_that_is_deleted_in_the_middle_fails_what_is_left() -> None:
     shell.before = vanish
     tests = proved(shell)
     assert [test["verdict"] for test in tests[:6]] == ["pass"] * 6
-    assert [test["problem"]["cause"] for test in tests[6:]] == [TROUBLES["pod_gone"][0]] * 2
+    assert [test["problem"]["cause"] for test in tests[6:]] == [TROUBLES["pod_gone"][0]] * 3
 
 
 def test_a_pod_that_never_became_ready_fails_once_and_nothing_is_run() -> None:
@@ -144,7 +146,7 @@ def test_a_pod_that_never_became_ready_fails_once_and_nothing_is_run() -> None:
     assert failure["test"] == "pods"
     assert failure["summary"].startswith("b: the pod is not ready")
     assert failure["problem"] == problem
-    assert skipped(tests) == ["interface", "device", "ping", "ping", "rping", "bandwidth", "bandwidth"]
+    assert skipped(tests) == ["interface", "device", "ping", "ping", "rping", "bandwidth", "bandwidth", "latency"]
     assert shell.programs() == ["a probe"]
 
 
@@ -214,7 +216,7 @@ def test_a_wire_that_is_cut_ends_after_the_pings() -> None:
         shell.answers[(pod, "ping")] = [Output(1, LOST_PING, "")]
     tests = proved(shell)
     assert verdicts(tests)[3:5] == ["ping a>b fail", "ping b>a fail"]
-    assert skipped(tests) == ["rping", "bandwidth", "bandwidth"]
+    assert skipped(tests) == ["rping", "bandwidth", "bandwidth", "latency"]
     assert "wire between the two is cut" in tests[3]["problem"]["cause"]
     assert "not run, because ping failed" in tests[5]["summary"]
 
@@ -241,10 +243,10 @@ def test_a_client_that_is_refused_for_good_is_a_verdict() -> None:
     tests = proved(shell)
     assert only_failure(tests)["summary"] == "the connection was refused"
     assert shell.programs().count("a rping") == 10
-    assert verdicts(tests)[6:] == ["bandwidth a>b pass", "bandwidth b>a pass"]
+    assert verdicts(tests)[6:] == ["bandwidth a>b pass", "bandwidth b>a pass", "latency a>b pass"]
 
 
-@pytest.mark.parametrize("program", ["ping", "rping", "ib_write_bw"])
+@pytest.mark.parametrize("program", ["ping", "rping", "ib_write_bw", "ib_write_lat"])
 def test_a_program_that_hangs_is_a_verdict(program: str) -> None:
     shell = memory_pods()
     shell.answers[("ns/a", program)] = [Output(137, "half a li", "Killed\n")]
@@ -313,7 +315,7 @@ def test_an_emulated_device_is_reported_and_not_judged() -> None:
     for pod in ("ns/a", "ns/b"):
         shell.answers[(pod, "ib_write_bw")] = [Output(0, table(0.05), "")]
     tests = proved(shell)
-    assert [test["verdict"] for test in tests[6:]] == ["reported", "reported"]
+    assert [test["verdict"] for test in tests[6:]] == ["reported"] * 3
     client = words_of(shell, "ns/a", "ib_write_bw")
     assert client[client.index("-s") + 1 : client.index("-s") + 6] == ["65536", "-n", "100", "-q", "1"]
 
@@ -328,7 +330,7 @@ def test_programs_are_given_their_time_and_the_stream_a_little_more() -> None:
     shell = memory_pods()
     proved(shell, Settings(limit=7))
     bounded = [
-        (words[0], limit) for _pod, name, words, limit in shell.calls if name in ("ping", "rping", "ib_write_bw")
+        (words[2], limit) for _pod, name, words, limit in shell.calls if name in ("ping", "rping", "ib_write_bw")
     ]
     assert {words for words, _limit in bounded} == {"7"}
     assert all(7 < limit < 60 for _words, limit in bounded)
@@ -339,3 +341,104 @@ def test_a_node_that_gets_more_time_for_programs_gets_it_for_servers_too() -> No
     proved(shell, Settings(limit=300))
     assert {limit for _pod, name, _words, limit in shell.calls if name == "serve"} == {330}
     assert {limit for _pod, name, _words, limit in shell.calls if name == "finish"} == {300}
+
+
+def counters(**rises: int) -> str:
+    """Return what the scripts print of counters that rose during a test."""
+    before = {"port_rcv_data": 5, "symbol_error": 0, "port_xmit_wait": 70, **dict.fromkeys(rises, 2)}
+    after = {**before, "port_rcv_data": 5_000_000, **{name: 2 + by for name, by in rises.items()}}
+    return "\n".join(
+        f"counter|{when}|hw_counters/{name}|{value}"
+        for when, values in (("before", before), ("after", after))
+        for name, value in values.items()
+    )
+
+
+def test_counters_are_read_around_a_measurement_by_commands_that_run_anyway() -> None:
+    shell = memory_pods(b=probe_text(ADDRESSES["b"], device="mlx5_7|0000:9a:00.0"))
+    proved(shell)
+    counted = {
+        (pod, name): words[2:4] if name == "finish" else words[3:5] if name == "serve" else words[:2]
+        for pod, name, words, _limit in shell.calls
+        if name in ("serve", "finish", "ib_write_bw", "ib_write_lat")
+    }
+    ours, theirs = ["mlx5_0", "1"], ["mlx5_7", "1"]
+    expected = {("ns/a", name): ours for name in ("serve", "finish", "ib_write_bw", "ib_write_lat")}
+    assert counted == {**expected, **{("ns/b", name): theirs for name in ("serve", "finish", "ib_write_bw")}}
+    assert len([name for _pod, name, _words, _limit in shell.calls if name == "finish"]) == 4
+
+
+def test_lost_packets_fail_a_test_whatever_its_rate() -> None:
+    shell = memory_pods(b=probe_text(ADDRESSES["b"], device="mlx5_7|"))
+    shell.counted = {"mlx5_7": counters(packet_seq_err=4, port_xmit_wait=9)}
+    tests = proved(shell)
+    assert verdicts(tests)[6:] == ["bandwidth a>b fail", "bandwidth b>a fail", "latency a>b fail"]
+    for test in tests[6:8]:
+        assert test["summary"].startswith("packets were lost or damaged: packet_seq_err of b rose by 4; ")
+        assert "the receiver missed packets" in test["problem"]["cause"]
+        assert test["figures"]["measured_gbps"] == 92.0
+        assert test["figures"]["counters"] == {"b": {"packet_seq_err": 4, "port_xmit_wait": 9}}
+        assert "counter|" not in test["output"]
+
+
+def test_lost_packets_are_told_before_a_rate_that_is_too_low() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/a", "ib_write_bw")] = [Output(0, table(41.0) + counters(port_rcv_errors=1), "")]
+    failure = only_failure(proved(shell))
+    assert failure["summary"].startswith("packets were lost or damaged: port_rcv_errors of a rose by 1; ")
+    assert "41" in failure["summary"]
+    assert "cable" in failure["problem"]["next_step"]
+
+
+def test_what_kept_a_rate_from_being_measured_is_told_before_lost_packets() -> None:
+    shell = memory_pods()
+    broken = "Couldn't connect to 192.168.111.2:18517\nUnable to open file descriptor for socket connection\n"
+    shell.answers[("ns/a", "ib_write_bw")] = [Output(1, counters(link_downed=1) + "\n", broken)]
+    failure = only_failure(proved(shell))
+    assert failure["summary"].startswith("nothing was measured: ")
+    assert failure["summary"].endswith("; packets were lost or damaged: link_downed of a rose by 1")
+
+
+def test_counters_that_tell_of_no_loss_leave_a_verdict_as_it_is() -> None:
+    shell = memory_pods()
+    shell.counted = {"mlx5_0": counters(duplicate_request=3)}
+    tests = proved(shell)
+    assert verdicts(tests)[6:] == ["bandwidth a>b pass", "bandwidth b>a pass", "latency a>b pass"]
+    assert "duplicate_request of a rose by 3: packets came twice" in tests[6]["summary"]
+
+
+def test_a_server_side_that_cannot_be_ended_takes_its_counters_along_and_no_verdict() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/b", "finish")] = [ShellTrouble("unreachable", "no route")]
+    assert verdicts(proved(shell))[6] == "bandwidth a>b pass"
+
+
+def test_a_latency_is_told_and_kept() -> None:
+    shell = memory_pods()
+    latency = proved(shell)[-1]
+    assert latency["summary"] == "1.82 us typical, 99 % within 2.73 us"
+    assert latency["figures"] == {"typical_us": 1.82, "average_us": 1.82, "p99_us": 2.73, "counters": {}}
+    client = words_of(shell, "ns/a", "ib_write_lat")
+    assert client[client.index("-n") + 1] == "1000"
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_an_image_without_the_latency_test_skips_it(side: str) -> None:
+    shell = memory_pods()
+    missing = Output(127, "", "sh: 1: ib_write_lat: not found\n")
+    if side == "client":
+        shell.answers[("ns/a", "ib_write_lat")] = [missing]
+    else:
+        shell.answers[("ns/b", "serve")] = [Output(0, f"{word}\n", "") for word in ("started", "listening", "ended")]
+        shell.answers[("ns/b", "finish")] = [Output(0, f"ended 127\n{missing.stderr}", "")]
+    latency = proved(shell)[-1]
+    assert latency["verdict"] == "skipped"
+    assert "ib_write_lat is not in the test image" in latency["summary"]
+
+
+def test_a_latency_that_was_not_measured_fails() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/a", "ib_write_lat")] = [Output(1, "", " Failed to modify QP 17 to RTR\n")]
+    failure = only_failure(proved(shell))
+    assert failure["test"] == "latency"
+    assert "GID" in failure["problem"]["cause"]

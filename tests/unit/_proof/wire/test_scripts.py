@@ -19,6 +19,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import proof_pods
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import scripts
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import split_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import read_probe
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
@@ -170,12 +171,15 @@ def test_the_end_of_a_server_that_never_was_is_no_error(shell: list[str]) -> Non
 
 def test_each_side_gets_its_own_device_and_the_client_the_address() -> None:
     load = scripts.Load(65536, 100, 2)
-    server_side = scripts.write_bandwidth("mlx5_1", 1, 5, load, tcp_port=18516)
-    client_side = scripts.write_bandwidth("mlx5_0", 1, 3, load, tcp_port=18516, server="192.168.111.2")
+    ours, theirs = scripts.Port("mlx5_0", 1, 3), scripts.Port("mlx5_1", 1, 5)
+    server_side = scripts.write_bandwidth(theirs, load, tcp_port=18516)
+    client_side = scripts.write_bandwidth(ours, load, tcp_port=18516, server="192.168.111.2")
     shared = ["-F", "--report_gbits", "-s", "65536", "-n", "100", "-q", "2", "-p", "18516"]
     assert server_side == ["ib_write_bw", "-d", "mlx5_1", "-i", "1", "-x", "5", *shared]
     assert client_side == ["ib_write_bw", "-d", "mlx5_0", "-i", "1", "-x", "3", *shared, "192.168.111.2"]
-    assert "-x" not in scripts.write_bandwidth("mlx5_0", 1, None, load, tcp_port=1)
+    assert "-x" not in scripts.write_bandwidth(scripts.Port("mlx5_0", 1, None), load, tcp_port=1)
+    latency = ["ib_write_lat", "-d", "mlx5_0", "-i", "1", "-x", "3", "-F", "-n", "9", "-p", "7", "10.0.0.2"]
+    assert scripts.write_latency(ours, 9, tcp_port=7, server="10.0.0.2") == latency
 
 
 @pytest.mark.parametrize(("address", "size"), [("10.0.0.1", "8972"), ("fd00::1", "8952")])
@@ -184,3 +188,52 @@ def test_a_ping_fills_the_packet(address: str, size: str) -> None:
     assert argv[argv.index("-s") + 1] == size
     assert argv[argv.index("-M") + 1] == "do"
     assert argv[-1] == address
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Path:
+    """The counters of a port as two drivers have them: numbers, one that is told by nobody, and a file to set."""
+    place = tmp_path / "infiniband" / "mlx5_0" / "ports" / "1"
+    for name, text in {
+        "counters/link_downed": "3\n",
+        "counters/port_rcv_data": "N/A (no PMA)\n",
+        "hw_counters/packet_seq_err": "4294967295\n",
+    }.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    return place
+
+
+def counting(argv: list[str], port: Path) -> list[str]:
+    """Let a script look at the counters of ``port``."""
+    return [word.replace("/sys/class/infiniband", str(port.parents[2])) for word in argv]
+
+
+def test_counters_are_printed_around_a_program(shell: list[str], port: Path) -> None:
+    rising = f"echo 5 >{port}/counters/link_downed; printf half"
+    argv = scripts.bounded(20, ["sh", "-c", rising], scripts.Port("mlx5_0", 1, None))
+    reading, text = split_counters(run(shell, counting(argv, port)).stdout)
+    assert reading.before == {"counters/link_downed": 3, "hw_counters/packet_seq_err": 4294967295}
+    assert reading.after == {**reading.before, "counters/link_downed": 5}
+    assert text.strip() == "half"
+
+
+def test_counters_keep_the_status_of_a_program(shell: list[str], port: Path) -> None:
+    argv = scripts.bounded(20, ["sh", "-c", "exit 7"], scripts.Port("mlx5_0", 1, None))
+    assert run(shell, counting(argv, port)).returncode == 7
+
+
+def test_a_device_without_counters_prints_none(shell: list[str], port: Path) -> None:
+    argv = scripts.bounded(20, ["echo", "text"], scripts.Port("mlx5_9", 1, None))
+    done = run(shell, counting(argv, port))
+    assert (done.stdout.strip(), done.stderr) == ("text", "")
+
+
+def test_counters_of_a_server_side_come_with_its_end(shell: list[str], port: Path) -> None:
+    counted = scripts.Port("mlx5_0", 1, None)
+    run(shell, counting(scripts.serve("bw-1", 20, None, ["echo", "served"], counted), port))
+    (port / "counters" / "link_downed").write_text("9\n")
+    done = run(shell, counting(scripts.finish("bw-1", 20, counted), port))
+    reading, text = split_counters(done.stdout)
+    assert (reading.before["counters/link_downed"], reading.after["counters/link_downed"]) == (3, 9)
+    assert text.split() == ["ended", "0", "served"]

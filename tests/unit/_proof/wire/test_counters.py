@@ -1,0 +1,113 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rise of a port's counters means, on values at and around the limits of their widths."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import (
+    LOADS,
+    LOSSES,
+    SIGNS,
+    Reading,
+    loss_problem,
+    rises,
+    saturated,
+    sign_lines,
+    split_counters,
+)
+
+# The counters of rxe0 on a booted guest (Linux 7.3) before ib_write_bw and after it, of 100 messages of 64 KiB.
+PRINTED = """
+counter|before|hw_counters/ack_deferred|0
+counter|before|hw_counters/link_downed|0
+counter|before|hw_counters/sent_pkts|15
+
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 65536      100             0.10              0.10               0.000190
+
+counter|after|hw_counters/ack_deferred|0
+counter|after|hw_counters/link_downed|0
+counter|after|hw_counters/sent_pkts|1760
+"""
+
+
+def reading(name: str, before: int, after: int) -> Reading:
+    return Reading({name: before}, {name: after})
+
+
+def test_counters_are_taken_out_of_an_output() -> None:
+    found, text = split_counters(PRINTED)
+    assert found.before == {"hw_counters/ack_deferred": 0, "hw_counters/link_downed": 0, "hw_counters/sent_pkts": 15}
+    assert found.after["hw_counters/sent_pkts"] == 1760
+    assert text.split() == [word for line in PRINTED.splitlines() if "|" not in line for word in line.split()]
+
+
+@pytest.mark.parametrize(
+    "line", ["counter|after|hw_counters/x|-1", "counter|never|counters/x|1", "counter|after|../x|1"]
+)
+def test_lines_that_are_no_counter_are_in_neither(line: str) -> None:
+    assert split_counters(f"{line}\nrest") == (Reading({}, {}), "rest")
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "by"),
+    [
+        ("counters/link_downed", 254, 255, 1),
+        ("counters/link_downed", 255, 255, None),
+        ("counters/symbol_error", 65535, 0, None),  # set back by somebody
+        ("hw_counters/packet_seq_err", 2**32 - 1, 1, 2),  # 32 bits, which begin anew
+        ("hw_counters/packet_seq_err", 2**32, 1, None),  # set back: it has more than 32 bits
+        ("hw_counters/vport_packet_seq_err", 3, 5, 2),
+        ("hw_counters/rx_write_requests", 3, 5, None),  # traffic
+        ("counters/port_rcv_data", 3, 5, None),
+    ],
+)
+def test_a_rise_is_told_where_the_width_of_the_counter_lets_it(
+    name: str, before: int, after: int, by: int | None
+) -> None:
+    expected = {} if by is None else {name.partition("/")[2].replace("vport_", ""): by}
+    assert rises(reading(name, before, after)) == expected
+
+
+def test_a_counter_that_is_gone_after_the_test_tells_nothing() -> None:
+    assert rises(Reading({"counters/link_downed": 1}, {})) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("local_link_integrity_errors", 15),
+        ("link_downed", 255),
+        ("port_rcv_errors", 65535),
+        ("port_xmit_wait", 4294967295),
+    ],
+)
+def test_a_counter_at_its_largest_value_is_named_with_what_sets_it_back(name: str, most: int) -> None:
+    assert saturated(reading(f"counters/{name}", most - 1, most)) == []
+    stuck = saturated(reading(f"counters/{name}", most, most))
+    assert stuck == [name]
+    assert sign_lines({}, {"a": stuck}) == [f"{name} of a cannot rise any more: set back with perfquery -R"]
+    assert saturated(reading(f"hw_counters/{name}", most, most)) == []
+
+
+def test_every_loss_has_a_cause_and_a_next_step() -> None:
+    for name in LOSSES:
+        problem = loss_problem({"a": {}, "b": {name: 3}})
+        assert problem is not None
+        assert problem["problem"] == f"packets were lost or damaged: {name} of b rose by 3"
+        assert all(problem.values())
+
+
+def test_what_is_no_loss_is_no_problem() -> None:
+    assert loss_problem({"a": dict.fromkeys((*SIGNS, *LOADS), 9)}) is None
+    assert sign_lines({"a": dict.fromkeys(LOADS, 9)}, {}) == []
+
+
+def test_losses_of_both_sides_are_told_at_once() -> None:
+    problem = loss_problem({"a": {"packet_seq_err": 2}, "b": {"link_downed": 1, "port_rcv_errors": 7}})
+    assert problem is not None
+    told = "packet_seq_err of a rose by 2, port_rcv_errors of b rose by 7, link_downed of b rose by 1"
+    assert problem["problem"] == f"packets were lost or damaged: {told}"
