@@ -134,7 +134,7 @@ def announcement(parts: Sequence[Part], *, kvm: bool | None) -> list[str]:
 
 def label_of(test: Mapping[str, Any]) -> str:
     """Return the name of a test, with its direction where something was sent."""
-    sent = test["test"] in ("ping", "rping", "bandwidth")
+    sent = test["test"] in ("ping", "rping", "bandwidth", "latency")
     return f"{test['test']} from {test['from']} to {test['to']}" if sent else str(test["test"])
 
 

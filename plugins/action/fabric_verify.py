@@ -194,7 +194,7 @@ class ActionModule(ClusterAction):
         if document["verdict"] == "fail":
             lines = "\n".join(f"  - {line}" for line in documents.failure_lines(document))
             head = f"the fabric does not pass: {documents.headline(document)}"
-            raise ActionFailure("\n".join([head, lines, *documents.suspect_lines(document)]), **result)
+            raise ActionFailure("\n".join([head, lines, *explained(document)]), **result)
         return result
 
 
@@ -284,4 +284,9 @@ def notices_of(request: Request) -> list[str]:
 
 def recap_of(document: dict[str, Any]) -> list[str]:
     """Return the proof in a few lines."""
-    return [documents.headline(document), *documents.failure_lines(document), *documents.suspect_lines(document)]
+    return [documents.headline(document), *documents.failure_lines(document), *explained(document)]
+
+
+def explained(document: dict[str, Any]) -> list[str]:
+    """Return what all pairs together tell: nodes that failures point at, and pairs whose latency stands out."""
+    return [*documents.suspect_lines(document), *documents.slow_lines(document)]

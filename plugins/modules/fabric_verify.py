@@ -11,8 +11,9 @@ module: fabric_verify
 short_description: Prove the fabric on the wire, between test pods on every pair of nodes
 version_added: 0.1.0
 description:
-  - Makes one unprivileged test pod per node and network, tests every pair of nodes with C(ping) at full MTU, C(rping)
-    and C(ib_write_bw) in both directions, judges the rates, and removes the pods whatever happens.
+  - Makes one unprivileged test pod per node and network, tests every pair of nodes with C(ping) at full MTU, C(rping),
+    C(ib_write_bw) in both directions and C(ib_write_lat), judges the rates and the counters of the ports, and removes
+    the pods whatever happens.
   - Device and GID index are found in each pod by itself. Rates are judged against the slower port, with the PCIe links
     that the facts of the hosts know. Rates of emulated devices (soft RoCE) are reported and not judged.
   - Writes C(verify.json) and C(verify.xml) (JUnit) to the run directory. M(rdma.fabric.fabric_report) shows them.
@@ -91,7 +92,8 @@ options:
     type: str
   image:
     description:
-      - Image with C(sh), C(sleep), C(ping) of iputils, C(rping) and C(ib_write_bw).
+      - Image with C(sh), C(sleep), C(ping) of iputils, C(rping), C(ib_write_bw) and C(ib_write_lat).
+      - Without the last, no latency is measured.
       - V(mellanox/rping-test) through the registry mirrors of O(spec), unless given.
     type: str
   size:

@@ -33,10 +33,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import (
     list_objects,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import PodState
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import node_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import Interrupted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json

@@ -17,15 +17,10 @@ from typing import Any, Callable, Iterable, Mapping, Protocol, TypeVar
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import pod_name, test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label, pair_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import (
-    PodState,
-    Settings,
-    Side,
-    examine,
-    prove,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import device_limits
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState, Side, examine
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 Item = TypeVar("Item")

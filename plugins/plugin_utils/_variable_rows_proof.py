@@ -51,7 +51,8 @@ ROWS = (
         "verify_image",
         "str",
         (
-            "Image with C(sh), C(sleep), C(ping) of iputils, C(rping) and C(ib_write_bw).",
+            "Image with C(sh), C(sleep), C(ping) of iputils, C(rping), C(ib_write_bw) and C(ib_write_lat).",
+            "Without the last, no latency is measured.",
             "C(mellanox/rping-test), through the registry mirrors, unless given.",
         ),
         _PODS,

@@ -28,6 +28,7 @@ from ansible_collections.rdma.fabric.tests.lab.servers import NODE_LEASE_SECONDS
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     LOST_PING,
     PASSED_PING,
+    latency_table,
     probe_text,
     table,
 )
@@ -45,7 +46,7 @@ case $3 in
 esac
 exec /bin/sh "$@"
 """
-_BANDWIDTH = """#!/usr/bin/env python3
+_MEASURING = """#!/usr/bin/env python3
 import socket, sys
 words = sys.argv[1:]
 port = int(words[words.index("-p") + 1])
@@ -70,9 +71,10 @@ class ExecNodes:
         for number in range(1, count + 1):
             text = probe_text(f"192.168.111.{number}", netdevs=f"lo eth0 net{number}")
             (folder / f"probe-net{number}").write_text(text, encoding="utf-8")
-        (folder / "table").write_text(table(), encoding="utf-8")
+        for name, text in {"ib_write_bw": table(), "ib_write_lat": latency_table()}.items():
+            (folder / name).write_text(text, encoding="utf-8")
+            self.program(name, _MEASURING.format(table=str(folder / name)))
         self.program("sh", _SH.format(folder=folder))
-        self.program("ib_write_bw", _BANDWIDTH.format(table=str(folder / "table")))
         self.program("rping", '#!/bin/sh\n[ "$1" = -s ] && exec sleep 60\necho "ping data: rdma-ping-0"\n')
         self.pull_wire(pulled=False)
 

@@ -143,7 +143,7 @@ def test_two_nodes_pass(wire: Wire) -> None:
         }
     (pair,) = wire.document()["pairs"]
     assert [pair["a"], pair["b"], pair["verdict"]] == [*wire.nodes.names, "pass"]
-    assert [test["verdict"] for test in pair["tests"]] == ["pass"] * 8
+    assert [test["verdict"] for test in pair["tests"]] == ["pass"] * 9
     report = wire.user.report()
     assert report["validation"]["verdict"] == "pass"
     assert report["cluster"]["skipped"] == "verify pushes nothing, it proves what is there"
@@ -164,7 +164,7 @@ def test_a_wire_that_is_pulled_turns_the_verdict_red_and_the_pods_are_gone(wire:
     for words in (f"{one} - {other}", f"{wire.namespace}/rail0", "ping", "no answer", "wire between the two is cut"):
         assert words in outcome.message
     assert wire.pods() == []
-    assert [test["verdict"] for test in wire.document()["pairs"][0]["tests"]][3:] == ["fail"] * 2 + ["skipped"] * 3
+    assert [test["verdict"] for test in wire.document()["pairs"][0]["tests"]][3:] == ["fail"] * 2 + ["skipped"] * 4
     assert "verify.xml" in " ".join(wire.user.files())
     report = wire.user.report()
     assert report["summary"]["verdict"] == "attention"

@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from statistics import median
 from typing import Any, Dict, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import suspects
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import VERDICTS, Side, Test
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import VERDICTS, Test
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Side
 
 FORMAT = "rdma.fabric/verify/v1"
 NODE_FORMAT = "rdma.fabric/wire-test/v1"
 Document = Dict[str, Any]
+_FEW_PAIRS = 4
+# Times the usual latency. A switch adds some tenths of a microsecond to one or two.
+_FAR = 2.0
+_MOST_SLOW = 5
 
 
 def network_label(network: Mapping[str, Any]) -> str:
@@ -141,6 +147,38 @@ def suspect_lines(document: Document) -> list[str]:
             what = "all pairs fail of" if few else "nothing passes, so it is open which is at fault of"
             lines.append(f"{network_label(network)}: {what} {', '.join(nodes)}")
     return lines
+
+
+def slow_lines(document: Document) -> list[str]:
+    """Return, for each network, the pairs whose latency stands out from that of its other pairs."""
+    lines = []
+    for network in document["networks"]:
+        pairs = [row for row in document["pairs"] if row["network"] == network["network"]]
+        usual, slow = slow_pairs(pairs)
+        told = ", ".join(f"{row['a']} - {row['b']} {us:g} us" for row, us in slow[:_MOST_SLOW])
+        more = f" and {len(slow) - _MOST_SLOW} more" if len(slow) > _MOST_SLOW else ""
+        if slow:
+            what = f"latency stands out: {told}{more}; {usual:g} us is usual here"
+            lines.append(f"{network_label(network)}: {what}. Compare cables, switch hops and PCIe of these nodes")
+    return lines
+
+
+def slow_pairs(rows: Sequence[dict[str, Any]]) -> tuple[float, list[tuple[dict[str, Any], float]]]:
+    """Return the usual latency of a network's pairs in microseconds, and the pairs far above it, the slowest first.
+
+    Few pairs have no usual latency, and one more switch on the way is none that stands out.
+    """
+    measured = [
+        (row, float(test["figures"]["typical_us"]))
+        for row in rows
+        for test in row["tests"]
+        if test["test"] == "latency" and test["verdict"] == "pass"
+    ]
+    if len(measured) < _FEW_PAIRS:
+        return 0.0, []
+    usual = median(us for _row, us in measured)
+    slow = [(row, us) for row, us in measured if us > _FAR * usual]
+    return usual, sorted(slow, key=lambda each: -each[1])
 
 
 def headline(document: Document) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.scripts import Port as UsedPort
 
 ROCE_V2 = "RoCE v2"
 INFINIBAND = "InfiniBand"
@@ -70,6 +71,11 @@ class Choice(NamedTuple):
     gid_index: int | None
     rate_gbps: float | None
     pci: str | None
+
+    @property
+    def used(self) -> UsedPort:
+        """The port as programs are told."""
+        return UsedPort(self.device, self.port, self.gid_index)
 
     @property
     def software(self) -> bool:

@@ -1,17 +1,24 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the outputs of ping, rping and ib_write_bw mean for a pair. Pure."""
+"""What the outputs of ping, rping, ib_write_bw and ib_write_lat mean for a pair. Pure."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import bandwidth_verdict, pcie_gbps
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest import perftest_result
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import (
+    Reading,
+    loss_problem,
+    rises,
+    saturated,
+    sign_lines,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
 
 KILLED = 137
@@ -148,6 +155,47 @@ def judge_bandwidth(client: Output, server: str, ends: Ends, minimum: float | No
         return failed(verdict["reason"], "the way carries less than its parts promise", hints, figures)
     problem = _broken_run(result, server)
     return Judged("fail", f"nothing was measured: {problem['problem']}", problem, figures)
+
+
+def judge_latency(client: Output, server: str, software: bool) -> Judged:
+    """Judge a run of ib_write_lat by its client side, as ``judge_bandwidth``. No latency is too long by itself: what
+    is usual depends on cables and switches, so pairs are compared. An image without the program skips the test.
+    """
+    early = ended_early(client, "ib_write_lat")
+    if early and client.status in _MISSING:
+        return Judged("skipped", f"not run, because {early.summary}")
+    result = perftest_result(client.text, "gbps")
+    figures = result["summary"] or {}
+    if early and not result["rows"]:
+        return early
+    if not result["complete"] or client.status != 0 or figures.get("typical_us") is None:
+        problem = _broken_run(result, server)
+        return Judged("fail", f"nothing was measured: {problem['problem']}", problem)
+    kept = {key: figures[key] for key in ("typical_us", "average_us", "p99_us")}
+    words = f"{kept['typical_us']:g} us typical" + (f", 99 % within {kept['p99_us']:g} us" if kept["p99_us"] else "")
+    if software:
+        return Judged("reported", f"{words}; an emulated device, not judged", None, kept)
+    return Judged("pass", words, None, kept)
+
+
+def with_counters(judged: Judged, readings: Mapping[str, Reading]) -> Judged:
+    """Return the verdict on a measurement in the light of the ports' counters, by node.
+
+    Packets that were lost or damaged fail a test whatever its rate is, and explain a rate that fails. What kept a rate
+    from being measured says more than they do.
+    """
+    sides = {node: rises(reading) for node, reading in readings.items()}
+    problem = loss_problem(sides)
+    told = sign_lines(sides, {node: saturated(reading) for node, reading in readings.items()})
+    known = any(reading.before for reading in readings.values())
+    risen = {node: names for node, names in sides.items() if names} if known else None
+    figures = {**(judged.figures or {}), "counters": risen}
+    summary = "; ".join([judged.summary, *told])
+    if problem is None:
+        return judged._replace(summary=summary, figures=figures)
+    if all((judged.figures or {}).get(key) is None for key in ("measured_gbps", "typical_us")):
+        return judged._replace(summary=f"{summary}; {problem['problem']}", figures=figures)
+    return Judged("fail", f"{problem['problem']}; {summary}", problem, figures)
 
 
 def _broken_run(result: dict[str, Any], server: str) -> Problem:

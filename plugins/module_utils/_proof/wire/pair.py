@@ -9,20 +9,11 @@ step raises for what a pod, a program or a network does: that is a verdict.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Optional, Tuple
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import outputs, scripts
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import (
-    Attached,
-    Choice,
-    Seen,
-    attached_network,
-    choose,
-    interface_problem,
-    read_probe,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import Reading, split_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import Judged
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import (
     Output,
@@ -30,16 +21,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell impo
     ShellTrouble,
     trouble_problem,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Side, ends_of
 
 Test = Dict[str, Any]
 
-Limits = Callable[[Choice], Tuple[Optional[float], Optional[Dict[str, Any]]]]
-"""What the facts of a host say of a device: rate of its link in Gb/s, PCIe link of its NIC."""
-
-TESTS = ("pods", "interface", "device", "ping", "rping", "bandwidth")
+TESTS = ("pods", "interface", "device", "ping", "rping", "bandwidth", "latency")
 VERDICTS = ("pass", "reported", "skipped", "fail")
 MOST_OUTPUT_CHARACTERS = 4000
-_PROBE_LIMIT = 60
 _SERVE_LIMIT = 75
 _FINISH_LIMIT = 45
 _REACH = 30
@@ -69,62 +57,6 @@ class Settings:
         )
 
 
-@dataclass(frozen=True)
-class PodState:
-    """What the cluster says about one test pod: Ready or why not, and what Multus wrote into its annotation."""
-
-    name: str
-    ready: bool
-    network_status: str = ""
-    problem: Problem | None = None
-
-
-@dataclass(frozen=True)
-class Side:
-    """One end of a pair: its node and pod, what was found in the pod, and what is wrong before anything is sent.
-
-    ``problems`` is keyed by the test that found it (pods, interface, device). ``link_gbps`` and ``pcie`` are what the
-    facts of the host say of the chosen device.
-    """
-
-    node: str
-    pod: str
-    attached: Attached | None = None
-    seen: Seen | None = None
-    choice: Choice | None = None
-    problems: dict[str, Problem] = field(default_factory=dict)
-    link_gbps: float | None = None
-    pcie: dict[str, Any] | None = None
-
-
-def examine(shell: Shell, node: str, state: PodState, *, network: str, mtu: int | None, limits: Limits) -> Side:
-    """Look into one pod, by one command; ``limits(choice)`` tells (Gb/s, PCIe) that the host's facts know of a device.
-
-    ``network`` is ``namespace/name`` of the attachment.
-    """
-    if not state.ready:
-        return Side(node, state.name, problems={"pods": state.problem or _not_ready()})
-    attached, problem = attached_network(state.network_status, network)
-    if attached is None:
-        return Side(node, state.name, problems={"interface": problem or _not_ready()})
-    try:
-        output = shell.run(state.name, scripts.probe(attached.interface), _PROBE_LIMIT)
-    except ShellTrouble as trouble:
-        return Side(node, state.name, attached, problems={"pods": trouble_problem(trouble)})
-    seen = read_probe(output.stdout)
-    if not seen.complete:
-        return Side(node, state.name, attached, problems={"pods": _unreadable(output)})
-    problems: dict[str, Problem] = {}
-    found = interface_problem(seen, attached, mtu)
-    if found:
-        problems["interface"] = found
-    choice, found = choose(seen, attached)
-    if found:
-        problems["device"] = found
-    link, pcie = limits(choice) if choice else (None, None)
-    return Side(node, state.name, attached, seen, choice, problems, link, pcie)
-
-
 def prove(
     shell: Shell, now: Callable[[], float], one: Side, other: Side, *, settings: Settings, port: int
 ) -> list[Test]:
@@ -143,7 +75,28 @@ def prove(
     tests.append(run.rping(one, other, port, stop))
     tests.append(run.bandwidth(one, other, port + 1, stop))
     tests.append(run.bandwidth(other, one, port + 2, stop))
+    tests.append(run.latency(one, other, port + 3, stop))
     return tests
+
+
+class _Server(NamedTuple):
+    """The server side of a test: what its files are named after, its TCP port (None: it listens on none), its argv."""
+
+    tag: str
+    port: int | None
+    argv: list[str]
+    counted: scripts.Port | None = None
+
+
+class _Measurement(NamedTuple):
+    """A test by a program of perftest: ``argv`` of a side, given its port and the address of the server side (client
+    only), and ``judge`` of what the client left, given what the server side printed where the client failed.
+    """
+
+    test: str
+    port: int
+    argv: Callable[[scripts.Port, str], list[str]]
+    judge: Callable[[Output, str], Judged]
 
 
 class _Run:
@@ -151,6 +104,7 @@ class _Run:
 
     def __init__(self, shell: Shell, now: Callable[[], float], settings: Settings) -> None:
         self.shell, self.now, self.settings = shell, now, settings
+        self.ended: set[str] = set()
 
     def known(self, test: str, one: Side, other: Side) -> Test:
         """Return what was found before the pair was tested."""
@@ -181,6 +135,7 @@ class _Run:
             return _skipped("rping", source, target, stop)
         address = target.attached.address
         client = scripts.rping_client(address, port)
+        server = _Server(f"rping-{port}", None, scripts.rping_server(address, port))
 
         def work() -> tuple[Judged, str]:
             for attempt in range(1, _RPING_TRIES + 1):
@@ -189,30 +144,51 @@ class _Run:
                     break
             return outputs.judge_rping(output), output.text
 
-        server = scripts.rping_server(address, port)
-        return self._with_server(
-            "rping", source, target, server=(f"rping-{port}", None, server), client=client, work=work
-        )
+        return self._with_server("rping", source, target, server=server, client=client, work=work)
 
     def bandwidth(self, source: Side, target: Side, port: int, stop: Test | None) -> Test:
         """Write from ``source`` to ``target`` and judge the rate."""
-        one, other = source.choice, target.choice
-        if stop or one is None or other is None or target.attached is None:
-            return _skipped("bandwidth", source, target, stop)
-        load = self.settings.load(one.software or other.software)
-        server = scripts.write_bandwidth(other.device, other.port, other.gid_index, load, tcp_port=port)
-        address = target.attached.address
-        client = scripts.write_bandwidth(one.device, one.port, one.gid_index, load, tcp_port=port, server=address)
         ends = ends_of(source, target)
+        load, minimum = self.settings.load(ends.software), self.settings.minimum
+
+        def argv(used: scripts.Port, server: str) -> list[str]:
+            return scripts.write_bandwidth(used, load, tcp_port=port, server=server)
+
+        def judge(output: Output, theirs: str) -> Judged:
+            return outputs.judge_bandwidth(output, theirs, ends, minimum)
+
+        return self._measured(_Measurement("bandwidth", port, argv, judge), source, target, stop)
+
+    def latency(self, source: Side, target: Side, port: int, stop: Test | None) -> Test:
+        """Write small messages from ``source`` to ``target`` and back, one at a time."""
+        software = ends_of(source, target).software
+        iterations = scripts.SOFTWARE_LATENCY_ITERATIONS if software else scripts.LATENCY_ITERATIONS
+
+        def argv(used: scripts.Port, server: str) -> list[str]:
+            return scripts.write_latency(used, iterations, tcp_port=port, server=server)
+
+        def judge(output: Output, theirs: str) -> Judged:
+            return outputs.judge_latency(output, theirs, software)
+
+        return self._measured(_Measurement("latency", port, argv, judge), source, target, stop)
+
+    def _measured(self, measurement: _Measurement, source: Side, target: Side, stop: Test | None) -> Test:
+        """Run a program of perftest on both sides, between two looks at the counters of their ports."""
+        test, port, argv, judge = measurement
+        if stop or source.choice is None or target.choice is None or target.attached is None:
+            return _skipped(test, source, target, stop)
+        ours, theirs = source.choice.used, target.choice.used
+        client = argv(ours, target.attached.address)
+        server = _Server(f"{test}-{port}", port, argv(theirs, ""), theirs)
 
         def work() -> tuple[Judged, str]:
-            output = self._bounded(source, client)
-            theirs = "" if output.status == 0 else self._finish(target, f"bw-{port}").stdout
-            return outputs.judge_bandwidth(output, theirs, ends, self.settings.minimum), _both(output.text, theirs)
+            reading, output = _counted(self._bounded(source, client, ours))
+            other, left = _counted(self._left(target, server, needed=output.status != 0))
+            text = "" if output.status == 0 else left.stdout
+            judged = outputs.with_counters(judge(output, text), {source.node: reading, target.node: other})
+            return judged, _both(output.text, text)
 
-        return self._with_server(
-            "bandwidth", source, target, server=(f"bw-{port}", port, server), client=client, work=work
-        )
+        return self._with_server(test, source, target, server=server, client=client, work=work)
 
     def _with_server(
         self,
@@ -220,27 +196,27 @@ class _Run:
         source: Side,
         target: Side,
         *,
-        server: tuple[str, int | None, list[str]],
+        server: _Server,
         client: list[str],
         work: Callable[[], tuple[Judged, str]],
     ) -> Test:
         """Start a server side, do the client's ``work`` once it listens, and end the server side whatever happens."""
-        tag, port, argv = server
         started, text = self.now(), ""
         try:
             limit = self.settings.limit * 2 + _SERVE_LIMIT
             # A node that needs more time for a program needs it for starting one, too.
             start = max(_SERVE_LIMIT, self.settings.limit + _REACH)
-            answer = self.shell.run(target.pod, scripts.serve(tag, limit, port, argv), start)
+            serve = scripts.serve(server.tag, limit, server.port, server.argv, server.counted)
+            answer = self.shell.run(target.pod, serve, start)
             if answer.stdout.split()[:1] in (["listening"], ["started"]):
                 judged, text = work()
             else:
-                left = self._finish(target, tag)
+                _reading, left = _counted(self._finish(target, server))
                 text, judged = left.stdout, _server_side(test, target, answer, left)
         except ShellTrouble as trouble:
             judged = _in_trouble(trouble)
         finally:
-            self._end(target, tag)
+            self._end(target, server)
         return _record(test, source, target, judged, seconds=self.now() - started, argv=client, text=text)
 
     def _client(
@@ -254,41 +230,50 @@ class _Run:
             judged = _in_trouble(trouble)
         return _record(test, source, target, judged, seconds=self.now() - started, argv=argv, text=text)
 
-    def _bounded(self, side: Side, argv: list[str]) -> Output:
+    def _bounded(self, side: Side, argv: list[str], counted: scripts.Port | None = None) -> Output:
         limit = self.settings.limit
-        return self.shell.run(side.pod, scripts.bounded(limit, argv), limit + _REACH)
+        return self.shell.run(side.pod, scripts.bounded(limit, argv, counted), limit + _REACH)
 
-    def _finish(self, side: Side, tag: str, grace: int = 2) -> Output:
+    def _finish(self, side: Side, server: _Server, grace: int = 2) -> Output:
         """End a server side; return its status and what it printed."""
-        output = self.shell.run(side.pod, scripts.finish(tag, grace), max(_FINISH_LIMIT, self.settings.limit))
+        argv = scripts.finish(server.tag, grace, server.counted)
+        output = self.shell.run(side.pod, argv, max(_FINISH_LIMIT, self.settings.limit))
+        self.ended.add(server.tag)
         head, _newline, text = output.stdout.partition("\n")
         status = head.split()[-1:]
         return Output(int(status[0]) if status and status[0].isdecimal() else 1, text, "")
 
-    def _end(self, side: Side, tag: str) -> None:
-        """End a server side; what keeps this from working was, or will be, said by the tests themselves."""
+    def _left(self, side: Side, server: _Server, *, needed: bool) -> Output:
+        """End a server side as ``_finish``; what it left is empty where that fails and it is not ``needed``."""
         try:
-            self._finish(side, tag, grace=1)
+            return self._finish(side, server)
+        except ShellTrouble:
+            if needed:
+                raise
+            return Output(1, "", "")
+
+    def _end(self, side: Side, server: _Server) -> None:
+        """End a server side if that is not done; what keeps it from working was, or will be, said by the tests."""
+        if server.tag in self.ended:
+            return
+        try:
+            self._finish(side, server, grace=1)
         except ShellTrouble:
             return
 
 
-def ends_of(source: Side, target: Side) -> outputs.Ends:
-    """Return what is known about the way between two sides: the slower rate, the narrower PCIe link, emulation."""
-    rates = [
-        rate
-        for side in (source, target)
-        for rate in (side.choice.rate_gbps if side.choice else None, side.link_gbps)
-        if rate
-    ]
-    software = any(side.choice is not None and side.choice.software for side in (source, target))
-    return outputs.Ends(min(rates) if rates else None, outputs.slower_pcie([source.pcie, target.pcie]), software)
+def _counted(output: Output) -> tuple[Reading, Output]:
+    """Return the counters among what a command printed, and the output without them."""
+    reading, rest = split_counters(output.stdout)
+    return reading, output._replace(stdout=rest)
 
 
 def _server_side(test: str, target: Side, answer: Output, left: Output) -> Judged:
     if answer.stdout.startswith("ended"):
         if test == "rping":
             judged = outputs.judge_rping(left._replace(status=left.status or 1))
+        elif test == "latency":
+            judged = outputs.judge_latency(left, "", software=False)
         else:
             judged = outputs.judge_bandwidth(left, "", outputs.Ends(None, None, False), None)
         return judged._replace(summary=f"the server side on {target.node} ended at once: {judged.summary}")
@@ -350,18 +335,3 @@ def _words(test: str, one: Side, other: Side) -> str:
 
 def _both(client: str, server: str) -> str:
     return f"{client}\n-- server side --\n{server}" if server else client
-
-
-def _not_ready() -> Problem:
-    return {"problem": "the pod is not ready", "cause": "the cluster says no more", "next_step": "look at its events"}
-
-
-def _unreadable(output: Output) -> Problem:
-    cause = outputs.ended_early(output, "sh")
-    if cause and cause.problem:
-        return cause.problem
-    return {
-        "problem": f"what is in the pod cannot be read: {' '.join(output.text.split())[:160] or 'nothing was printed'}",
-        "cause": "the image's shell is no POSIX shell, or it was ended",
-        "next_step": "use an image with sh (rdma_fabric_verify_image)",
-    }

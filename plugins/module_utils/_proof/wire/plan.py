@@ -19,8 +19,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 Plan = Dict[str, Any]
 
 _SOURCE = "verify"
-# Programs of one pair that may each take their whole time: two pings, rping, two bandwidth tests with their servers.
-_PROGRAMS = 7
+# Programs of one pair that may each take their whole time: two pings, rping, two bandwidth tests and a latency test
+# with their servers.
+_PROGRAMS = 9
 _REACH = 60
 _MARGIN = 300
 

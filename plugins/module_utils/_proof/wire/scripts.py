@@ -65,20 +65,45 @@ esac
 shift
 """
 
-# A program with a limit of $1 seconds in the foreground.
+# The counters of port $2 of device $1, as ``counters.split_counters`` reads them; $3 says when. A counter that cannot
+# be read, or has no number, is left out. Where a device is shared by network namespaces, the sysfs of a pod has no
+# counters (is_full_dev in the kernel's drivers/infiniband/core/sysfs.c); netlink tells the driver's own there.
+_COUNT = r"""
+count() {
+  w=$3 t=
+  for f in "/sys/class/infiniband/$1/ports/$2/counters"/* "/sys/class/infiniband/$1/ports/$2/hw_counters"/*; do
+    v=; { read -r v <"$f"; } 2>/dev/null
+    case $v in ''|*[!0-9]*) continue;; esac
+    g=${f%/*} t=1
+    echo "counter|$w|${g##*/}/${f##*/}|$v"
+  done
+  [ -z "$t" ] || return 0
+  set -- $(rdma statistic show link "$1/$2" 2>/dev/null)
+  while [ $# -gt 3 ]; do echo "counter|$w|hw_counters/$3|$4"; shift 2; done
+}
+"""
+
+# A program with a limit of $3 seconds in the foreground, between two looks at the counters of port $2 of device $1;
+# no device is "-".
 _BOUNDED = rf"""
-l=$1; shift
+{_COUNT}
+c=$1 i=$2 l=$3; shift 3
+[ "$c" = - ] || count "$c" "$i" before
 {_PROGRAM}
 "$r" "$@" </dev/null & p=$!
 ( n=0; while [ $n -lt $l ]; do sleep 1; kill -0 $p 2>/dev/null || exit; n=$((n+1)); done; kill -9 $p
 ) >/dev/null 2>&1 </dev/null &
 wait $p
+s=$?
+[ "$c" = - ] || {{ echo; count "$c" "$i" after; }}
+exit $s
 """
 
 # A server side: $1 names its files, $2 is its limit in seconds, $3 the TCP port in hexadecimal as in /proc/net/tcp, or
-# "-" for a program that listens on none. Answers once it listens.
+# "-" for a program that listens on none; $4 and $5 are as in _BOUNDED. Answers once it listens.
 _SERVE = rf"""
-b=$1 l=$2 h=$3; shift 3
+{_COUNT}
+b=$1 l=$2 h=$3; [ "$4" = - ] || count "$4" "$5" before >"$b.counters"; shift 5
 {_PROGRAM}
 ( "$r" "$@" >"$b.out" 2>&1 </dev/null & p=$!; echo $p >"$b.pid"; wait $p; echo $? >"$b.rc"
 ) >/dev/null 2>&1 </dev/null &
@@ -103,13 +128,16 @@ done
 echo silent
 """
 
-# The end of a server side: up to $2 seconds to end by itself, then it is killed. Its status, then its output.
-_FINISH = r"""
+# The end of a server side: up to $2 seconds to end by itself, then it is killed. Its status, its counters as in _SERVE
+# and now, then its output.
+_FINISH = rf"""
+{_COUNT}
 b=$1 n=0 k=ended
 while [ ! -e "$b.rc" ] && [ $n -lt $2 ]; do sleep 1; n=$((n+1)); done
-[ -e "$b.rc" ] || { k=killed; read -r p <"$b.pid" && kill -9 $p; } 2>/dev/null
+[ -e "$b.rc" ] || {{ k=killed; read -r p <"$b.pid" && kill -9 $p; }} 2>/dev/null
 r=; [ $k = ended ] && read -r r <"$b.rc"
-echo "$k ${r:-none}"
+echo "$k ${{r:-none}}"
+[ "$3" = - ] || {{ while read -r v; do echo "$v"; done <"$b.counters"; count "$3" "$4" after; }} 2>/dev/null
 tail -c 65536 "$b.out" 2>/dev/null || cat "$b.out"
 """
 
@@ -132,19 +160,36 @@ def probe(interface: str) -> Argv:
     return ["sh", "-c", _PROBE, "probe", interface]
 
 
-def bounded(limit: int, argv: Sequence[str]) -> Argv:
+LATENCY_ITERATIONS = 1000
+SOFTWARE_LATENCY_ITERATIONS = 100
+
+
+class Port(NamedTuple):
+    """The port that one side of a test uses, whose counters are read around it; without GID index it is InfiniBand."""
+
+    device: str
+    number: int
+    gid_index: int | None
+
+
+def bounded(limit: int, argv: Sequence[str], counted: Port | None = None) -> Argv:
     """Return the command that runs ``argv`` for at most ``limit`` seconds; 137 is the status of one that was ended."""
-    return ["sh", "-c", _BOUNDED, "bounded", str(limit), *argv]
+    return ["sh", "-c", _BOUNDED, "bounded", *_words(counted), str(limit), *argv]
 
 
-def serve(tag: str, limit: int, port: int | None, argv: Sequence[str]) -> Argv:
+def serve(tag: str, limit: int, port: int | None, argv: Sequence[str], counted: Port | None = None) -> Argv:
     """Return the command that starts a server side; it prints listening, started (no ``port``), ended or silent."""
-    return ["sh", "-c", _SERVE, "serve", f"{SCRATCH}/{tag}", str(limit), "-" if port is None else f"{port:04X}", *argv]
+    listens = "-" if port is None else f"{port:04X}"
+    return ["sh", "-c", _SERVE, "serve", f"{SCRATCH}/{tag}", str(limit), listens, *_words(counted), *argv]
 
 
-def finish(tag: str, grace: int) -> Argv:
+def finish(tag: str, grace: int, counted: Port | None = None) -> Argv:
     """Return the command that ends the server side of ``serve`` and prints how it ended and what it printed."""
-    return ["sh", "-c", _FINISH, "finish", f"{SCRATCH}/{tag}", str(grace)]
+    return ["sh", "-c", _FINISH, "finish", f"{SCRATCH}/{tag}", str(grace), *_words(counted)]
+
+
+def _words(counted: Port | None) -> Argv:
+    return [counted.device, str(counted.number)] if counted else ["-", "-"]
 
 
 def ping(interface: str, address: str, mtu: int) -> Argv:
@@ -180,13 +225,21 @@ def rping_client(address: str, port: int) -> Argv:
     return ["rping", "-c", "-a", address, "-p", str(port), "-C", str(RPING_COUNT), "-V", "-v"]
 
 
-def write_bandwidth(
-    device: str, port: int, gid_index: int | None, load: Load, *, tcp_port: int, server: str = ""
-) -> Argv:
+def write_bandwidth(port: Port, load: Load, *, tcp_port: int, server: str = "") -> Argv:
     """Return one side of ib_write_bw; with the address of a ``server`` it is the client side.
 
-    Both sides need the same ``load`` and ``tcp_port``; device, port and GID index are each side's own.
+    Both sides need the same ``load`` and ``tcp_port``; the port is each side's own.
     """
-    argv = ["ib_write_bw", "-d", device, "-i", str(port), *(["-x", str(gid_index)] if gid_index is not None else [])]
-    argv += ["-F", "--report_gbits", "-s", str(load.size), "-n", str(load.iterations), "-q", str(load.queue_pairs)]
-    return [*argv, "-p", str(tcp_port), *([server] if server else [])]
+    options = ["--report_gbits", "-s", str(load.size), "-n", str(load.iterations), "-q", str(load.queue_pairs)]
+    return _perftest("ib_write_bw", port, options, tcp_port, server)
+
+
+def write_latency(port: Port, iterations: int, *, tcp_port: int, server: str = "") -> Argv:
+    """Return one side of ib_write_lat, as ``write_bandwidth``; messages are the smallest it sends by default."""
+    return _perftest("ib_write_lat", port, ["-n", str(iterations)], tcp_port, server)
+
+
+def _perftest(program: str, port: Port, options: Sequence[str], tcp_port: int, server: str) -> Argv:
+    index = [] if port.gid_index is None else ["-x", str(port.gid_index)]
+    argv = [program, "-d", port.device, "-i", str(port.number), *index, "-F", *options, "-p", str(tcp_port)]
+    return [*argv, server] if server else argv

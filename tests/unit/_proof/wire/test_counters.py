@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest import perftest_result
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import (
     LOADS,
     LOSSES,
@@ -18,31 +21,37 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters i
     sign_lines,
     split_counters,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import Judged, with_counters
 
-# The counters of rxe0 on a booted guest (Linux 7.3) before ib_write_bw and after it, of 100 messages of 64 KiB.
-PRINTED = """
-counter|before|hw_counters/ack_deferred|0
-counter|before|hw_counters/link_downed|0
-counter|before|hw_counters/sent_pkts|15
+RECORDED = Path(__file__).parents[3] / "fixtures" / "perftest" / "counters"
 
- #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
- 65536      100             0.10              0.10               0.000190
 
-counter|after|hw_counters/ack_deferred|0
-counter|after|hw_counters/link_downed|0
-counter|after|hw_counters/sent_pkts|1760
-"""
+def recorded(name: str) -> tuple[Reading, str]:
+    return split_counters((RECORDED / name).read_text(encoding="utf-8"))
 
 
 def reading(name: str, before: int, after: int) -> Reading:
     return Reading({name: before}, {name: after})
 
 
-def test_counters_are_taken_out_of_an_output() -> None:
-    found, text = split_counters(PRINTED)
-    assert found.before == {"hw_counters/ack_deferred": 0, "hw_counters/link_downed": 0, "hw_counters/sent_pkts": 15}
-    assert found.after["hw_counters/sent_pkts"] == 1760
-    assert text.split() == [word for line in PRINTED.splitlines() if "|" not in line for word in line.split()]
+def test_counters_of_a_real_test_tell_what_was_dropped() -> None:
+    ours, text = recorded("write-lossy.txt")
+    theirs, _server = recorded("write-lossy.server.txt")
+    assert rises(ours) == {"rcvd_seq_err": 13, "completer_retry_err": 16}
+    assert rises(theirs) == {"out_of_seq_request": 16}
+    assert saturated(ours) == saturated(theirs) == []
+    measured = perftest_result(text, "gbps")
+    assert (measured["complete"], measured["problems"]) == (True, [])
+    judged = with_counters(Judged("reported", "350 Mb/s", None, {"measured_gbps": 0.35}), {"a": ours, "b": theirs})
+    assert judged.verdict == "fail"
+    told = "rcvd_seq_err of a rose by 13, out_of_seq_request of b rose by 16"
+    sent_again = "completer_retry_err of a rose by 16: packets were sent again"
+    assert judged.summary == f"packets were lost or damaged: {told}; 350 Mb/s; {sent_again}"
+
+
+def test_a_counter_that_both_folders_have_is_counted_once() -> None:
+    both = [{"counters/link_downed": value, "hw_counters/link_downed": value} for value in (1, 2)]
+    assert rises(Reading(*both)) == {"link_downed": 1}
 
 
 @pytest.mark.parametrize(

@@ -404,6 +404,7 @@ def test_counters_that_tell_of_no_loss_leave_a_verdict_as_it_is() -> None:
     shell.counted = {"mlx5_0": counters(duplicate_request=3)}
     tests = proved(shell)
     assert verdicts(tests)[6:] == ["bandwidth a>b pass", "bandwidth b>a pass", "latency a>b pass"]
+    assert tests[6]["figures"]["counters"]["a"] == {"duplicate_request": 3}
     assert "duplicate_request of a rose by 3: packets came twice" in tests[6]["summary"]
 
 
@@ -417,7 +418,7 @@ def test_a_latency_is_told_and_kept() -> None:
     shell = memory_pods()
     latency = proved(shell)[-1]
     assert latency["summary"] == "1.82 us typical, 99 % within 2.73 us"
-    assert latency["figures"] == {"typical_us": 1.82, "average_us": 1.82, "p99_us": 2.73, "counters": {}}
+    assert latency["figures"] == {"typical_us": 1.82, "average_us": 1.82, "p99_us": 2.73, "counters": None}
     client = words_of(shell, "ns/a", "ib_write_lat")
     assert client[client.index("-n") + 1] == "1000"
 

@@ -237,3 +237,20 @@ def test_counters_of_a_server_side_come_with_its_end(shell: list[str], port: Pat
     reading, text = split_counters(done.stdout)
     assert (reading.before["counters/link_downed"], reading.after["counters/link_downed"]) == (3, 9)
     assert text.split() == ["ended", "0", "served"]
+
+
+def test_counters_that_sysfs_of_a_pod_lacks_come_from_netlink(
+    shell: list[str], port: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line is that of iproute2 6.15 for rxe on a booted guest, cut short."""
+    line = "link rxe0/1 sent_pkts 0 rcvd_pkts 0 duplicate_request 0 out_of_seq_request 19 rcvd_rnr_err 0 "
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "rdma").write_text(f'#!/bin/sh\n[ "$*" = "statistic show link rxe0/1" ] && echo "{line}"\n')
+    (tmp_path / "bin" / "rdma").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    argv = scripts.bounded(20, ["echo", "text"], scripts.Port("rxe0", 1, None))
+    reading, text = split_counters(run(shell, counting(argv, port)).stdout)
+    assert reading.after == reading.before
+    assert reading.after["hw_counters/out_of_seq_request"] == 19
+    assert len(reading.after) == 5
+    assert text.strip() == "text"

@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Counters of an RDMA port before and after a test: which rose, by how much, and what that means. Pure.
+
+``counters/`` holds the port's PortCounters (``Documentation/ABI/stable/sysfs-class-infiniband`` of the kernel), which
+stay at their largest value; widths are those of ``PORT_PMA_ATTR`` in ``drivers/infiniband/core/sysfs.c``.
+``hw_counters/`` holds the driver's own: ``drivers/infiniband/hw/mlx5/counters.c``, whose queue counters are of 32 bits
+and begin anew, and ``drivers/infiniband/sw/rxe/rxe_hw_counters.c``. Those of the representors of functions have a
+prefix and mean the same.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
+
+WHEN = ("before", "after")
+PORT = "counters"
+_LINE = re.compile(r"^counter\|(before|after)\|(\w{1,16})/(\w{1,64})\|(\d{1,20})$", re.ASCII)
+_PREFIX = "counter|"
+_REPRESENTED = "vport_"
+_WRAP = 1 << 32
+
+Values = Dict[str, int]
+Rises = Dict[str, int]
+
+
+class Reading(NamedTuple):
+    """The counters of one port by ``FOLDER/NAME``, before and after a test."""
+
+    before: Values
+    after: Values
+
+
+class Loss(NamedTuple):
+    """What a counter says of packets that were lost or damaged on the way, and what to do."""
+
+    words: str
+    next_step: str
+
+
+_CABLE = "clean or replace cable and transceiver of this port"
+_WAY = "look at drops on the switch ports between the two, and at PFC, ECN and MTU on every one of them"
+
+LOSSES: Mapping[str, Loss] = {
+    "port_rcv_errors": Loss("packets came in damaged", _CABLE),
+    "local_link_integrity_errors": Loss("the link had more errors than it may", _CABLE),
+    "link_error_recovery": Loss("the link was trained anew", _CABLE),
+    "link_downed": Loss("the link went down", _CABLE),
+    "rx_icrc_encapsulated": Loss("RoCE packets came in damaged", _CABLE),
+    "port_rcv_remote_physical_errors": Loss(
+        "packets were damaged on another link of the way", "look for the port of a switch that has errors of its own"
+    ),
+    "excessive_buffer_overrun_errors": Loss("the port's receive buffer overran", _WAY),
+    "port_xmit_discards": Loss("the port dropped packets it should have sent", _WAY),
+    "packet_seq_err": Loss("the receiver missed packets and asked for them again", _WAY),
+    "implied_nak_seq_err": Loss("acknowledgements were lost", _WAY),
+    "local_ack_timeout_err": Loss("no acknowledgement came in time", _WAY),
+    "req_transport_retries_exceeded": Loss("packets stayed unanswered after all retries", _WAY),
+    "out_of_seq_request": Loss("packets were missing", _WAY),
+    "rcvd_seq_err": Loss("the receiver missed packets and asked for them again", _WAY),
+    "retry_exceeded_err": Loss("packets stayed unanswered after all retries", _WAY),
+}
+SIGNS: Mapping[str, str] = {
+    "symbol_error": "bits were damaged and corrected",
+    "out_of_sequence": "packets were missing or overtook others, as adaptive routing lets them",
+    "duplicate_request": "packets came twice, as the sender repeated them",
+    "completer_retry_err": "packets were sent again",
+    "roce_adp_retrans": "packets were sent again",
+    "roce_adp_retrans_to": "packets were sent again after a timeout",
+    "roce_slow_restart": "the sender began anew, slowly",
+    "out_of_buffer": "packets found no receive buffer",
+    "rnr_nak_retry_err": "the receiver was not ready",
+    "rcvd_rnr_err": "the receiver was not ready",
+    "send_rnr_err": "this side was not ready to receive",
+    "rp_cnp_ignored": "this side was asked to slow down and did not: ECN is off for the priority",
+}
+"""Counters that may rise on a healthy way, and what they say."""
+LOADS = ("port_xmit_wait", "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled")
+"""Counters of waiting and of congestion that was handled: kept among the figures, not told."""
+
+_KNOWN = (*LOSSES, *SIGNS, *LOADS)
+# Bits of the counters of a port that stay at their largest value.
+_WIDTHS: Mapping[str, int] = {
+    **dict.fromkeys(("symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_xmit_discards"), 16),
+    **dict.fromkeys(("link_error_recovery", "link_downed"), 8),
+    **dict.fromkeys(("local_link_integrity_errors", "excessive_buffer_overrun_errors"), 4),
+    "port_xmit_wait": 32,
+}
+
+
+def split_counters(text: str) -> tuple[Reading, str]:
+    """Return the counters that a script printed among a program's output, and that output without them."""
+    reading, rest = Reading({}, {}), []
+    for line in text.split("\n"):
+        found = _LINE.match(line)
+        if found:
+            values = reading.before if found[1] == WHEN[0] else reading.after
+            values[f"{found[2]}/{found[3]}"] = int(found[4])
+        elif not line.startswith(_PREFIX):
+            rest.append(line)
+    return reading, "\n".join(rest)
+
+
+def rises(reading: Reading) -> Rises:
+    """Return by how much each known counter rose, by name; one that was set back in between is left out.
+
+    Drivers may have one of the same name in both folders.
+    """
+    found: Rises = {}
+    for key, before in reading.before.items():
+        folder, _slash, file = key.partition("/")
+        name = file[len(_REPRESENTED) :] if file.startswith(_REPRESENTED) else file
+        after = reading.after.get(key)
+        if after is None or name not in _KNOWN:
+            continue
+        by = after - before
+        if by < 0 and folder != PORT and before < _WRAP:
+            by += _WRAP
+        if by > 0:
+            found[name] = max(by, found.get(name, 0))
+    return found
+
+
+def saturated(reading: Reading) -> list[str]:
+    """Return the names of counters that stand at their largest value, so that they cannot tell what this test did."""
+    return sorted(name for name, bits in _WIDTHS.items() if reading.before.get(f"{PORT}/{name}", 0) >= (1 << bits) - 1)
+
+
+def loss_problem(sides: Mapping[str, Rises]) -> Problem | None:
+    """Return what the counters of both sides, by node, say of packets lost or damaged; None when they say nothing."""
+    lost = [(node, name, risen[name]) for node, risen in sides.items() for name in LOSSES if name in risen]
+    if not lost:
+        return None
+    node, name, _by = lost[0]
+    told = ", ".join(f"{name} of {node} rose by {by}" for node, name, by in lost)
+    cause = f"{name} of {node}: {LOSSES[name].words}; the counters are the port's, so other traffic counts, too"
+    return problem_of(f"packets were lost or damaged: {told}", cause, LOSSES[name].next_step)
+
+
+def sign_lines(sides: Mapping[str, Rises], stuck: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what else a person should know: counters that rose without a loss, ``stuck`` ones that cannot rise."""
+    lines = [
+        f"{name} of {node} rose by {by}: {SIGNS[name]}"
+        for node, risen in sides.items()
+        for name, by in risen.items()
+        if name in SIGNS
+    ]
+    return lines + [
+        f"{' and '.join(names)} of {node} cannot rise any more: set back with perfquery -R"
+        for node, names in stuck.items()
+        if names
+    ]

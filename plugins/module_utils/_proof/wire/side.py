@@ -1,0 +1,114 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One end of a pair: what the cluster says of a test pod, and what is found in it before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import outputs, scripts
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import (
+    Attached,
+    Choice,
+    Seen,
+    attached_network,
+    choose,
+    interface_problem,
+    read_probe,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import (
+    Output,
+    Shell,
+    ShellTrouble,
+    trouble_problem,
+)
+
+Limits = Callable[[Choice], Tuple[Optional[float], Optional[Dict[str, Any]]]]
+"""What the facts of a host say of a device: rate of its link in Gb/s, PCIe link of its NIC."""
+_PROBE_LIMIT = 60
+
+
+@dataclass(frozen=True)
+class PodState:
+    """What the cluster says about one test pod: Ready or why not, and what Multus wrote into its annotation."""
+
+    name: str
+    ready: bool
+    network_status: str = ""
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One end of a pair: its node and pod, what was found in the pod, and what is wrong before anything is sent.
+
+    ``problems`` is keyed by the test that found it (pods, interface, device). ``link_gbps`` and ``pcie`` are what the
+    facts of the host say of the chosen device.
+    """
+
+    node: str
+    pod: str
+    attached: Attached | None = None
+    seen: Seen | None = None
+    choice: Choice | None = None
+    problems: dict[str, Problem] = field(default_factory=dict)
+    link_gbps: float | None = None
+    pcie: dict[str, Any] | None = None
+
+
+def examine(shell: Shell, node: str, state: PodState, *, network: str, mtu: int | None, limits: Limits) -> Side:
+    """Look into one pod, by one command; ``limits(choice)`` tells (Gb/s, PCIe) that the host's facts know of a device.
+
+    ``network`` is ``namespace/name`` of the attachment.
+    """
+    if not state.ready:
+        return Side(node, state.name, problems={"pods": state.problem or _not_ready()})
+    attached, problem = attached_network(state.network_status, network)
+    if attached is None:
+        return Side(node, state.name, problems={"interface": problem or _not_ready()})
+    try:
+        output = shell.run(state.name, scripts.probe(attached.interface), _PROBE_LIMIT)
+    except ShellTrouble as trouble:
+        return Side(node, state.name, attached, problems={"pods": trouble_problem(trouble)})
+    seen = read_probe(output.stdout)
+    if not seen.complete:
+        return Side(node, state.name, attached, problems={"pods": _unreadable(output)})
+    problems: dict[str, Problem] = {}
+    found = interface_problem(seen, attached, mtu)
+    if found:
+        problems["interface"] = found
+    choice, found = choose(seen, attached)
+    if found:
+        problems["device"] = found
+    link, pcie = limits(choice) if choice else (None, None)
+    return Side(node, state.name, attached, seen, choice, problems, link, pcie)
+
+
+def ends_of(source: Side, target: Side) -> outputs.Ends:
+    """Return what is known about the way between two sides: the slower rate, the narrower PCIe link, emulation."""
+    rates = [
+        rate
+        for side in (source, target)
+        for rate in (side.choice.rate_gbps if side.choice else None, side.link_gbps)
+        if rate
+    ]
+    software = any(side.choice is not None and side.choice.software for side in (source, target))
+    return outputs.Ends(min(rates) if rates else None, outputs.slower_pcie([source.pcie, target.pcie]), software)
+
+
+def _not_ready() -> Problem:
+    return {"problem": "the pod is not ready", "cause": "the cluster says no more", "next_step": "look at its events"}
+
+
+def _unreadable(output: Output) -> Problem:
+    cause = outputs.ended_early(output, "sh")
+    if cause and cause.problem:
+        return cause.problem
+    return {
+        "problem": f"what is in the pod cannot be read: {' '.join(output.text.split())[:160] or 'nothing was printed'}",
+        "cause": "the image's shell is no POSIX shell, or it was ended",
+        "next_step": "use an image with sh (rdma_fabric_verify_image)",
+    }
