@@ -105,7 +105,7 @@ class ProofRun:
 
         sides = {side.node: side for side in self._at_once(look, sorted(names))}
         self.sides[network["network"]] = [sides[node] for node in sorted(sides)]
-        settings = replace(self.request.settings, mtu=network["mtu"])
+        settings = replace(self.request.settings, mtu=network["mtu"], idle=self.request.pairs_of)
         count = 0
         for number, turn in enumerate(network["rounds"], 1):
             tasks = [(pair, port_of(count + place)) for place, pair in enumerate(turn)]

@@ -178,14 +178,14 @@ def judge_latency(client: Output, server: str, software: bool) -> Judged:
     return Judged("pass", words, None, kept)
 
 
-def with_counters(judged: Judged, readings: Mapping[str, Reading]) -> Judged:
+def with_counters(judged: Judged, readings: Mapping[str, Reading], idle: str = "") -> Judged:
     """Return the verdict on a measurement in the light of the ports' counters, by node.
 
     Packets that were lost or damaged fail a test whatever its rate is, and explain a rate that fails. What kept a rate
-    from being measured says more than they do.
+    from being measured says more than they do. With ``idle`` only the counters of this node do so.
     """
     sides = {node: rises(reading) for node, reading in readings.items()}
-    problem = loss_problem(sides)
+    problem = loss_problem({node: risen for node, risen in sides.items() if idle in ("", node)})
     told = sign_lines(sides, {node: saturated(reading) for node, reading in readings.items()})
     known = any(reading.before for reading in readings.values())
     risen = {node: names for node, names in sides.items() if names} if known else None

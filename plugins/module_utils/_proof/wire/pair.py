@@ -40,6 +40,7 @@ class Settings:
     """How pairs are tested: seconds a program may run, what a bandwidth test sends, the share of the rate asked for.
 
     ``size``, ``iterations`` and ``queue_pairs`` replace what fits the device; ``mtu`` is the one the network asks for.
+    ``idle`` is the node whose counters are judged where the other one works: its jobs lose packets, too.
     """
 
     limit: int = 60
@@ -48,6 +49,7 @@ class Settings:
     queue_pairs: int | None = None
     minimum: float | None = None
     mtu: int | None = None
+    idle: str = ""
 
     def load(self, software: bool) -> scripts.Load:
         """Return what a bandwidth test between devices of this kind sends."""
@@ -185,7 +187,8 @@ class _Run:
             reading, output = _counted(self._bounded(source, client, ours))
             other, left = _counted(self._left(target, server, needed=output.status != 0))
             text = "" if output.status == 0 else left.stdout
-            judged = outputs.with_counters(judge(output, text), {source.node: reading, target.node: other})
+            readings = {source.node: reading, target.node: other}
+            judged = outputs.with_counters(judge(output, text), readings, self.settings.idle)
             return judged, _both(output.text, text)
 
         return self._with_server(test, source, target, server=server, client=client, work=work)

@@ -369,7 +369,7 @@ def test_counters_are_read_around_a_measurement_by_commands_that_run_anyway() ->
 
 
 def test_lost_packets_fail_a_test_whatever_its_rate() -> None:
-    shell = memory_pods(b=probe_text(ADDRESSES["b"], device="mlx5_7|"))
+    shell = memory_pods(b=probe_text(ADDRESSES["b"], device="mlx5_7|0000:9a:00.0"))
     shell.counted = {"mlx5_7": counters(packet_seq_err=4, port_xmit_wait=9)}
     tests = proved(shell)
     assert verdicts(tests)[6:] == ["bandwidth a>b fail", "bandwidth b>a fail", "latency a>b fail"]
@@ -443,3 +443,12 @@ def test_a_latency_that_was_not_measured_fails() -> None:
     failure = only_failure(proved(shell))
     assert failure["test"] == "latency"
     assert "GID" in failure["problem"]["cause"]
+
+
+def test_of_a_node_beside_one_that_works_only_its_own_counters_are_judged() -> None:
+    shell = memory_pods(b=probe_text(ADDRESSES["b"], device="mlx5_7|0000:9a:00.0"))
+    shell.counted = {"mlx5_7": counters(packet_seq_err=4)}
+    tests = proved(shell, Settings(idle="a"))
+    assert verdicts(tests)[6:] == ["bandwidth a>b pass", "bandwidth b>a pass", "latency a>b pass"]
+    assert tests[6]["figures"]["counters"] == {"b": {"packet_seq_err": 4}}
+    assert "fail" in [test["verdict"] for test in proved(shell, Settings(idle="b"))]
