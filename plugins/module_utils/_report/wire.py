@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import headline, network_label
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import (
+    headline,
+    network_label,
+    slow_words,
+)
 
 _KEPT = ("run", "started_at", "seconds", "image", "schedule", "verdict", "counts", "failures", "left_out")
 _PODS = ("node", "interface", "address", "mtu", "device", "gid_index", "rate_gbps", "software")
@@ -35,6 +39,7 @@ def proof_words(section: Mapping[str, Any]) -> str:
 
 
 def _network(network: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    own = [row for row in rows if row["network"] == network["network"]]
     return {
         "network": network["network"],
         "label": network_label(network),
@@ -43,7 +48,8 @@ def _network(network: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str
         "nodes": network["nodes"],
         "pods": [{key: pod.get(key) for key in _PODS} for pod in network["pods"]],
         "suspects": network["suspects"],
-        "pairs": [_pair(row) for row in rows if row["network"] == network["network"]],
+        "slow": slow_words(own),
+        "pairs": [_pair(row) for row in own],
     }
 
 

@@ -150,35 +150,39 @@ def suspect_lines(document: Document) -> list[str]:
 
 
 def slow_lines(document: Document) -> list[str]:
-    """Return, for each network, the pairs whose latency stands out from that of its other pairs."""
+    """Return a line for each network that has pairs whose latency stands out."""
     lines = []
     for network in document["networks"]:
-        pairs = [row for row in document["pairs"] if row["network"] == network["network"]]
-        usual, slow = slow_pairs(pairs)
-        told = ", ".join(f"{row['a']} - {row['b']} {us:g} us" for row, us in slow[:_MOST_SLOW])
-        more = f" and {len(slow) - _MOST_SLOW} more" if len(slow) > _MOST_SLOW else ""
-        if slow:
-            what = f"latency stands out: {told}{more}; {usual:g} us is usual here"
-            lines.append(f"{network_label(network)}: {what}. Compare cables, switch hops and PCIe of these nodes")
+        words = slow_words([row for row in document["pairs"] if row["network"] == network["network"]])
+        lines += [f"{network_label(network)}: {words}"] if words else []
     return lines
 
 
-def slow_pairs(rows: Sequence[dict[str, Any]]) -> tuple[float, list[tuple[dict[str, Any], float]]]:
-    """Return the usual latency of a network's pairs in microseconds, and the pairs far above it, the slowest first.
+def slow_words(rows: Sequence[dict[str, Any]]) -> str:
+    """Return which pairs of a network stand out by their latency, and what next; empty when none does.
 
     Few pairs have no usual latency, and one more switch on the way is none that stands out.
     """
-    measured = [
-        (row, float(test["figures"]["typical_us"]))
+    measured = {
+        (row["a"], row["b"]): float(test["figures"]["typical_us"])
         for row in rows
         for test in row["tests"]
         if test["test"] == "latency" and test["verdict"] == "pass"
-    ]
-    if len(measured) < _FEW_PAIRS:
-        return 0.0, []
-    usual = median(us for _row, us in measured)
-    slow = [(row, us) for row, us in measured if us > _FAR * usual]
-    return usual, sorted(slow, key=lambda each: -each[1])
+    }
+    usual = median(measured.values()) if len(measured) >= _FEW_PAIRS else 0.0
+    slow = {pair: us for pair, us in measured.items() if us > _FAR * usual} if usual else {}
+    if not slow:
+        return ""
+    blamed = suspects({pair: pair not in slow for pair in measured})
+    if all(set(pair) & set(blamed) for pair in slow):
+        told = f"that of all pairs of {', '.join(blamed)}, up to {max(slow.values()):g} us"
+    else:
+        slowest = sorted(slow, key=lambda pair: -slow[pair])
+        told = ", ".join(f"{' - '.join(pair)} {slow[pair]:g} us" for pair in slowest[:_MOST_SLOW])
+        told += f" and {len(slow) - _MOST_SLOW} more" if len(slow) > _MOST_SLOW else ""
+    return (
+        f"latency stands out: {told}; {usual:g} us is usual here (compare cables, switch hops and PCIe of these nodes)"
+    )
 
 
 def headline(document: Document) -> str:

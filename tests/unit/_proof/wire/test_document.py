@@ -268,14 +268,25 @@ def test_a_proof_with_a_verdict_tells_its_own_failures() -> None:
     assert report["validation"]["verdict"] == "fail"
 
 
-def test_pairs_whose_latency_stands_out_are_named_by_rail() -> None:
+def test_a_node_whose_latency_stands_out_is_named_by_rail() -> None:
     proof = document(EIGHT, far=("dgx-03",), networks=2)
     assert proof["verdict"] == "pass"
+    words = "latency stands out: that of all pairs of dgx-03, up to 5.2 us; 1.82 us is usual here"
     lines = slow_lines(proof)
-    assert len(lines) == 2
-    assert lines[0].startswith("rail 0 (default/rail0): latency stands out: ")
-    assert lines[0].count("dgx-03") == 5
-    assert "and 2 more; 1.82 us is usual here" in lines[0]
+    assert [line.partition(" (compare")[0] for line in lines] == [
+        f"rail {rail} (default/rail{rail}): {words}" for rail in (0, 1)
+    ]
+    assert f"The <bdi>{words}" in render_page(report_of(proof))
+
+
+def test_pairs_whose_latency_stands_out_are_named_the_slowest_first() -> None:
+    proof = document(EIGHT)
+    slow = {("dgx-01", "dgx-02"): 9.0, ("dgx-03", "dgx-04"): 11.0}
+    for pair in proof["pairs"]:
+        if (pair["a"], pair["b"]) in slow:
+            pair["tests"][-1]["figures"]["typical_us"] = slow[(pair["a"], pair["b"])]
+    (line,) = slow_lines(proof)
+    assert "latency stands out: dgx-03 - dgx-04 11 us, dgx-01 - dgx-02 9 us; 1.82 us is usual here" in line
 
 
 def test_few_pairs_and_even_ones_have_no_latency_that_stands_out() -> None:
