@@ -81,7 +81,7 @@ def test_lost_packets_are_named_by_the_counters_of_the_ports(deployed: Lab, user
     """The kernel drops some of what a card sends; RDMA sends it again, so that the test itself goes well."""
     losing, other = sorted(deployed.guests)
     wire = "dev $(cat /sys/class/infiniband/rxe0/parent) root"
-    made = deployed.ssh(losing, f"tc qdisc replace {wire} netem loss 1%")
+    made = deployed.ssh(losing, f"tc qdisc replace {wire} netem loss 5%")
     assert made.returncode == 0, made.stderr
     try:
         outcome, document = verify(deployed, user, CARD_NETWORK)

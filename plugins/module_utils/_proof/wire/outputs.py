@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import (
     Reading,
     loss_problem,
+    losses,
     rises,
     saturated,
     sign_lines,
@@ -185,8 +186,10 @@ def with_counters(judged: Judged, readings: Mapping[str, Reading], idle: str = "
     from being measured says more than they do. With ``idle`` only the counters of this node do so.
     """
     sides = {node: rises(reading) for node, reading in readings.items()}
-    problem = loss_problem({node: risen for node, risen in sides.items() if idle in ("", node)})
-    told = sign_lines(sides, {node: saturated(reading) for node, reading in readings.items()})
+    lost = {node: losses(reading) if idle in ("", node) else {} for node, reading in readings.items()}
+    problem = loss_problem(lost)
+    rest = {node: {name: by for name, by in risen.items() if name not in lost[node]} for node, risen in sides.items()}
+    told = sign_lines(rest, {node: saturated(reading) for node, reading in readings.items()})
     known = any(reading.before for reading in readings.values())
     risen = {node: names for node, names in sides.items() if names} if known else None
     figures = {**(judged.figures or {}), "counters": risen}
