@@ -22,7 +22,8 @@ from ansible_collections.rdma.fabric.tests.integration.batch_objects import appl
 from ansible_collections.rdma.fabric.tests.integration.guides import guide
 from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, stored_writes
 from ansible_collections.rdma.fabric.tests.integration.upgrading import ENOUGH_SECONDS, LIMITS, NAMES, Fleet
-from ansible_collections.rdma.fabric.tests.lab.api import Api, collection_path
+from ansible_collections.rdma.fabric.tests.integration.whole_cluster import everything, kept_kinds
+from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
@@ -42,9 +43,6 @@ CLUSTER: Json = {
 }
 CONSENT: Json = {"rdma_fabric_allow_teardown": True}
 LOCK = ["/run/rdma-fabric.lock"]
-# What comes and goes by itself: events, Leases of nodes and servers, pods, which drains evict, and what servers make of
-# definitions and DaemonSets.
-PASSING = {"Event", "Pod", "Lease", "EndpointSlice", "Endpoints", "ControllerRevision", "APIService"}
 
 
 @pytest.fixture(scope="module")
@@ -67,22 +65,6 @@ def fleet(cluster: ControlPlane, tmp_path: Path) -> Iterator[Fleet]:
     cluster.api.request("DELETE", f"/api/v1/namespaces/{name}")
 
 
-def everything(api: Api) -> dict[str, Json]:
-    """Return every object of a cluster by kind, namespace and name, but for what passes."""
-    versions = ["v1", *(group["preferredVersion"]["groupVersion"] for group in api.call("GET", "/apis")["groups"])]
-    found: dict[str, Json] = {}
-    for version in versions:
-        path = f"/api/{version}" if version == "v1" else f"/apis/{version}"
-        for resource in api.call("GET", path)["resources"]:
-            if "list" not in resource["verbs"] or "/" in resource["name"] or resource["kind"] in PASSING:
-                continue
-            for body in api.call("GET", collection_path(version, resource["name"]))["items"]:
-                metadata = body["metadata"]
-                place = f"{resource['kind']} {metadata.get('namespace', '')}/{metadata['name']}"
-                found[place] = body
-    return found
-
-
 def slots(fleet: Fleet) -> list[str]:
     """Return the names of all Leases of the namespace, which the list of objects leaves out."""
     found = fleet.api.call("GET", collection_path("coordination.k8s.io/v1", "leases", fleet.namespace))["items"]
@@ -96,10 +78,6 @@ def nodes_of(objects: dict[str, Json], fleet: Fleet) -> dict[str, Any]:
         for name, body in objects.items()
         if name.startswith(f"Node /{fleet.namespace}-")
     }
-
-
-def kept_kinds(names: set[str]) -> set[str]:
-    return {name for name in names if name.startswith("CustomResourceDefinition ")}
 
 
 def difference(fleet: Fleet, before: dict[str, Json]) -> set[str]:
