@@ -31,8 +31,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot_gp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     Family,
     family_of,
-    inbox_package,
     initrd_command,
+    way_to_inbox,
 )
 
 _UNTOLD = (
@@ -144,12 +144,12 @@ def _of_boot(context: Context, next_boot: NextBoot, kernel: str) -> list[_Proble
             )
         )
     elif lacks:
-        package = inbox_package(family, kernel) if family is not None else "the package with its modules"
+        way = way_to_inbox(family, kernel) if family is not None else "install the package with its modules"
         found.append(
             _Problem(
                 "nics",
-                f"it has no {', '.join(lacks)}, which NICs of this host use now; next: install "
-                f"{package}, or build the module for it",
+                f"it has no {', '.join(lacks)}, which NICs of this host use now; next: {way}, or build the module for "
+                "it",
             )
         )
     if next_boot["modules"] and GPU_DRIVER in next_boot["lacks"]:

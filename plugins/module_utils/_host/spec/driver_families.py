@@ -149,7 +149,8 @@ def _suse(name: str) -> Family:
 
 
 # Debian builds a smaller kernel for clouds, without any InfiniBand module.
-_FULL_KERNEL = "linux-image-amd64"
+_FULL_KERNEL = "linux-image-{architecture}"
+_ARCHITECTURES = ("amd64", "arm64")
 _EXTRA_MODULES = "linux-modules-extra-{kernel}"
 _FAMILIES: dict[tuple[str, str], Family] = {
     ("ubuntu", "22.04"): _debian("Ubuntu 22.04", _EXTRA_MODULES, {}),
@@ -213,7 +214,10 @@ def _of_kernel(family: Family, name: str, kernel: str) -> str:
         variant = f"{flavour}-"
     elif "uek" in kernel:
         variant = "uek-"
-    return name.format(kernel=kernel, variant=variant, release=release)
+    # The last word of Debian's releases: 6.12.107+deb13-cloud-arm64.
+    last = kernel.rpartition("-")[2]
+    architecture = last if last in _ARCHITECTURES else _ARCHITECTURES[0]
+    return name.format(kernel=kernel, variant=variant, release=release, architecture=architecture)
 
 
 def wanted_packages(family: Family, build: str, kernels: Iterable[str], with_firmware_update: bool) -> Names:
@@ -236,6 +240,17 @@ def initrd_command(family: Family, kernel: str) -> Names:
 def inbox_package(family: Family, kernel: str) -> str:
     """Return the package that holds the kernel's own driver."""
     return _of_kernel(family, family.inbox_modules, kernel)
+
+
+def way_to_inbox(family: Family, kernel: str) -> str:
+    """Return what brings the kernel's own driver to a host that is to start ``kernel``, which lacks it.
+
+    Debian has none to add: what lacks it is another kernel than that of the package.
+    """
+    package = inbox_package(family, kernel)
+    if family.inbox_modules == _FULL_KERNEL:
+        return f"have the boot loader take the kernel of {package}"
+    return f"install {package}"
 
 
 # Names of DOCA-Host 3.2.1 for RHEL 10 and of Canonical's packages for Ubuntu 26.04 (Azure/azhpc-images,

@@ -240,6 +240,18 @@ def test_the_package_of_the_kernels_own_driver(identity: str, version: str, pack
 
 
 @pytest.mark.parametrize(
+    ("kernel", "package"),
+    [
+        ("6.12.107+deb13-cloud-amd64", "linux-image-amd64"),
+        ("6.12.107+deb13-arm64", "linux-image-arm64"),
+        ("6.12.107-mine", "linux-image-amd64"),
+    ],
+)
+def test_debians_kernels_name_their_architecture(kernel: str, package: str) -> None:
+    assert families.inbox_package(family("debian", "13"), kernel) == package
+
+
+@pytest.mark.parametrize(
     ("identity", "version", "renamed"),
     [
         ("ubuntu", "22.04", False),

@@ -20,8 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DKMS,
     headers_of,
-    inbox_package,
     initrd_command,
+    way_to_inbox,
 )
 
 
@@ -74,7 +74,7 @@ def _driver(case: Case, kernel: str) -> list[str]:
 def _way(case: Case, kernel: str) -> str:
     """Return how the kernel gets the wanted driver."""
     if not case.wish.is_vendor:
-        return f"install {inbox_package(case.family, kernel)}" if case.family is not None else "install its modules"
+        return way_to_inbox(case.family, kernel) if case.family is not None else "install its modules"
     if case.wish.settings["build"] == DKMS and case.state["built"]:
         return " ".join(needs.build_command(case, kernel))
     return (
