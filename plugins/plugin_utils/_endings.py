@@ -19,8 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import
     REFUSED,
     UNCHANGED,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import is_secret
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._held_nodes import (
     FREE,
     MEND,
     UNCORDON,
@@ -28,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import
     held_nodes,
     names_of,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import is_secret
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import Unreadable, read_text
 
 TITLE = "RUN RESULT"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
@@ -20,20 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     slot_name,
     slot_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._held_nodes import MOST_NAMED, held_nodes, names_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
-
-RUN = "reboots of rdma.fabric.host"
-"""The run in the marks of the playbooks; the next of them goes on with these nodes and with no others."""
-_MOST_NAMED = 5
-MEND = (
-    "mend what it failed by and run rdma.fabric.upgrade again (or what else had its turn), which goes on where it "
-    "stopped, or rdma.fabric.rollback"
-)
-WAIT = "wait for the run that has the slot; if that was killed, rdma.fabric.upgrade goes on where it stopped"
-UNCORDON = "rdma.fabric.node_drain with state: uncordoned, once it may take pods"
-FREE = f"{MEND}; to go on without it, rdma.fabric.node_slot with state: given_back and any_run: true"
-"""What ends that a node is kept out of service."""
 
 
 def service_state(nodes: Sequence[Json], leases: Sequence[Json], taint: str, unread: str = "") -> Json:
@@ -95,31 +83,6 @@ def _name(node: Json) -> str:
     return str(node["metadata"]["name"])
 
 
-class Held(NamedTuple):
-    """Nodes that a person has to end something for: what they are, their names, and the way that ends it."""
-
-    what: str
-    nodes: tuple[str, ...]
-    way: str
-
-
-def held_nodes(cluster: Mapping[str, Any]) -> list[Held]:
-    """Return the nodes that are kept out of service by us; none where the cluster was not read.
-
-    What others have cordoned is not among them: they know why.
-    """
-    cordoned = cluster.get("cordoned") or []
-    ways: tuple[tuple[str, str, Callable[[Json], bool]], ...] = (
-        ("cordoned by a run", MEND, lambda each: each["run"] == RUN and not each["in_turn"]),
-        ("cordoned for a turn", WAIT, lambda each: each["in_turn"]),
-        ("cordoned by node_drain", UNCORDON, lambda each: each["run"] != RUN and not each["in_turn"]),
-    )
-    found = [Held(what, tuple(each["node"] for each in cordoned if is_one(each)), way) for what, way, is_one in ways]
-    failed = tuple(each["node"] for each in (cluster.get("slots") or {}).get("failed") or [])
-    found.append(Held("failed slots, so no other node has its turn", failed, FREE))
-    return [each for each in found if each.nodes]
-
-
 def service_attention(cluster: Mapping[str, Any]) -> list[str]:
     """Return what of this needs a person, each with the next step.
 
@@ -170,15 +133,10 @@ def _why_not(node: Json) -> str:
 def _block(label: str, texts: Sequence[str]) -> list[str]:
     """Return a line for each text, without those that say the same, and how many there are beyond the first few."""
     texts = list(dict.fromkeys(texts))
-    rest = len(texts) - _MOST_NAMED
-    shown = [*texts[:_MOST_NAMED], *([f"and {rest} more"] if rest > 0 else [])]
+    rest = len(texts) - MOST_NAMED
+    shown = [*texts[:MOST_NAMED], *([f"and {rest} more"] if rest > 0 else [])]
     return [_line("" if number else label, text) for number, text in enumerate(shown)]
 
 
 def _line(label: str, text: str) -> str:
     return f"  {label:<10}  {one_line(text)}"
-
-
-def names_of(nodes: Sequence[str]) -> str:
-    """Return the first of the nodes, and how many more there are."""
-    return named([one_line(node) for node in dict.fromkeys(nodes)], _MOST_NAMED)
