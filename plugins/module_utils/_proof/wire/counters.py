@@ -85,7 +85,7 @@ LOADS = ("port_xmit_wait", "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_
 _KNOWN = (*LOSSES, *SIGNS, *LOADS)
 # What soft RoCE counts beside its errors.
 _EMULATED_PACKETS = ("hw_counters/sent_pkts", "hw_counters/rcvd_pkts")
-_EMULATED_SHARE = 100
+_EMULATED_SHARE = 500
 # Bits of the counters of a port that stay at their largest value.
 _WIDTHS: Mapping[str, int] = {
     **dict.fromkeys(("symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_xmit_discards"), 16),
@@ -136,8 +136,8 @@ def saturated(reading: Reading) -> list[str]:
 def losses(reading: Reading) -> Rises:
     """Return the rises that tell of packets lost or damaged on the way.
 
-    A busy machine drops a few packets of an emulated device, wherever the wire leads: there they count from one in a
-    hundred on.
+    A busy machine drops a few packets of an emulated device, wherever the wire leads: there they count from one in
+    five hundred on.
     """
     risen = rises(reading)
     found = {name: risen[name] for name in LOSSES if name in risen}

@@ -36,7 +36,6 @@ def reading(name: str, before: int, after: int) -> Reading:
 
 
 def test_counters_of_a_real_test_tell_what_was_dropped() -> None:
-    """They are of an emulated device: it counts from one packet in a hundred on."""
     ours, text = recorded("write-lossy.txt")
     theirs, _server = recorded("write-lossy.server.txt")
     assert rises(ours) == {"rcvd_seq_err": 13, "completer_retry_err": 16}
@@ -45,15 +44,21 @@ def test_counters_of_a_real_test_tell_what_was_dropped() -> None:
     measured = perftest_result(text, "gbps")
     assert (measured["complete"], measured["problems"]) == (True, [])
     judged = with_counters(Judged("reported", "350 Mb/s", None, {"measured_gbps": 0.35}), {"a": ours, "b": theirs})
-    assert (judged.verdict, judged.problem) == ("reported", None)
-    assert judged.summary == (
-        "350 Mb/s; rcvd_seq_err of a rose by 13: the receiver missed packets and asked for them again; "
-        "completer_retry_err of a rose by 16: packets were sent again; "
-        "out_of_seq_request of b rose by 16: packets were missing"
-    )
-    received = theirs.after["hw_counters/rcvd_pkts"]
-    for missed, lost in ((received // 100, {}), (received // 100 + 1, {"out_of_seq_request": received // 100 + 1})):
-        assert losses(Reading(theirs.before, {**theirs.after, "hw_counters/out_of_seq_request": missed})) == lost
+    assert judged.verdict == "fail"
+    told = "rcvd_seq_err of a rose by 13, out_of_seq_request of b rose by 16"
+    sent_again = "completer_retry_err of a rose by 16: packets were sent again"
+    assert judged.summary == f"packets were lost or damaged: {told}; 350 Mb/s; {sent_again}"
+
+
+def test_an_emulated_device_loses_a_few_packets_on_a_busy_machine() -> None:
+    theirs, _server = recorded("write-lossy.server.txt")
+    received = theirs.after["hw_counters/rcvd_pkts"] - theirs.before["hw_counters/rcvd_pkts"]
+    for missed, is_loss in ((received // 500, False), (received // 500 + 1, True)):
+        reading = Reading(theirs.before, {**theirs.after, "hw_counters/out_of_seq_request": missed})
+        assert losses(reading) == ({"out_of_seq_request": missed} if is_loss else {})
+        judged = with_counters(Judged("reported", "350 Mb/s", None, {"measured_gbps": 0.35}), {"b": reading})
+        assert (judged.verdict == "fail") is is_loss
+        assert f"out_of_seq_request of b rose by {missed}" in judged.summary
 
 
 def test_a_counter_that_both_folders_have_is_counted_once() -> None:
