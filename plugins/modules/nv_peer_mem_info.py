@@ -92,7 +92,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_me
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import read_peer_memory
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import gpus_as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
@@ -107,7 +107,7 @@ def main() -> None:
         changed=False,
         summary=summarize(HostState(facts)),
         peer_memory=facts["peer_memory"],
-        gpus=as_returned(facts)["gpus"],
+        gpus=gpus_as_returned(facts["gpus"]),
     )
 
 

@@ -11,9 +11,9 @@ made with, as those are made of the whole facts.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Collection, Mapping
+from typing import Any, Collection, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Digest, Facts, PcieLink
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Digest, Facts, Gpu, PcieLink
 
 # A longer text leaves the host as its digest only.
 LONGEST_TEXT = 4096
@@ -48,7 +48,7 @@ def as_returned(facts: Facts) -> dict[str, Any]:
     return {
         **facts,
         "nics": [_nic(nic) for nic in facts["nics"]],
-        "gpus": [_placed(gpu) for gpu in facts["gpus"]],
+        "gpus": gpus_as_returned(facts["gpus"]),
         "netdevs": [_told(netdev, _OF_PLANS["netdevs"], usual={"lower": []}) for netdev in facts["netdevs"]],
         "rdma": [
             {**_told(device, _OF_PLANS["rdma"]), "ports": [_port(port) for port in device["ports"]]}
@@ -63,6 +63,11 @@ def as_returned(facts: Facts) -> dict[str, Any]:
         },
         "boot": {**_told(boot, _OF_PLANS["boot"]), "files": files},
     }
+
+
+def gpus_as_returned(gpus: Iterable[Gpu]) -> list[dict[str, Any]]:
+    """Return GPUs as they leave the host."""
+    return [_placed(gpu) for gpu in gpus]
 
 
 def shortened(text: str) -> str | Digest:

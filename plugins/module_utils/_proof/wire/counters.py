@@ -17,7 +17,6 @@ from typing import Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 
-WHEN = ("before", "after")
 PORT = "counters"
 _LINE = re.compile(r"^counter\|(before|after)\|(\w{1,16})/(\w{1,64})\|(\d{1,20})$", re.ASCII)
 _PREFIX = "counter|"
@@ -84,7 +83,7 @@ LOADS = ("port_xmit_wait", "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_
 
 _KNOWN = (*LOSSES, *SIGNS, *LOADS)
 # What soft RoCE counts beside its errors.
-_EMULATED_PACKETS = ("hw_counters/sent_pkts", "hw_counters/rcvd_pkts")
+_EMULATED = ("hw_counters/sent_pkts", "hw_counters/rcvd_pkts")
 _EMULATED_SHARE = 500
 # Bits of the counters of a port that stay at their largest value.
 _WIDTHS: Mapping[str, int] = {
@@ -101,7 +100,7 @@ def split_counters(text: str) -> tuple[Reading, str]:
     for line in text.split("\n"):
         found = _LINE.match(line)
         if found:
-            values = reading.before if found[1] == WHEN[0] else reading.after
+            values = reading.before if found[1] == "before" else reading.after
             values[f"{found[2]}/{found[3]}"] = int(found[4])
         elif not line.startswith(_PREFIX):
             rest.append(line)
@@ -141,9 +140,11 @@ def losses(reading: Reading) -> Rises:
     """
     risen = rises(reading)
     found = {name: risen[name] for name in LOSSES if name in risen}
-    sent = max((reading.after.get(name, 0) - reading.before.get(name, 0) for name in _EMULATED_PACKETS), default=0)
-    emulated = all(name in reading.before for name in _EMULATED_PACKETS)
-    return {} if emulated and max(found.values(), default=0) * _EMULATED_SHARE < sent else found
+    if all(name in reading.before for name in _EMULATED):
+        packets = max(reading.after.get(name, 0) - reading.before[name] for name in _EMULATED)
+        if max(found.values(), default=0) * _EMULATED_SHARE < packets:
+            return {}
+    return found
 
 
 def loss_problem(lost: Mapping[str, Rises]) -> Problem | None:

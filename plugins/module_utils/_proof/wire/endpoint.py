@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.scripts import Port as UsedPort
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.scripts import UsedPort
 
 ROCE_V2 = "RoCE v2"
 INFINIBAND = "InfiniBand"

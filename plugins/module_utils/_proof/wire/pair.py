@@ -87,7 +87,7 @@ class _Server(NamedTuple):
     tag: str
     port: int | None
     argv: list[str]
-    counted: scripts.Port | None = None
+    counted: scripts.UsedPort | None = None
 
 
 class _Measurement(NamedTuple):
@@ -97,7 +97,7 @@ class _Measurement(NamedTuple):
 
     test: str
     port: int
-    argv: Callable[[scripts.Port, str], list[str]]
+    argv: Callable[[scripts.UsedPort, str], list[str]]
     judge: Callable[[Output, str], Judged]
 
 
@@ -153,7 +153,7 @@ class _Run:
         ends = ends_of(source, target)
         load, minimum = self.settings.load(ends.software), self.settings.minimum
 
-        def argv(used: scripts.Port, server: str) -> list[str]:
+        def argv(used: scripts.UsedPort, server: str) -> list[str]:
             return scripts.write_bandwidth(used, load, tcp_port=port, server=server)
 
         def judge(output: Output, theirs: str) -> Judged:
@@ -166,7 +166,7 @@ class _Run:
         software = ends_of(source, target).software
         iterations = scripts.SOFTWARE_LATENCY_ITERATIONS if software else scripts.LATENCY_ITERATIONS
 
-        def argv(used: scripts.Port, server: str) -> list[str]:
+        def argv(used: scripts.UsedPort, server: str) -> list[str]:
             return scripts.write_latency(used, iterations, tcp_port=port, server=server)
 
         def judge(output: Output, theirs: str) -> Judged:
@@ -233,7 +233,7 @@ class _Run:
             judged = _in_trouble(trouble)
         return _record(test, source, target, judged, seconds=self.now() - started, argv=argv, text=text)
 
-    def _bounded(self, side: Side, argv: list[str], counted: scripts.Port | None = None) -> Output:
+    def _bounded(self, side: Side, argv: list[str], counted: scripts.UsedPort | None = None) -> Output:
         limit = self.settings.limit
         return self.shell.run(side.pod, scripts.bounded(limit, argv, counted), limit + _REACH)
 

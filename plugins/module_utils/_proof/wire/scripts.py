@@ -164,7 +164,7 @@ LATENCY_ITERATIONS = 1000
 SOFTWARE_LATENCY_ITERATIONS = 100
 
 
-class Port(NamedTuple):
+class UsedPort(NamedTuple):
     """The port that one side of a test uses, whose counters are read around it; without GID index it is InfiniBand."""
 
     device: str
@@ -172,23 +172,23 @@ class Port(NamedTuple):
     gid_index: int | None
 
 
-def bounded(limit: int, argv: Sequence[str], counted: Port | None = None) -> Argv:
+def bounded(limit: int, argv: Sequence[str], counted: UsedPort | None = None) -> Argv:
     """Return the command that runs ``argv`` for at most ``limit`` seconds; 137 is the status of one that was ended."""
     return ["sh", "-c", _BOUNDED, "bounded", *_words(counted), str(limit), *argv]
 
 
-def serve(tag: str, limit: int, port: int | None, argv: Sequence[str], counted: Port | None = None) -> Argv:
+def serve(tag: str, limit: int, port: int | None, argv: Sequence[str], counted: UsedPort | None = None) -> Argv:
     """Return the command that starts a server side; it prints listening, started (no ``port``), ended or silent."""
     listens = "-" if port is None else f"{port:04X}"
     return ["sh", "-c", _SERVE, "serve", f"{SCRATCH}/{tag}", str(limit), listens, *_words(counted), *argv]
 
 
-def finish(tag: str, grace: int, counted: Port | None = None) -> Argv:
+def finish(tag: str, grace: int, counted: UsedPort | None = None) -> Argv:
     """Return the command that ends the server side of ``serve`` and prints how it ended and what it printed."""
     return ["sh", "-c", _FINISH, "finish", f"{SCRATCH}/{tag}", str(grace), *_words(counted)]
 
 
-def _words(counted: Port | None) -> Argv:
+def _words(counted: UsedPort | None) -> Argv:
     return [counted.device, str(counted.number)] if counted else ["-", "-"]
 
 
@@ -225,7 +225,7 @@ def rping_client(address: str, port: int) -> Argv:
     return ["rping", "-c", "-a", address, "-p", str(port), "-C", str(RPING_COUNT), "-V", "-v"]
 
 
-def write_bandwidth(port: Port, load: Load, *, tcp_port: int, server: str = "") -> Argv:
+def write_bandwidth(port: UsedPort, load: Load, *, tcp_port: int, server: str = "") -> Argv:
     """Return one side of ib_write_bw; with the address of a ``server`` it is the client side.
 
     Both sides need the same ``load`` and ``tcp_port``; the port is each side's own.
@@ -234,12 +234,12 @@ def write_bandwidth(port: Port, load: Load, *, tcp_port: int, server: str = "") 
     return _perftest("ib_write_bw", port, options, tcp_port, server)
 
 
-def write_latency(port: Port, iterations: int, *, tcp_port: int, server: str = "") -> Argv:
+def write_latency(port: UsedPort, iterations: int, *, tcp_port: int, server: str = "") -> Argv:
     """Return one side of ib_write_lat, as ``write_bandwidth``; messages are the smallest it sends by default."""
     return _perftest("ib_write_lat", port, ["-n", str(iterations)], tcp_port, server)
 
 
-def _perftest(program: str, port: Port, options: Sequence[str], tcp_port: int, server: str) -> Argv:
+def _perftest(program: str, port: UsedPort, options: Sequence[str], tcp_port: int, server: str) -> Argv:
     index = [] if port.gid_index is None else ["-x", str(port.gid_index)]
     argv = [program, "-d", port.device, "-i", str(port.number), *index, "-F", *options, "-p", str(tcp_port)]
     return [*argv, server] if server else argv

@@ -171,13 +171,13 @@ def test_the_end_of_a_server_that_never_was_is_no_error(shell: list[str]) -> Non
 
 def test_each_side_gets_its_own_device_and_the_client_the_address() -> None:
     load = scripts.Load(65536, 100, 2)
-    ours, theirs = scripts.Port("mlx5_0", 1, 3), scripts.Port("mlx5_1", 1, 5)
+    ours, theirs = scripts.UsedPort("mlx5_0", 1, 3), scripts.UsedPort("mlx5_1", 1, 5)
     server_side = scripts.write_bandwidth(theirs, load, tcp_port=18516)
     client_side = scripts.write_bandwidth(ours, load, tcp_port=18516, server="192.168.111.2")
     shared = ["-F", "--report_gbits", "-s", "65536", "-n", "100", "-q", "2", "-p", "18516"]
     assert server_side == ["ib_write_bw", "-d", "mlx5_1", "-i", "1", "-x", "5", *shared]
     assert client_side == ["ib_write_bw", "-d", "mlx5_0", "-i", "1", "-x", "3", *shared, "192.168.111.2"]
-    assert "-x" not in scripts.write_bandwidth(scripts.Port("mlx5_0", 1, None), load, tcp_port=1)
+    assert "-x" not in scripts.write_bandwidth(scripts.UsedPort("mlx5_0", 1, None), load, tcp_port=1)
     latency = ["ib_write_lat", "-d", "mlx5_0", "-i", "1", "-x", "3", "-F", "-n", "9", "-p", "7", "10.0.0.2"]
     assert scripts.write_latency(ours, 9, tcp_port=7, server="10.0.0.2") == latency
 
@@ -211,7 +211,7 @@ def counting(argv: list[str], port: Path) -> list[str]:
 
 def test_counters_are_printed_around_a_program(shell: list[str], port: Path) -> None:
     rising = f"echo 5 >{port}/counters/link_downed; printf half"
-    argv = scripts.bounded(20, ["sh", "-c", rising], scripts.Port("mlx5_0", 1, None))
+    argv = scripts.bounded(20, ["sh", "-c", rising], scripts.UsedPort("mlx5_0", 1, None))
     reading, text = split_counters(run(shell, counting(argv, port)).stdout)
     assert reading.before == {"counters/link_downed": 3, "hw_counters/packet_seq_err": 4294967295}
     assert reading.after == {**reading.before, "counters/link_downed": 5}
@@ -219,18 +219,18 @@ def test_counters_are_printed_around_a_program(shell: list[str], port: Path) -> 
 
 
 def test_counters_keep_the_status_of_a_program(shell: list[str], port: Path) -> None:
-    argv = scripts.bounded(20, ["sh", "-c", "exit 7"], scripts.Port("mlx5_0", 1, None))
+    argv = scripts.bounded(20, ["sh", "-c", "exit 7"], scripts.UsedPort("mlx5_0", 1, None))
     assert run(shell, counting(argv, port)).returncode == 7
 
 
 def test_a_device_without_counters_prints_none(shell: list[str], port: Path) -> None:
-    argv = scripts.bounded(20, ["echo", "text"], scripts.Port("mlx5_9", 1, None))
+    argv = scripts.bounded(20, ["echo", "text"], scripts.UsedPort("mlx5_9", 1, None))
     done = run(shell, counting(argv, port))
     assert (done.stdout.strip(), done.stderr) == ("text", "")
 
 
 def test_counters_of_a_server_side_come_with_its_end(shell: list[str], port: Path) -> None:
-    counted = scripts.Port("mlx5_0", 1, None)
+    counted = scripts.UsedPort("mlx5_0", 1, None)
     run(shell, counting(scripts.serve("bw-1", 20, None, ["echo", "served"], counted), port))
     (port / "counters" / "link_downed").write_text("9\n")
     done = run(shell, counting(scripts.finish("bw-1", 20, counted), port))
@@ -248,7 +248,7 @@ def test_counters_that_sysfs_of_a_pod_lacks_come_from_netlink(
     (tmp_path / "bin" / "rdma").write_text(f'#!/bin/sh\n[ "$*" = "statistic show link rxe0/1" ] && echo "{line}"\n')
     (tmp_path / "bin" / "rdma").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    argv = scripts.bounded(20, ["echo", "text"], scripts.Port("rxe0", 1, None))
+    argv = scripts.bounded(20, ["echo", "text"], scripts.UsedPort("rxe0", 1, None))
     reading, text = split_counters(run(shell, counting(argv, port)).stdout)
     assert reading.after == reading.before
     assert reading.after["hw_counters/out_of_seq_request"] == 19
