@@ -120,7 +120,8 @@ def rises(reading: Reading) -> Rises:
         if after is None or name not in _KNOWN:
             continue
         by = after - before
-        if by < 0 and folder != PORT and before < _WRAP:
+        # Lower, one was set back, as by a driver that was loaded again.
+        if by < 0 and folder != PORT and _WRAP // 2 < before < _WRAP:
             by += _WRAP
         if by > 0:
             found[name] = max(by, found.get(name, 0))

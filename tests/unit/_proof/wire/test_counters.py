@@ -81,6 +81,9 @@ def test_lines_that_are_no_counter_are_in_neither(line: str) -> None:
         ("counters/symbol_error", 65535, 0, None),  # set back by somebody
         ("hw_counters/packet_seq_err", 2**32 - 1, 1, 2),  # 32 bits, which begin anew
         ("hw_counters/packet_seq_err", 2**32, 1, None),  # set back: it has more than 32 bits
+        ("hw_counters/packet_seq_err", 2**31 + 1, 0, 2**31 - 1),
+        ("hw_counters/packet_seq_err", 2**31, 0, None),  # set back, as with a driver that is loaded again
+        ("hw_counters/packet_seq_err", 100, 0, None),
         ("hw_counters/vport_packet_seq_err", 3, 5, 2),
         ("hw_counters/rx_write_requests", 3, 5, None),  # traffic
         ("counters/port_rcv_data", 3, 5, None),
