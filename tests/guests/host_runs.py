@@ -59,10 +59,7 @@ class Fleet:
 
     def ssh(self, guest: str, command: str, *, stdin: str | None = None, seconds: float = COMMAND_SECONDS) -> str:
         """Run a shell command on a guest; it has to succeed."""
-        argv = ssh_argv(self.directory, guest, [command])
-        done = subprocess.run(argv, input=stdin, check=False, capture_output=True, text=True, timeout=seconds)
-        assert done.returncode == 0, f"{guest}: {done.stderr}{done.stdout}"
-        return done.stdout
+        return on_host(self.directory, guest, command, stdin=stdin, seconds=seconds)
 
     def snapshots_after_start(self) -> dict[str, Json]:
         """Give a snapshot of each guest, started anew: earlier tests leave modules that only a start unloads."""
@@ -72,10 +69,7 @@ class Fleet:
 
     def snapshot(self, guest: str) -> Json:
         """Give everything of a guest that a run may touch, once the guest has started to the end."""
-        self.ssh(guest, "systemctl is-system-running --wait >/dev/null || true")
-        text = self.ssh(guest, "python3 -I -S -", stdin=SNAPSHOT.read_text(encoding="utf-8"))
-        found: Json = json.loads(text)
-        return found
+        return snapshot_of(self.directory, guest)
 
     def executed(self, guest: str) -> list[str]:
         """Give the lines of the steps that the last call of the module has executed on a guest."""
@@ -96,6 +90,21 @@ def printed(output: str) -> dict[str, list[str]]:
             lines[result["host"]] = pending
             pending = []
     return lines
+
+
+def on_host(lab: Path, guest: str, command: str, *, stdin: str | None = None, seconds: float = COMMAND_SECONDS) -> str:
+    """Run a shell command on a guest of the lab in a directory; it has to succeed."""
+    argv = ssh_argv(lab, guest, [command])
+    done = subprocess.run(argv, input=stdin, check=False, capture_output=True, text=True, timeout=seconds)
+    assert done.returncode == 0, f"{guest}: {done.stderr}{done.stdout}"
+    return done.stdout
+
+
+def snapshot_of(lab: Path, guest: str) -> Json:
+    """Give everything of a guest that a run may touch, once the guest has started to the end."""
+    on_host(lab, guest, "systemctl is-system-running --wait >/dev/null || true")
+    found: Json = json.loads(on_host(lab, guest, "python3 -I -S -", stdin=SNAPSHOT.read_text(encoding="utf-8")))
+    return found
 
 
 def differences(before: Json, after: Json) -> list[str]:

@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 from ansible_collections.rdma.fabric.tests.guests.pods import (
     IMAGE,
@@ -93,6 +93,25 @@ class Seen:
         self.fewest_healthy = min(self.fewest_healthy, healthy)
 
 
+@contextmanager
+def every_second(look: Callable[[], None]) -> Iterator[None]:
+    """Look every second, and once more at the end; a look that failed fails the test there."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(1.0):
+            look()
+        look()
+
+    with ThreadPoolExecutor(1) as pool:
+        watcher = pool.submit(watch)
+        try:
+            yield
+        finally:
+            over.set()
+        watcher.result()
+
+
 @dataclass
 class Fleet:
     """The guests with the lab's own policy, pods with devices and a budget, and the user who upgrades them."""
@@ -100,38 +119,29 @@ class Fleet:
     lab: Lab
     user: User
 
+    def run(self, playbook: str, *arguments: str, **variables: Any) -> Outcome:
+        """Run a playbook of the collection; its limits are those of a machine as slow as this one."""
+        slower = pace(os.environ)
+        given = {**{name: round(seconds * slower) for name, seconds in LIMITS.items()}, **variables}
+        seconds = UPGRADE_SECONDS * known_slowness(os.environ)
+        return self.user.run(playbook, *arguments, inventory=self.lab.inventory, variables=given, seconds=seconds)
+
     def upgrade(self, *arguments: str, **variables: Any) -> Outcome:
         """Run ``upgrade`` as an administrator who wants a driver and a kernel argument, and allows reboots."""
-        slower = pace(os.environ)
-        given = {
-            **{name: round(seconds * slower) for name, seconds in LIMITS.items()},
+        wanted = {
             "rdma_fabric_driver": DRIVER,
             "rdma_fabric_kernel_arguments": [ARGUMENT],
             "rdma_fabric_allow_reboot": True,
-            **variables,
         }
-        seconds = UPGRADE_SECONDS * known_slowness(os.environ)
-        return self.user.run("upgrade", *arguments, inventory=self.lab.inventory, variables=given, seconds=seconds)
+        return self.run("upgrade", *arguments, **{**wanted, **variables})
 
     @contextmanager
     def watched(self) -> Iterator[Seen]:
         """Look every second at nodes and the budget of the pods; a look that failed fails the test at the end."""
         seen = Seen()
-        over = threading.Event()
-
-        def look() -> None:
-            cordoned: dict[str, bool] = {}
-            while not over.wait(1.0):
-                seen.look(self.lab, cordoned)
-            seen.look(self.lab, cordoned)
-
-        with ThreadPoolExecutor(1) as pool:
-            watcher = pool.submit(look)
-            try:
-                yield seen
-            finally:
-                over.set()
-            watcher.result()
+        cordoned: dict[str, bool] = {}
+        with every_second(lambda: seen.look(self.lab, cordoned)):
+            yield seen
 
     def start_jobs(self) -> None:
         bodies = {"apiVersion": "v1", "kind": "List", "items": jobs()}
@@ -140,8 +150,11 @@ class Fleet:
 
     def jobs(self) -> list[str]:
         """Return the unique names of the pods that are Ready."""
-        pods = items(self.lab, "pods", "--namespace=default", f"--selector=app={JOBS}")
-        return [name_of(pod) for pod in pods if is_ready(pod)]
+        return [name_of(pod) for pod in self.pods() if is_ready(pod)]
+
+    def pods(self) -> list[Json]:
+        """Return the pods of the Deployment."""
+        return items(self.lab, "pods", "--namespace=default", f"--selector=app={JOBS}")
 
     def await_jobs(self) -> None:
         until(lambda: len(self.jobs()) == PODS, READY_SECONDS, lambda: f"Ready are {self.jobs()}")

@@ -11,35 +11,29 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import mark_of
-from ansible_collections.rdma.fabric.tests.guests.host_runs import CARD, SNAPSHOT, differences
+from ansible_collections.rdma.fabric.tests.guests.host_runs import CARD, differences, snapshot_of
 from ansible_collections.rdma.fabric.tests.guests.pods import Json, get, items, kubectl, name_of, on_guest, until
 from ansible_collections.rdma.fabric.tests.guests.rolled_out import (
     JOBS,
-    LIMITS,
     NAMESPACE,
     RESOURCE,
-    UPGRADE_SECONDS,
     Fleet,
+    every_second,
     jobs,
 )
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
 from ansible_collections.rdma.fabric.tests.integration.whole_cluster import everything, kept_kinds
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
-from ansible_collections.rdma.fabric.tests.lab.guests.speed import known_slowness, pace
-from ansible_collections.rdma.fabric.tests.lab.guests.waiting import ssh_argv
+from ansible_collections.rdma.fabric.tests.lab.guests.speed import pace
 
 TAINT = "fabric.example.com/joining"
-JOINING = {"rdma_fabric_join_taint": f"{TAINT}:NoSchedule"}
+JOIN_SECONDS = 900
 CONSENT = {"rdma_fabric_allow_teardown": True, "rdma_fabric_allow_vf_reset": True}
 NETWORK = "rdma-shared"
 # The namespace of the fabric, which may hold what others put there, and what the cluster puts into each.
@@ -61,21 +55,14 @@ class DayTwo(Fleet):
         self.objects, self.hosts = everything(lab.api), self.snapshots()
 
     def run(self, playbook: str, *arguments: str, **variables: Any) -> Outcome:
-        """Run a playbook of the collection; its limits are those of a machine as slow as this one."""
-        slower = pace(os.environ)
-        limits = {**LIMITS, "rdma_fabric_join_timeout": 900}
-        given = {**{name: round(seconds * slower) for name, seconds in limits.items()}, **JOINING, **variables}
-        seconds = UPGRADE_SECONDS * known_slowness(os.environ)
-        return self.user.run(playbook, *arguments, inventory=self.lab.inventory, variables=given, seconds=seconds)
+        """Run a playbook where new nodes have a taint."""
+        timeout = round(JOIN_SECONDS * pace(os.environ))
+        joining = {"rdma_fabric_join_taint": f"{TAINT}:NoSchedule", "rdma_fabric_join_timeout": timeout}
+        return super().run(playbook, *arguments, **{**joining, **variables})
 
     def snapshots(self) -> dict[str, Json]:
         """Give everything of each guest that a run may touch."""
-        program = SNAPSHOT.read_text(encoding="utf-8")
-        found = {}
-        for guest in self.lab.guests:
-            on_guest(self.lab, guest, "systemctl is-system-running --wait >/dev/null || true")
-            found[guest] = json.loads(said(self.lab.directory, guest, "python3 -I -S -", program))
-        return found
+        return {guest: snapshot_of(self.lab.directory, guest) for guest in self.lab.guests}
 
     def reboot(self) -> None:
         """Start every guest anew: what is loaded stays loaded until then."""
@@ -99,41 +86,25 @@ class DayTwo(Fleet):
 
     def with_jobs(self) -> set[str]:
         """Return the nodes that pods of the Deployment were put on."""
-        return {pod["spec"]["nodeName"] for pod in self._pods() if "nodeName" in pod["spec"]}
+        return {pod["spec"]["nodeName"] for pod in self.pods() if "nodeName" in pod["spec"]}
 
     def job_names(self) -> list[str]:
         """Return the names of the pods of the Deployment."""
-        return [name_of(pod) for pod in self._pods()]
-
-    def _pods(self) -> list[Json]:
-        return items(self.lab, "pods", "--namespace=default", f"--selector=app={JOBS}")
+        return [name_of(pod) for pod in self.pods()]
 
     @contextmanager
     def tainted_watched(self) -> Iterator[dict[str, bool]]:
         """Look every second which nodes have the taint, and whether one has pods of the Deployment at that time."""
         seen: dict[str, bool] = {}
-        over = threading.Event()
 
         def look() -> None:
-            while not over.wait(1.0):
-                # In this order: a pod may come as soon as the taint is gone.
-                busy = self.with_jobs()
-                for node in self.tainted():
-                    seen[node] = seen.get(node, False) or node in busy
+            # In this order: a pod may come as soon as the taint is gone.
+            busy = self.with_jobs()
+            for node in self.tainted():
+                seen[node] = seen.get(node, False) or node in busy
 
-        with ThreadPoolExecutor(1) as pool:
-            watcher = pool.submit(look)
-            try:
-                yield seen
-            finally:
-                over.set()
-            watcher.result()
-
-
-def said(lab: Path, guest: str, command: str, stdin: str) -> str:
-    """Return what a command on a guest prints, given something to read."""
-    argv = ssh_argv(lab, guest, [command])
-    return subprocess.run(argv, input=stdin, check=True, capture_output=True, text=True).stdout
+        with every_second(look):
+            yield seen
 
 
 @pytest.fixture(scope="module")
