@@ -20,9 +20,12 @@ from typing import Any, Iterator
 
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 
-# $0 is the folder of the host, $@ what Python is to run.
+# $0 is the folder of the host, $@ what Python is to run. One enters after the other: a second overlay over the same
+# files empties the work folder of the first one, whose next write then ends with ENOENT.
 _ENTER = """
 set -e
+exec 9>>"$0/entered"
+flock 9
 while [ -e "$0/hold" ]; do sleep 0.05; done
 if [ -e "$0/clock" ]; then export PYTHONPATH="$0/clock"; fi
 mount --make-rprivate /
