@@ -236,6 +236,11 @@ waits:
       desired: 3
       available: 3
       seconds: 4.2
+unwaited:
+  description: How many workloads were not waited for, as O(wait) is V(false).
+  returned: always
+  type: int
+  sample: 0
 requests:
   description: How many requests were sent, by verb, and for the C(Lease) where one was taken.
   returned: always

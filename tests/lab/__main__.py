@@ -5,9 +5,9 @@
 
 ``python -m tests.lab programs`` finds or builds the control plane's programs and lists them; with ``--nodes`` also what
 runs on the nodes of the lab's cluster.
-``python -m tests.lab up --dir DIR [--nodes FILE.json] [-- COMMAND ARGUMENT...]`` starts a control plane, runs the
-command on it (``KUBECONFIG``, ``K8S_AUTH_KUBECONFIG`` and ``RDMA_FABRIC_LAB_AUDIT_LOG`` are set) and exits with its
-status; without a command it stays until it is interrupted.
+``python -m tests.lab up --dir DIR [--api-only] [--nodes FILE.json] [-- COMMAND ARGUMENT...]`` starts a control plane,
+runs the command on it (``KUBECONFIG``, ``K8S_AUTH_KUBECONFIG`` and ``RDMA_FABRIC_LAB_AUDIT_LOG`` are set) and exits
+with its status; without a command it stays until it is interrupted. ``--api-only``: no controllers and no KWOK.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .api import ApiError
 from .control_plane import ControlPlane, ControlPlaneFailed
 from .gobuild import ProgramsUnavailable
 from .node_programs import gather_node_programs
-from .nodes import NodesNotReady, apply_nodes, kwok_node
-from .programs import gather, to_standard_error
+from .nodes import NodesNotReady, apply_nodes, kwok_node, register_nodes
+from .programs import gather, gather_api, to_standard_error
 from .servers import ServerFailed
 from .supervise import EXIT_NOT_STARTED, EXIT_SIGNAL_BASE, kill_with_parent
 
@@ -125,13 +125,13 @@ def end_command(command: subprocess.Popen[bytes], number: int) -> None:
             return
 
 
-def up(directory: Path, nodes: list[dict[str, Any]], argv: Sequence[str]) -> int:
+def up(directory: Path, nodes: list[dict[str, Any]], argv: Sequence[str], *, api_only: bool) -> int:
     """Run a control plane around a command, or until interrupted; give the exit status."""
     started = time.monotonic()
-    to_standard_error(f"starting a control plane in {directory}")
-    with ControlPlane(directory) as control_plane:
-        if nodes:
-            apply_nodes(control_plane.api, nodes)
+    to_standard_error(f"starting {'an API server' if api_only else 'a control plane'} in {directory}")
+    with ControlPlane(directory, programs=gather_api() if api_only else None) as control_plane:
+        # Without controllers no node gets Ready.
+        (register_nodes if api_only else apply_nodes)(control_plane.api, nodes)
         seconds = time.monotonic() - started
         to_standard_error(f"ready after {seconds:.1f} s: {control_plane.server}, {len(nodes)} nodes")
         if argv:
@@ -161,6 +161,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     start = commands.add_parser("up", help="start a control plane, run a command on it, stop it")
     start.add_argument("--dir", type=Path, required=True, help="where it keeps its files; logs and audit log stay")
     start.add_argument("--nodes", type=Path, help="a JSON list of {name, labels}: nodes to create")
+    start.add_argument("--api-only", action="store_true", help="etcd and the API server, without what acts on objects")
     start.add_argument("argv", nargs="*", metavar="COMMAND", help="what to run; without it, stay until interrupted")
     return parser.parse_args(argv)
 
@@ -174,7 +175,7 @@ def main(argv: Sequence[str]) -> int:
                 list_programs(nodes=arguments.nodes)
                 return 0
             nodes = read_nodes(arguments.nodes) if arguments.nodes else []
-            return up(arguments.dir, nodes, arguments.argv)
+            return up(arguments.dir, nodes, arguments.argv, api_only=arguments.api_only)
     except Interrupted as interruption:
         return EXIT_SIGNAL_BASE + interruption.number
     except (*EXPECTED_FAILURES, InvalidNodes) as error:

@@ -23,7 +23,7 @@ from .api import Api, collection_path, tls_context
 from .audit import ADMIN_USER, PATH_VARIABLE, POLICY, AuditLog
 from .pki import Authority, KeyPair, kubeconfig, new_key, private_pem, public_pem, write_kubeconfig, write_private
 from .process import stop_all
-from .programs import Programs, gather
+from .programs import ApiPrograms, Programs, gather
 from .servers import (
     Exposure,
     Layout,
@@ -79,6 +79,8 @@ class ControlPlaneFailed(Exception):
 class ControlPlane:
     """One control plane, its files under ``directory`` (``logs/`` and ``audit.log`` stay after ``stop()``).
 
+    With ``ApiPrograms`` it is an API server alone: objects are validated and stored, and nothing acts on them.
+
     Nothing listens but on loopback, on ports that are free when it starts; etcd listens on a socket file. With an
     ``exposure`` the API server listens on every address of its network namespace and works with kubelets, whose
     certificates come from an ``authority`` made elsewhere. All of it ends with this process, however this process ends.
@@ -92,7 +94,7 @@ class ControlPlane:
         authority: Authority | None = None,
         exposure: Exposure | None = None,
         fake_nodes: bool = True,
-        programs: Programs | None = None,
+        programs: ApiPrograms | Programs | None = None,
         pick_port: Callable[[], int] = free_port,
         timeout: float = START_TIMEOUT_SECONDS,
     ) -> None:
@@ -200,8 +202,8 @@ class ControlPlane:
 
     def kubectl(self, *arguments: str, kubeconfig: Path | None = None, stdin: str | None = None) -> str:
         """Run kubectl as the administrator, or with another kubeconfig; give its output. Raises CalledProcessError."""
-        if self._programs is None:
-            raise ControlPlaneFailed("the control plane was never started: call start() first")
+        if not isinstance(self._programs, Programs):
+            raise ControlPlaneFailed("without kubectl: it was never started, or is an API server alone")
         argv = [str(self._programs.kubectl), f"--kubeconfig={kubeconfig or self.kubeconfig}", *arguments]
         return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=True).stdout
 
@@ -237,7 +239,7 @@ class ControlPlane:
         write_private(self._layout.run / f"{name}.crt", pair.certificate)
         write_private(self._layout.run / f"{name}.key", pair.key)
 
-    def _start_servers(self, programs: Programs) -> None:
+    def _start_servers(self, programs: ApiPrograms | Programs) -> None:
         deadline = time.monotonic() + self._timeout
         lab = self.authority.client(LAB_USER, [ADMINISTRATORS])
         tls = tls_context(self.authority.pair.certificate, lab)
@@ -247,6 +249,8 @@ class ControlPlane:
         self._api = Api(self.server, self.authority.pair.certificate, lab)
         for name, (user, groups) in IDENTITIES.items():
             self._write_kubeconfig(name, self.authority.client(user, groups))
+        if isinstance(programs, ApiPrograms):
+            return
         self._launch(controllers(programs, fake_nodes=self._fake_nodes), tls, deadline)
         # Without it the server refuses every pod; the controller manager makes it, so this shows that it works.
         wait_for_service_account(self._api, "default", deadline)

@@ -68,11 +68,16 @@ def is_ready(node: Mapping[str, Any]) -> bool:
     return ready and not any(taint["key"] == NOT_READY_TAINT for taint in taints)
 
 
+def register_nodes(api: Api, nodes: Sequence[Mapping[str, Any]]) -> None:
+    """Create or update the nodes."""
+    for node in nodes:
+        api.apply(f"{collection_path('v1', 'nodes')}/{quote(node['metadata']['name'])}", node)
+
+
 def apply_nodes(api: Api, nodes: Sequence[Mapping[str, Any]], timeout: float = READY_TIMEOUT_SECONDS) -> None:
     """Create or update the nodes and wait until all are Ready."""
     collection = collection_path("v1", "nodes")
-    for node in nodes:
-        api.apply(f"{collection}/{quote(node['metadata']['name'])}", node)
+    register_nodes(api, nodes)
     pending = {node["metadata"]["name"] for node in nodes}
     deadline = time.monotonic() + timeout
     while True:

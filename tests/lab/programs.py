@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Find or build the control plane's programs: etcd, Kubernetes' own and KWOK.
 
-Per group of programs: the directory ``KUBEBUILDER_ASSETS``, then PATH, each only when it holds the whole group in a
-release that is new enough; then what the project publishes, where it can be reached; otherwise the pinned Go modules
-under ``go-modules/`` are built once. Both are kept in the user's cache.
+Per group of programs: the directory ``KUBEBUILDER_ASSETS``, then PATH, each only when it holds what is asked for of the
+group in a release that is new enough; then what the project publishes, where it can be reached; otherwise the pinned Go
+modules under ``go-modules/`` are built once. Both are kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Callable, Mapping, NamedTuple
+from typing import Callable, Collection, Mapping, NamedTuple
 
 from .gobuild import (
     ProgramsUnavailable,
@@ -43,6 +43,19 @@ class Group(NamedTuple):
     minimum: tuple[int, ...]
     version_arguments: Mapping[str, list[str]]  # program -> arguments that make it say its version
 
+    def only(self, names: Collection[str]) -> Group:
+        """Give the group with no other programs than these."""
+        packages = {name: package for name, package in self.recipe.packages.items() if name in names}
+        asked = {name: words for name, words in self.version_arguments.items() if name in names}
+        return self._replace(recipe=self.recipe._replace(packages=packages), version_arguments=asked)
+
+
+class ApiPrograms(NamedTuple):
+    """Paths of the programs without which there is no API server."""
+
+    etcd: Path
+    kube_apiserver: Path
+
 
 class Programs(NamedTuple):
     """Paths of the control plane's programs."""
@@ -68,7 +81,7 @@ def kubernetes_ldflags(version: str) -> str:
 KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 GROUPS = (
     Group(
-        Recipe("etcd", MODULES / "etcd", {"etcd": "go.etcd.io/etcd/server/v3"}, STRIP),
+        Recipe("etcd", MODULES / "kubernetes", {"etcd": "go.etcd.io/etcd/server/v3"}, STRIP),
         (3, 5),
         {"etcd": ["--version"]},
     ),
@@ -153,28 +166,43 @@ def built(recipe: Recipe, environ: Mapping[str, str], report: Report) -> Path:
         raise ProgramsUnavailable(f"cannot build {recipe.name} in {cache}: {error}") from error
 
 
-def provided(recipe: Recipe, environ: Mapping[str, str], report: Report) -> Path:
-    """Give the directory of a recipe's programs: built before, as published, or built now."""
+def provided(recipe: Recipe, few: Recipe, environ: Mapping[str, str], report: Report) -> Path:
+    """Give a directory with the programs of ``few``: all built before, as published, or these few built now."""
     machine = platform.machine()
     cache = cache_root(environ)
+    if (cache / "bin" / build_key(recipe, machine)).is_dir():
+        return built(recipe, environ, report)
     archive = ARCHIVES.get((recipe.name, go_architecture(machine)))
-    if archive is not None and may_download(environ) and not (cache / "bin" / build_key(recipe, machine)).is_dir():
+    if archive is not None and may_download(environ):
         directory = taken(recipe.name, recipe.packages, archive, cache, report)
         if directory is not None:
             return directory
-    return built(recipe, environ, report)
+    return built(few, environ, report)
 
 
-def gather(environ: Mapping[str, str] | None = None, report: Report = to_standard_error) -> Programs:
-    """Find or build every program. Raises ``ProgramsUnavailable`` with the reason and the next step."""
+def found_or_built(names: Collection[str], environ: Mapping[str, str] | None, report: Report) -> dict[str, Path]:
+    """Find or build programs; the keys are their names as fields. Raises ``ProgramsUnavailable``."""
     if not sys.platform.startswith("linux"):
         raise ProgramsUnavailable(f"the lab's control plane runs on Linux, not on {sys.platform}")
     env = os.environ if environ is None else environ
     paths: dict[str, Path] = {}
     for group in GROUPS:
-        present = present_programs(group, env, report)
+        few = group.only([name for name in group.version_arguments if name.replace("-", "_") in names])
+        if not few.version_arguments:
+            continue
+        present = present_programs(few, env, report)
         if present is None:
-            directory = provided(group.recipe, env, report)
-            present = {name: directory / name for name in group.version_arguments}
+            directory = provided(group.recipe, few.recipe, env, report)
+            present = {name: directory / name for name in few.version_arguments}
         paths.update(present)
-    return Programs(**{name.replace("-", "_"): path for name, path in paths.items()})
+    return {name.replace("-", "_"): path for name, path in paths.items()}
+
+
+def gather(environ: Mapping[str, str] | None = None, report: Report = to_standard_error) -> Programs:
+    """Find or build every program. Raises ``ProgramsUnavailable`` with the reason and the next step."""
+    return Programs(**found_or_built(Programs._fields, environ, report))
+
+
+def gather_api(environ: Mapping[str, str] | None = None, report: Report = to_standard_error) -> ApiPrograms:
+    """Find or build what an API server needs, as ``gather`` does with everything."""
+    return ApiPrograms(**found_or_built(ApiPrograms._fields, environ, report))

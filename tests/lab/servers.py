@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Callable, NamedTuple, Sequence
 
 from .process import Process, tail
-from .programs import Programs
+from .programs import ApiPrograms, Programs
 
 BIND_ATTEMPTS = 5
 BIND_ERROR = "address already in use"
@@ -72,7 +72,7 @@ def free_port() -> int:
     return port
 
 
-def _etcd(programs: Programs) -> Spec:
+def _etcd(programs: ApiPrograms | Programs) -> Spec:
     def arguments(_port: int) -> list[str]:
         return [
             str(programs.etcd),
@@ -104,7 +104,7 @@ def _reach(exposure: Exposure | None) -> list[str]:
     ]
 
 
-def _kube_apiserver(programs: Programs, layout: Layout, audited: bool, exposure: Exposure | None) -> Spec:
+def _kube_apiserver(programs: ApiPrograms | Programs, layout: Layout, audited: bool, exposure: Exposure | None) -> Spec:
     audit = [
         "--audit-policy-file=audit-policy.json",
         f"--audit-log-path={layout.audit_log}",
@@ -206,7 +206,7 @@ def _kwok(programs: Programs) -> Spec:
 
 
 def storage_and_api(
-    programs: Programs, layout: Layout, *, audited: bool, exposure: Exposure | None = None
+    programs: ApiPrograms | Programs, layout: Layout, *, audited: bool, exposure: Exposure | None = None
 ) -> list[Spec]:
     """Give what has to be ready before anything else is started."""
     return [_etcd(programs), _kube_apiserver(programs, layout, audited, exposure)]

@@ -233,6 +233,8 @@ def _apply_all(session: Session) -> None:
         look_at_readiness(session)
     elif request.wait:
         wait_until_ready(session)
+    else:
+        session.result.unwaited = sum(is_workload(item.key.kind) for item in session.items)
 
 
 def _take_turn(session: Session) -> None:

@@ -96,6 +96,7 @@ class BatchResult:
 
     changes: list[Change] = field(default_factory=list)
     waits: list[Json] = field(default_factory=list)
+    unwaited: int = 0
     notices: list[str] = field(default_factory=list)
     requests: dict[str, int] = field(default_factory=dict)
     failures: list[tuple[Key | None, ApiFault]] = field(default_factory=list)
@@ -116,6 +117,7 @@ class BatchResult:
             "changed": self.changed,
             "results": [change.as_dict() for change in self.changes],
             "waits": self.waits,
+            "unwaited": self.unwaited,
             "requests": self.requests,
             "notices": self.notices,
         }

@@ -109,6 +109,7 @@ _CLUSTER = {
         {"apiVersion": "str", "kind": "str", "namespace": "str?", "name": "str", "wave?": "str?", "action": "str"}
     ],
     "waits?": [{"kind": "str", "namespace": "str?", "name": "str", "ready": "bool", "reason?": "str?"}],
+    "unwaited?": "int",
     "requests?": {"*": "int"},
     "notices?": ["str"],
 }

@@ -46,6 +46,10 @@ class Parts:
         result = None if self._proof is None else {**self._proof, "failed": self._proof_broke(self._proof)}
         return self._missing(PROOF, result, "it failed")
 
+    def unwaited(self) -> int:
+        """Return how many workloads were pushed and not waited for."""
+        return int((self._push or {}).get("unwaited") or 0)
+
     def failed(self) -> list[str]:
         """Return the parts that failed by themselves; what hosts kept from beginning is told with them."""
         missing = {PUSH: self.push_missing(), PROOF: self.proof_missing()}

@@ -10,7 +10,7 @@ The same input gives the same report; time and measurements come in from outside
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines
 from ansible_collections.rdma.fabric.plugins.module_utils._report.cluster import cluster_section, images_of
@@ -316,18 +316,8 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts) -> 
         say(_THE_PUSH, skipped)
     if parts.proof_missing():
         say("The proof on the wire", str(parts.proof_missing()))
-    steps, hosts = summary["steps"], summary["hosts"]
-    if steps["planned"]:
-        say(f"{counted(steps['planned'], 'planned step')}", "the hosts were read and planned")
-    if steps["needs_consent"]:
-        consents = sorted({s["consent"] for plan in report["plans"] for s in plan["steps"] if s["consent"]})
-        say(f"{counted(steps['needs_consent'], 'step')} without consent", f"set {_listed(consents)} to allow")
-    if steps["refused"]:
-        say(f"{counted(steps['refused'], 'refused step')}", "the plan says why at each")
-    if steps["needs_reboot"]:
-        waiting = [s for plan in report["plans"] for s in plan["steps"] if s["status"] == "needs_reboot"]
-        spoken = _listed(sorted({step["concern"].replace("_", " ") for step in waiting}))
-        say(f"The reboot for {spoken}", "what is done takes effect with the next boot")
+    _say_steps(report["plans"], summary["steps"], say)
+    hosts = summary["hosts"]
     if hosts["recorded"]:
         say(f"Contact with {counted(hosts['recorded'], 'recorded host')}", "facts and plan come from recordings")
     if report["validation"]:
@@ -338,10 +328,26 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts) -> 
         say("RDMA and GPUDirect transfers", "nothing was sent between hosts; links are as the hosts report them")
     if skipped and PUSH not in summary["failed"]:
         say(_THE_PUSH, skipped)
+    if parts.unwaited():
+        say(f"Waiting for {counted(parts.unwaited(), 'workload')}", "rdma_fabric_wait is false")
     idle = [wait for wait in report["cluster"]["waits"] if wait["ready"] and wait["desired"] == 0]
     if idle:
         say(f"Pods of {counted(len(idle), 'workload')}", "no node of the cluster matches, so none was started")
     return done
+
+
+def _say_steps(plans: list[dict[str, Any]], steps: Mapping[str, int], say: Callable[[str, str], None]) -> None:
+    if steps["planned"]:
+        say(f"{counted(steps['planned'], 'planned step')}", "the hosts were read and planned")
+    if steps["needs_consent"]:
+        consents = sorted({s["consent"] for plan in plans for s in plan["steps"] if s["consent"]})
+        say(f"{counted(steps['needs_consent'], 'step')} without consent", f"set {_listed(consents)} to allow")
+    if steps["refused"]:
+        say(f"{counted(steps['refused'], 'refused step')}", "the plan says why at each")
+    if steps["needs_reboot"]:
+        waiting = [s for plan in plans for s in plan["steps"] if s["status"] == "needs_reboot"]
+        spoken = _listed(sorted({step["concern"].replace("_", " ") for step in waiting}))
+        say(f"The reboot for {spoken}", "what is done takes effect with the next boot")
 
 
 def _listed(names: list[str], limit: int = 5) -> str:

@@ -250,7 +250,7 @@ def test_pods_on_nodes_that_were_labelled_late_have_until_the_timeout_of_the_run
 
 def test_a_new_generation_is_waited_for_though_the_old_one_was_ready() -> None:
     controller = Controller(lambda _name, now: {**READY, "observedGeneration": 2 if now > 3 else 1})
-    controller.apply(daemon_set("d"), wait=False)
+    assert controller.apply(daemon_set("d"), config_map("c"), wait=False).as_dict()["unwaited"] == 1
     result = controller.apply(daemon_set("d", image="registry.example/plugin:2"))
     assert result.waits[0]["seconds"] > 3
 

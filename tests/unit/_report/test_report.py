@@ -82,6 +82,12 @@ def test_a_fleet_with_nothing_to_do_is_settled() -> None:
     assert summary["verdict"] == "settled"
 
 
+def test_workloads_that_nobody_waited_for_are_told() -> None:
+    said = [report_of(cluster={**sample_fleet.batch_result(), "unwaited": number})["summary"] for number in (0, 2)]
+    lines = [[f"{each['what']}: {each['why']}" for each in summary["not_done"]] for summary in said]
+    assert [line for line in lines[1] if line not in lines[0]] == ["Waiting for 2 workloads: rdma_fabric_wait is false"]
+
+
 @pytest.mark.parametrize("status", ["refused", "planned"])
 def test_a_refused_step_needs_attention_and_a_planned_one_waits(status: str) -> None:
     host = sample_fleet.document(

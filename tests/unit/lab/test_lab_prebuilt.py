@@ -152,10 +152,10 @@ def test_what_was_built_before_is_used_before_anything_is_downloaded(
     monkeypatch.setattr(programs, "ARCHIVES", {("etcd", architecture): server.archive})
     environ = {"XDG_CACHE_HOME": str(tmp_path), "PATH": "/nowhere"}
     cache = tmp_path / "rdma-fabric"
-    assert programs.provided(recipe, environ, lambda _line: None).parent == cache / "download"
+    assert programs.provided(recipe, recipe, environ, lambda _line: None).parent == cache / "download"
     built = cache / "bin" / build_key(recipe, platform.machine())
     built.mkdir(parents=True)
-    assert programs.provided(recipe, environ, lambda _line: None) == built
+    assert programs.provided(recipe, recipe, environ, lambda _line: None) == built
     assert server.asked == 1
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from pathlib import Path
 from typing import Callable
@@ -12,7 +13,12 @@ from typing import Callable
 import pytest
 
 from ansible_collections.rdma.fabric.tests.lab import programs
-from ansible_collections.rdma.fabric.tests.lab.gobuild import BUILD_FLAGS, ProgramsUnavailable, Recipe
+from ansible_collections.rdma.fabric.tests.lab.gobuild import (
+    BUILD_FLAGS,
+    ProgramsUnavailable,
+    Recipe,
+    build_key,
+)
 from ansible_collections.rdma.fabric.tests.lab.programs import GROUPS, KUBERNETES_VERSION, Group
 
 ETCD, KUBERNETES, KWOK = GROUPS
@@ -107,6 +113,33 @@ def test_only_missing_groups_are_built(put: Put, tmp_path: Path, monkeypatch: py
     assert gathered.etcd == Path("/built/etcd/etcd")
     assert gathered.kwok == Path("/built/kwok/kwok")
     assert gathered.kube_controller_manager == tmp_path / "bin" / "kube-controller-manager"
+
+
+def test_for_an_api_server_nothing_else_is_built_and_what_is_built_of_all_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+
+    def fake_build(recipe: Recipe, cache: Path, *_rest: object) -> Path:
+        built.append(sorted(recipe.packages))
+        return cache / "bin" / build_key(recipe, platform.machine())
+
+    monkeypatch.setattr(programs, "build", fake_build)
+    environ = {"PATH": "", "XDG_CACHE_HOME": str(tmp_path), "CI": "true"}
+    gathered = programs.gather_api(environ, lambda line: None)
+    assert built == [["etcd"], ["kube-apiserver"]]
+    assert gathered.kube_apiserver.name == "kube-apiserver"
+    whole = tmp_path / "rdma-fabric" / "bin" / build_key(KUBERNETES.recipe, platform.machine())
+    whole.mkdir(parents=True)
+    assert programs.gather_api(environ, lambda line: None).kube_apiserver == whole / "kube-apiserver"
+    assert gathered.kube_apiserver.parent != whole
+
+
+def test_an_api_server_of_path_is_taken_without_the_rest_of_its_group(put: Put, tmp_path: Path) -> None:
+    put("bin/etcd", "etcd Version: 3.6.5")
+    put("bin/kube-apiserver", "Kubernetes v1.35.4")
+    gathered = programs.gather_api({"PATH": f"{tmp_path}/bin:/bin"}, lambda line: None)
+    assert gathered == (tmp_path / "bin" / "etcd", tmp_path / "bin" / "kube-apiserver")
 
 
 def test_other_systems_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
