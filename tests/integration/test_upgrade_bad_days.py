@@ -78,6 +78,20 @@ def test_of_two_runs_with_different_limits_each_keeps_its_own_and_none_takes_a_n
     assert sorted(fleet.taken(version)) == sorted(NAMES)
 
 
+def test_what_another_run_has_done_since_a_host_was_planned_is_not_done_again(fleet: Fleet, tmp_path: Path) -> None:
+    version, other = fleet.version(), User(tmp_path / "other")
+    with FaultyProxy(fleet.cluster) as proxy:
+        kubeconfig = kubeconfig_for(fleet.cluster, tmp_path / "kubeconfig", proxy.url)
+        fleet.hosts["three"].switch("hold", on=True)
+        with fleet.running(user=other, kubeconfig=kubeconfig) as outcome:
+            fleet.until((other.here / "rdma-fabric-run" / "hosts" / "one.json").exists)
+            with proxy.away():
+                fleet.hosts["three"].switch("hold", on=False)
+                fleet.run("--limit", "one").succeeded()
+            outcome().succeeded()
+    assert sorted(fleet.taken(version)) == sorted(NAMES)
+
+
 def lost(fleet: Fleet, *, thief: str) -> None:
     """Have the slot of the node whose turn it is freed by hand, and another run take it for another node."""
     for state, node, others in (
