@@ -288,5 +288,8 @@ def recap_of(document: dict[str, Any]) -> list[str]:
 
 
 def explained(document: dict[str, Any]) -> list[str]:
-    """Return what all pairs together tell: nodes that failures point at, and pairs whose latency stands out."""
-    return [*documents.suspect_lines(document), *documents.slow_lines(document)]
+    """Return what all pairs together tell: nodes that failures point at, pairs whose latency stands out, and
+    programs that are not held to the CPUs of their NIC.
+    """
+    lines = (documents.suspect_lines, documents.slow_lines, documents.any_cpu_lines)
+    return [line for lines_of in lines for line in lines_of(document)]

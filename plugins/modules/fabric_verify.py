@@ -94,6 +94,8 @@ options:
     description:
       - Image with C(sh), C(sleep), C(ping) of iputils, C(rping), C(ib_write_bw) and C(ib_write_lat).
       - Without the last, no latency is measured.
+      - Programs that measure are held to the CPUs of the NIC's NUMA node by C(taskset). Without it they run on any CPU,
+        which RV(recap) tells.
       - V(mellanox/rping-test) through the registry mirrors of O(spec), unless given.
     type: str
   size:
@@ -168,6 +170,7 @@ verdict:
 recap:
   description:
     - The verdict in one line, then one line for each test that failed, and for each suspected node.
+    - Then what to know of the rates, such as programs that were not held to the CPUs of the NIC's NUMA node.
     - With O(node) one line for each network.
   returned: when pairs were tested
   type: list

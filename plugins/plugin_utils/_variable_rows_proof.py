@@ -53,6 +53,7 @@ ROWS = (
         (
             "Image with C(sh), C(sleep), C(ping) of iputils, C(rping), C(ib_write_bw) and C(ib_write_lat).",
             "Without the last, no latency is measured.",
+            "C(taskset) holds programs that measure to the CPUs of the NIC's NUMA node; without it they run on any.",
             "C(mellanox/rping-test), through the registry mirrors, unless given.",
         ),
         _PODS,

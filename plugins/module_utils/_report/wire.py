@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import (
+    any_cpu_words,
     headline,
     network_label,
     slow_words,
 )
 
 _KEPT = ("run", "started_at", "seconds", "image", "schedule", "verdict", "counts", "failures", "left_out")
-_PODS = ("node", "interface", "address", "mtu", "device", "gid_index", "rate_gbps", "software")
+_PODS = ("node", "interface", "address", "mtu", "device", "gid_index", "rate_gbps", "software", "cpus", "any_cpu")
 
 
 def verification_section(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -49,6 +50,7 @@ def _network(network: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str
         "pods": [{key: pod.get(key) for key in _PODS} for pod in network["pods"]],
         "suspects": network["suspects"],
         "slow": slow_words(own),
+        "any_cpu": any_cpu_words(network["pods"]),
         "pairs": [_pair(row) for row in own],
     }
 

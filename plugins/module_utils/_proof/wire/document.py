@@ -15,6 +15,7 @@ from typing import Any, Dict, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import suspects
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import VERDICTS, Test
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import words_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Side
 
 FORMAT = "rdma.fabric/verify/v1"
@@ -50,7 +51,7 @@ def pair_row(network: Mapping[str, Any], nodes: Sequence[str], tests: Sequence[T
 
 
 def side_row(side: Side) -> dict[str, Any]:
-    """Return what was found in one test pod."""
+    """Return what was found in one test pod; programs measure on ``cpus``, or ``any_cpu`` says why on any."""
     seen, attached, choice = side.seen, side.attached, side.choice
     return {
         "node": side.node,
@@ -63,6 +64,8 @@ def side_row(side: Side) -> dict[str, Any]:
         "gid_index": choice.gid_index if choice else None,
         "rate_gbps": (choice.rate_gbps if choice else None) or side.link_gbps,
         "software": choice.software if choice else None,
+        "cpus": side.placement.cpus or None,
+        "any_cpu": side.placement.why or None,
     }
 
 
@@ -183,6 +186,21 @@ def slow_words(rows: Sequence[dict[str, Any]]) -> str:
     return (
         f"latency stands out: {told}; {usual:g} us is usual here (compare cables, switch hops and PCIe of these nodes)"
     )
+
+
+def any_cpu_lines(document: Document) -> list[str]:
+    """Return a line for each network with programs that are held to no CPUs; those that say the same are one."""
+    networks: dict[str, list[str]] = {}
+    for network in document["networks"]:
+        words = any_cpu_words(network["pods"])
+        if words:
+            networks.setdefault(words, []).append(network_label(network))
+    return [f"{', '.join(labels)}: programs are {words}" for words, labels in networks.items()]
+
+
+def any_cpu_words(pods: Sequence[Mapping[str, Any]]) -> str:
+    """Return in which pods of a network programs are held to no CPUs, and why; empty when there are none."""
+    return words_of([(str(pod["node"]), str(pod.get("any_cpu") or "")) for pod in pods])
 
 
 def headline(document: Document) -> str:

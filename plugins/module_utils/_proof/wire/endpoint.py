@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import Placement, place
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.scripts import UsedPort
 
 ROCE_V2 = "RoCE v2"
@@ -46,7 +47,11 @@ class Port:
 
 @dataclass
 class Seen:
-    """What the probe of one pod printed. ``devices`` maps names to ports, ``pci`` names to PCI addresses, if any."""
+    """What the probe of one pod printed. ``devices`` maps names to ports, ``pci`` names to PCI addresses, if any.
+
+    ``near`` maps names of devices to the CPUs of their NUMA node; these, ``cpus`` (those the pod may use),
+    ``online`` and ``isolated`` are lists as the kernel writes them. ``taskset``: it was tried, and works.
+    """
 
     mac: str = ""
     mtu: int | None = None
@@ -57,6 +62,11 @@ class Seen:
     character_devices: list[str] = field(default_factory=list)
     devices: dict[str, list[Port]] = field(default_factory=dict)
     pci: dict[str, str | None] = field(default_factory=dict)
+    near: dict[str, str] = field(default_factory=dict)
+    cpus: str = ""
+    online: str = ""
+    isolated: str = ""
+    taskset: bool = False
     complete: bool = False
 
 
@@ -114,6 +124,12 @@ def _take(seen: Seen, kind: str, fields: list[str]) -> None:
     elif kind == "device" and len(fields) == 2:
         seen.devices.setdefault(fields[0], [])
         seen.pci[fields[0]] = fields[1] if _PCI_ADDRESS.fullmatch(fields[1]) else None
+    elif kind == "near" and len(fields) == 2:
+        seen.near[fields[0]] = fields[1]
+    elif kind in ("cpus", "online", "isolated"):
+        setattr(seen, kind, fields[0])
+    elif kind == "taskset":
+        seen.taskset = True
     elif kind == "port" and len(fields) == 5:
         _take_port(seen, fields)
     elif kind == "gid" and len(fields) == 6:
@@ -237,6 +253,12 @@ def choose(seen: Seen, attached: Attached) -> tuple[Choice | None, Problem | Non
             if port.link_layer == INFINIBAND:
                 return _usable(seen, Choice(name, port.number, None, port.rate_gbps, seen.pci.get(name)), port)
     return None, _no_device(seen, attached, wanted)
+
+
+def placement_of(seen: Seen, choice: Choice) -> Placement:
+    """Return on which CPUs the programs that measure on a device run."""
+    near = seen.near.get(choice.device, "")
+    return place(near, seen.cpus, online=seen.online, isolated=seen.isolated, taskset=seen.taskset)
 
 
 def gid_of(address: str) -> str:

@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell impo
 KILLED = 137
 """Status of a program that the watcher in the pod ended (128 + SIGKILL)."""
 _MISSING = (126, 127)
+_NOT_THERE = re.compile(r"not found|^taskset: .{0,80}No such file or directory", re.MULTILINE)
 
 _PING = re.compile(r"(\d{1,6}) packets transmitted, (\d{1,6}) (?:packets )?received", re.ASCII)
 _PING_TIME = re.compile(r"= [\d.]{1,12}/([\d.]{1,12})/", re.ASCII)
@@ -65,7 +66,7 @@ def ended_early(output: Output, program: str) -> Judged | None:
         cause = "it waits for something that never comes: packets are lost, or the other side hangs"
         step = "check firewalls (UDP 4791), the path's MTU and the switch, and the other side's output"
         return failed(f"{program} hung and was ended", cause, step)
-    if output.status in _MISSING and "not found" in output.text:
+    if output.status in _MISSING and _NOT_THERE.search(output.text):
         step = "use an image that has ping, rping and ib_write_bw (rdma_fabric_verify_image)"
         return failed(f"{program} is not in the test image", "another image than the usual one is used", step)
     return None

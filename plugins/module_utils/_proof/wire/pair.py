@@ -180,8 +180,8 @@ class _Run:
         if stop or source.choice is None or target.choice is None or target.attached is None:
             return _skipped(test, source, target, stop)
         ours, theirs = source.choice.used, target.choice.used
-        client = argv(ours, target.attached.address)
-        server = _Server(f"{test}-{port}", port, argv(theirs, ""), theirs)
+        client = [*source.placement.prefix, *argv(ours, target.attached.address)]
+        server = _Server(f"{test}-{port}", port, [*target.placement.prefix, *argv(theirs, "")], theirs)
 
         def work() -> tuple[Judged, str]:
             reading, output = _counted(self._bounded(source, client, ours))

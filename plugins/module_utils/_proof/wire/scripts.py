@@ -20,8 +20,21 @@ RPING_COUNT = 10
 _IPV4_HEADERS = 28
 _IPV6_HEADERS = 48
 
+# A busybox shell prefers its own ping to the one of the image, unless it is named by its path.
+_PROGRAM = r"""
+r=$1
+case $r in */*) ;; *)
+  o=$IFS IFS=:
+  for d in $PATH; do [ -x "$d/$1" ] && { r=$d/$1; break; }; done
+  IFS=$o;;
+esac
+shift
+"""
+
 # Reads only. Empty slots of a GID table answer EINVAL; a device without PCI parent (soft RDMA) has no device link.
-_PROBE = r"""
+# The trial of taskset is the way it is run: an old one of busybox knows no lists, and a profile may forbid it.
+_PROBE = (
+    r"""
 get() { v=; { read -r v <"$1"; } 2>/dev/null; }
 for n in /sys/class/net/*; do [ -e "$n" ] && echo "netdev|${n##*/}"; done
 b=/sys/class/net/$1
@@ -33,6 +46,7 @@ for d in /sys/class/infiniband/*; do
   n=${d##*/}
   a=$(cd -P "$d/device" 2>/dev/null && pwd -P)
   echo "device|$n|${a##*/}"
+  get "$d/device/local_cpulist"; echo "near|$n|$v"
   for p in "$d"/ports/*; do
     i=${p##*/}
     get "$p/state"; s=$v; get "$p/rate"; r=$v; get "$p/link_layer"
@@ -51,19 +65,18 @@ l=
   case "$a $b $c" in "|-- "*) l=$b;; "/32 host LOCAL"*) echo "local|$l";; esac
 done </proc/net/fib_trie; } 2>/dev/null
 { while read -r a b c d e f; do echo "local6|$a|$f"; done </proc/net/if_inet6; } 2>/dev/null
+for f in online isolated; do get "/sys/devices/system/cpu/$f"; echo "$f|$v"; done
+c=
+{ while read -r a b; do [ "$a" = Cpus_allowed_list: ] && c=$b; done </proc/self/status; } 2>/dev/null
+echo "cpus|$c"
+set -- taskset -c "$c" sh -c :
+"""
+    + _PROGRAM
+    + r"""
+"$r" "$@" >/dev/null 2>&1 </dev/null && echo "taskset|works"
 echo end
 """
-
-# A busybox shell prefers its own ping to the one of the image, unless it is named by its path.
-_PROGRAM = r"""
-r=$1
-case $r in */*) ;; *)
-  o=$IFS IFS=:
-  for d in $PATH; do [ -x "$d/$1" ] && { r=$d/$1; break; }; done
-  IFS=$o;;
-esac
-shift
-"""
+)
 
 # The counters of port $2 of device $1, as ``counters.split_counters`` reads them; $3 says when. A counter that cannot
 # be read, or has no number, is left out. Where a device is shared by network namespaces, the sysfs of a pod has no

@@ -17,8 +17,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint i
     attached_network,
     choose,
     interface_problem,
+    placement_of,
     read_probe,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import Placement
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import (
     Output,
     Shell,
@@ -29,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell impo
 Limits = Callable[[Choice], Tuple[Optional[float], Optional[Dict[str, Any]]]]
 """What the facts of a host say of a device: rate of its link in Gb/s, PCIe link of its NIC."""
 _PROBE_LIMIT = 60
+_ANYWHERE = Placement()
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Side:
     """One end of a pair: its node and pod, what was found in the pod, and what is wrong before anything is sent.
 
     ``problems`` is keyed by the test that found it (pods, interface, device). ``link_gbps`` and ``pcie`` are what the
-    facts of the host say of the chosen device.
+    facts of the host say of the chosen device. ``placement`` says on which CPUs programs measure.
     """
 
     node: str
@@ -57,6 +60,7 @@ class Side:
     problems: dict[str, Problem] = field(default_factory=dict)
     link_gbps: float | None = None
     pcie: dict[str, Any] | None = None
+    placement: Placement = _ANYWHERE
 
 
 def examine(shell: Shell, node: str, state: PodState, *, network: str, mtu: int | None, limits: Limits) -> Side:
@@ -84,7 +88,8 @@ def examine(shell: Shell, node: str, state: PodState, *, network: str, mtu: int 
     if found:
         problems["device"] = found
     link, pcie = limits(choice) if choice else (None, None)
-    return Side(node, state.name, attached, seen, choice, problems, link, pcie)
+    placement = placement_of(seen, choice) if choice else _ANYWHERE
+    return Side(node, state.name, attached, seen, choice, problems, link, pcie, placement)
 
 
 def ends_of(source: Side, target: Side) -> outputs.Ends:

@@ -116,7 +116,8 @@ class MemoryPods:
 
     def run(self, pod: str, argv: list[str], limit: float) -> Output:
         script, words = argv[3], argv[4:]
-        program = words[3] if script == "bounded" else script
+        ran = words[6:] if words[3:4] == ["taskset"] else words[3:]
+        program = ran[0] if script == "bounded" else script
         self.calls.append((pod, program, words, limit))
         self.before(pod, program)
         given = self.answers.get((pod, program))

@@ -13,7 +13,9 @@ from typing import Any, Callable
 import jsonschema
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.action.fabric_verify import explained, recap_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import (
+    any_cpu_lines,
     document_text,
     failure_lines,
     headline,
@@ -21,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
     suspect_lines,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import NO_TASKSET
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import verification_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._report.report import build_report, outline, recap_lines
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page import MAX_BYTES, render_page
@@ -293,3 +296,30 @@ def test_few_pairs_and_even_ones_have_no_latency_that_stands_out() -> None:
     assert slow_lines(document(EIGHT[:3], far=("dgx-01",))) == []
     assert slow_lines(document(EIGHT, far=tuple(EIGHT))) == []
     assert slow_lines(document(EIGHT, soft=True)) == []
+
+
+def test_programs_that_are_held_to_no_cpus_are_told_once_a_network_with_their_nodes() -> None:
+    proof = document(EIGHT)
+    assert "not held" not in render_page(report_of(proof))
+    (network,) = proof["networks"]
+    for pod in network["pods"][:6]:
+        pod["any_cpu"] = NO_TASKSET
+    network["pods"][6]["cpus"] = "56-111,168-223"
+    report = report_of(json.loads(document_text(proof)))
+    jsonschema.validate(json.loads(json.dumps(report)), SCHEMA)
+    page = render_page(report)
+    nodes = "dgx-01, dgx-02, dgx-03, dgx-04, dgx-05 and 1 more"
+    assert page.count("Programs are <bdi>not held to the CPUs of the NIC") == 1
+    assert page.count(f"{nodes}: {NO_TASKSET} (") == 1
+    assert page.count("<small>CPUs 56-111,168-223</small>") == 1
+    (line,) = any_cpu_lines(proof)
+    assert line in recap_of(proof)
+    assert line in explained(proof)
+
+
+def test_a_report_of_a_proof_of_an_earlier_release_says_nothing_of_cpus() -> None:
+    proof = document(TWO)
+    for pod in proof["networks"][0]["pods"]:
+        del pod["cpus"], pod["any_cpu"]
+    assert verification_violations("verify.json", json.loads(document_text(proof))) == []
+    assert report_of(proof)["validation"]["networks"][0]["any_cpu"] == ""

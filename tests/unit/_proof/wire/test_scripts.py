@@ -21,6 +21,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering impo
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import scripts
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import split_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import read_probe
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import ended_early
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import Placement
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
 POSIX_SHELLS = (["dash"], ["bash", "--posix"], ["busybox", "sh"])
@@ -80,6 +83,83 @@ def test_the_probe_of_a_missing_interface_says_what_there_is(shell: list[str]) -
     assert seen.complete
     assert seen.mtu is None
     assert "lo" in seen.interfaces
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder of the path, with ``sh``."""
+    place = tmp_path / "path"
+    place.mkdir()
+    (place / "sh").symlink_to(str(shutil.which("sh")))
+    monkeypatch.setenv("PATH", str(place))
+    return place
+
+
+def own_cpus() -> str:
+    """Return the CPUs that this process may use, as the kernel writes them."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("Cpus_allowed_list:"))
+
+
+def test_the_probe_reads_cpus_and_tries_taskset_on_them(shell: list[str], path: Path, tmp_path: Path) -> None:
+    record = f'#!/bin/sh\nprintf "%s " "$@" >{tmp_path}/tried\nshift 2\nexec "$@"\n'
+    (path / "taskset").write_text(record)
+    (path / "taskset").chmod(0o755)
+    done = run(shell, scripts.probe("lo"))
+    seen = read_probe(done.stdout)
+    assert (seen.cpus, seen.taskset) == (own_cpus(), True)
+    assert (tmp_path / "tried").read_text() == f"-c {own_cpus()} sh -c : "
+    assert seen.online == Path("/sys/devices/system/cpu/online").read_text().strip()
+    assert seen.isolated == Path("/sys/devices/system/cpu/isolated").read_text().strip()
+    assert (seen.complete, done.stderr) == (True, "")
+
+
+def test_a_taskset_that_fails_does_not_work(shell: list[str], path: Path) -> None:
+    (path / "taskset").write_text("#!/bin/sh\necho taskset: invalid option >&2\nexit 1\n")
+    (path / "taskset").chmod(0o755)
+    done = run(shell, scripts.probe("lo"))
+    seen = read_probe(done.stdout)
+    assert (seen.complete, seen.taskset, done.stderr) == (True, False, "")
+
+
+def test_an_image_may_have_no_taskset(path: Path) -> None:
+    """A shell of busybox is left out: it has one of its own."""
+    for shell in [words for words in SHELLS if Path(words[0]).name != "busybox"]:
+        done = run(shell, scripts.probe("lo"))
+        seen = read_probe(done.stdout)
+        assert (seen.complete, seen.taskset, done.stderr) == (True, False, "")
+
+
+def test_the_probe_reads_the_cpus_of_a_devices_numa_node(shell: list[str], tmp_path: Path) -> None:
+    """A device of PCI, one whose node has memory alone, and one of soft RDMA, which has no device behind it."""
+    for name, cpus in {"mlx5_0": "56-111,168-223\n", "mlx5_1": "\n"}.items():
+        function = tmp_path / "pci" / name
+        function.mkdir(parents=True)
+        (function / "local_cpulist").write_text(cpus)
+        (tmp_path / "infiniband" / name).mkdir(parents=True)
+        (tmp_path / "infiniband" / name / "device").symlink_to(function)
+    (tmp_path / "infiniband" / "rxe0").mkdir()
+    argv = [word.replace("/sys/class/infiniband", str(tmp_path / "infiniband")) for word in scripts.probe("lo")]
+    done = run(shell, argv)
+    seen = read_probe(done.stdout)
+    assert seen.near == {"mlx5_0": "56-111,168-223", "mlx5_1": "", "rxe0": ""}
+    assert (set(seen.devices), done.stderr) == (set(seen.near), "")
+
+
+def test_both_sides_of_a_measurement_run_on_the_cpus_they_are_held_to(shell: list[str]) -> None:
+    (cpu, *_others) = sorted(os.sched_getaffinity(0))
+    held = [*Placement(str(cpu)).prefix, "grep", "Cpus_allowed_list", "/proc/self/status"]
+    assert run(shell, scripts.bounded(20, held)).stdout.split() == ["Cpus_allowed_list:", str(cpu)]
+    run(shell, scripts.serve("held", 20, None, held))
+    assert run(shell, scripts.finish("held", 20)).stdout.split()[-2:] == ["Cpus_allowed_list:", str(cpu)]
+
+
+def test_a_program_that_taskset_does_not_find_is_told_apart(shell: list[str]) -> None:
+    (cpu, *_others) = sorted(os.sched_getaffinity(0))
+    done = run(shell, scripts.bounded(20, [*Placement(str(cpu)).prefix, "ib_write_bw-of-nobody"]))
+    judged = ended_early(Output(done.returncode, done.stdout, done.stderr), "ib_write_bw")
+    assert judged is not None
+    assert judged.summary == "ib_write_bw is not in the test image"
 
 
 def test_a_program_keeps_status_and_outputs(shell: list[str]) -> None:
