@@ -95,7 +95,7 @@ options:
       - Image with C(sh), C(sleep), C(ping) of iputils, C(rping), C(ib_write_bw) and C(ib_write_lat).
       - Without the last, no latency is measured.
       - Programs that measure are held to the CPUs of the NIC's NUMA node by C(taskset). Without it they run on any CPU,
-        which RV(recap) tells.
+        which RV(recap) tells, and with O(node) the message of a test that failed.
       - V(mellanox/rping-test) through the registry mirrors of O(spec), unless given.
     type: str
   size:

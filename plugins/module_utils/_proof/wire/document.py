@@ -118,10 +118,10 @@ def node_document(
 
 
 def node_failure_lines(document: Document) -> list[str]:
-    """Return what a node has failed by: one line with its networks, and one for each red test."""
+    """Return what a node has failed by: one line with its networks, one for each red test, and what may explain it."""
     red = [each["line"] for each in document["networks"] if each["verdict"] == "fail"]
-    lines = [f"  - {line}" for part in document["parts"] for line in failure_lines(part)]
-    return [f"node {document['node']} fails the wire test: {'; '.join(red)}", *lines]
+    lines = [line for part in document["parts"] for line in (*failure_lines(part), *any_cpu_lines(part))]
+    return [f"node {document['node']} fails the wire test: {'; '.join(red)}", *[f"  - {line}" for line in lines]]
 
 
 def document_text(document: Document) -> str:

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import any_cpu_lines, side_row
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import (
+    any_cpu_lines,
+    node_failure_lines,
+    side_row,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import (
     NO_TASKSET,
@@ -177,3 +181,10 @@ def test_every_reason_is_said_and_sides_without_one_are_not() -> None:
 def test_a_proof_that_an_earlier_release_has_written_says_nothing() -> None:
     old = {"network": "default/rail0", "rail": None, "pods": [{"node": "a"}]}
     assert any_cpu_lines({"networks": [old]}) == []
+
+
+def test_a_node_that_fails_says_that_its_programs_were_held_to_no_cpus() -> None:
+    part = {"networks": [network(0, {"a": NO_TASKSET, "b": None})], "failures": []}
+    failed = {"node": "a", "networks": [{"verdict": "fail", "line": "rail 0: a fails with b"}], "parts": [part]}
+    assert node_failure_lines(failed)[1:] == [f"  - {line}" for line in any_cpu_lines(part)]
+    assert NO_TASKSET in node_failure_lines(failed)[1]
