@@ -78,7 +78,8 @@ facts:
       description:
         - Host name, machine, kernel, distribution (C(os)), kernel command line without the values of secret-looking
           parameters, Secure Boot, lockdown, whether the system is an ostree, the number of NUMA nodes, and the kind of
-          C(iommu) that the kernel uses (C(active)) and that the firmware shows.
+          C(iommu) that the kernel uses (C(active)) and that the firmware shows. C(no_securityfs) is V(true) where
+          lockdown is not told because securityfs is not mounted.
       type: dict
     nics:
       description:

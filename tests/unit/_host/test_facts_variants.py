@@ -426,6 +426,17 @@ def test_what_restricts_a_host(node: Tree) -> None:
     node.files["/run/ostree-booted"] = ""
     system = facts_of(node)["system"]
     assert (system["lockdown"], system["ostree"], system["numa_nodes"]) == ("integrity", True, 2)
+    assert "no_securityfs" not in system
+
+
+@pytest.mark.parametrize(("mounted", "told"), [(["/sys/kernel/security/lsm"], {}), ([], {"no_securityfs": True})])
+def test_lockdown_that_is_not_told(node: Tree, mounted: list[str], told: dict[str, bool]) -> None:
+    """A kernel without lockdown is no kernel whose securityfs nobody mounted."""
+    del node.files["/sys/kernel/security/lockdown"]
+    node.files.update(dict.fromkeys(mounted, "capability,yama\n"))
+    system = facts_of(node)["system"]
+    assert {key: value for key, value in system.items() if key == "no_securityfs"} == told
+    assert system["lockdown"] is None
 
 
 @pytest.mark.parametrize(

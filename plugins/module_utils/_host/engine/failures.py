@@ -30,8 +30,13 @@ NEXT = "next: "
 _LONGEST_STDERR = 400
 _BEFORE = 160
 _AGAIN = "fix the cause and rerun; completed steps are kept"
+# Machines of clouds leave it unmounted, and only it tells the state of lockdown.
+MOUNT_SECURITYFS = "mount -t securityfs securityfs /sys/kernel/security"
+LOCKDOWN = f"the kernel's lockdown (cat /sys/kernel/security/lockdown; where it is not there, {MOUNT_SECURITYFS})"
 _GENERAL = {
-    "EPERM": "the kernel forbids it; next: run as root (become: true) and look at lockdown and a container's rights",
+    "EPERM": (
+        f"the kernel forbids it; next: run as root (become: true) and look at {LOCKDOWN} and at a container's rights"
+    ),
     "EACCES": "it needs root; next: run as root (become: true), and look at SELinux or AppArmor",
     "ENOSPC": "the file system is full; next: free some space on it and run again",
     "EFBIG": "it is longer than any file of ours; next: look at what wrote it, restore or remove it, and run again",

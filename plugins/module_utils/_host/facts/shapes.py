@@ -33,9 +33,7 @@ class Iommu(TypedDict):
     firmware: str | None
 
 
-class System(TypedDict):
-    """The machine and its operating system (system.py)."""
-
+class _System(TypedDict):
     hostname: str
     machine: str
     kernel: str
@@ -46,6 +44,12 @@ class System(TypedDict):
     ostree: bool
     iommu: Iommu
     numa_nodes: int
+
+
+class System(_System, total=False):
+    """The machine and its operating system (system.py); ``no_securityfs`` says why lockdown is not told."""
+
+    no_securityfs: bool
 
 
 class PcieLink(TypedDict):

@@ -18,6 +18,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 # The variable's name ends with the vendor GUID of EFI's global variables.
 _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _CMDLINE_LIMIT = 4096
+# The kernel makes this directory; what is in it, lsm in any case, comes with the mount (security/inode.c).
+_SECURITYFS = "/sys/kernel/security"
 
 
 def read_system(probe: Probe, with_processors: Sequence[int]) -> System:
@@ -25,7 +27,7 @@ def read_system(probe: Probe, with_processors: Sequence[int]) -> System:
 
     NUMA nodes are those ``with_processors``: memory of GPUs (GB200 and its like) makes nodes of its own.
     """
-    return {
+    system: System = {
         "hostname": probe.text("/proc/sys/kernel/hostname") or "",
         "machine": _machine(probe),
         "kernel": probe.text("/proc/sys/kernel/osrelease") or "",
@@ -37,6 +39,9 @@ def read_system(probe: Probe, with_processors: Sequence[int]) -> System:
         "iommu": read_iommu(probe),
         "numa_nodes": len(with_processors) or max(1, len(all_nodes(probe))),
     }
+    if system["lockdown"] is None and not probe.host.exists(f"{_SECURITYFS}/lsm"):
+        system["no_securityfs"] = True
+    return system
 
 
 def parse_os_release(text: str) -> dict[str, str]:
@@ -86,6 +91,10 @@ def _secure_boot(probe: Probe) -> bool | None:
 
 
 def _lockdown(probe: Probe) -> str | None:
-    """Return the chosen word of ``none [integrity] confidentiality``."""
-    found = re.search(r"\[(\w{1,32})\]", probe.text("/sys/kernel/security/lockdown") or "")
+    """Return the chosen word of ``none [integrity] confidentiality``.
+
+    Nothing else tells it: ``lockdown=`` needs the module of that name among those of the kernel (security/lockdown),
+    Secure Boot locks only kernels down that their distribution has patched so, and the kernel's log is cut off.
+    """
+    found = re.search(r"\[(\w{1,32})\]", probe.text(f"{_SECURITYFS}/lockdown") or "")
     return found.group(1) if found else None

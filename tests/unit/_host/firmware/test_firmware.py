@@ -39,6 +39,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
     wish,
 )
 
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 STEP = f"firmware:{PF}"
 WAITING = f"{STEP}:reboot"
 ALLOWED = {"rdma_fabric_allow_firmware": True, "rdma_fabric_allow_vf_reset": True}
@@ -183,6 +184,30 @@ class TestRefusals:
         detail = self.detail(kernel)
         assert f"mstconfig -y -d {PF} set NUM_OF_VFS=32 ADVANCED_PCI_SETTINGS=True" in detail
         assert "mlx5_fwctl" in detail
+
+    @pytest.mark.parametrize(
+        ("cmdline", "variable", "signs"),
+        [
+            ("quiet lockdown=integrity", b"\6\0\0\0\1", ", and lockdown=integrity and Secure Boot is on: mount"),
+            ("quiet", b"\6\0\0\0\0", "is not mounted: mount"),
+        ],
+    )
+    def test_without_securityfs_lockdown_may_be_the_cause(self, cmdline: str, variable: bytes, signs: str) -> None:
+        kernel = booted()
+        kernel.tree.add_file(TOOL, "")
+        kernel.tree.discard("/sys/kernel/security/lockdown")
+        kernel.tree.add_file("/proc/cmdline", cmdline)
+        kernel.tree.add_file(SECURE_BOOT, variable)
+        detail = self.detail(kernel)
+        assert "lockdown may forbid access" in detail and "mlx5_fwctl" not in detail
+        assert signs in detail and detail.endswith("mount -t securityfs securityfs /sys/kernel/security, and run again")
+
+    def test_a_kernel_without_lockdown_is_not_suspected(self) -> None:
+        kernel = booted()
+        kernel.tree.add_file(TOOL, "")
+        kernel.tree.discard("/sys/kernel/security/lockdown")
+        kernel.tree.add_file("/sys/kernel/security/lsm", "capability\n")
+        assert "lockdown" not in self.detail(kernel)
 
     def test_an_unknown_parameter_is_told_with_the_nearest(self) -> None:
         detail = self.detail(host(), {"pci": PF, "firmware": {"NUM_OF_VF": 8}})

@@ -272,7 +272,16 @@ class TestAtBoot:
 
 
 class TestBadDays:
-    @pytest.mark.parametrize(("code", "part"), [("EPERM", "lockdown"), ("EIO", "dmesg"), ("ENODEV", "lspci")])
+    @pytest.mark.parametrize(
+        ("code", "part"),
+        [
+            ("EPERM", "the kernel is locked down"),
+            ("EPERM", "mount -t securityfs securityfs /sys/kernel/security"),
+            ("EACCES", "next: run as root"),
+            ("EIO", "dmesg"),
+            ("ENODEV", "lspci"),
+        ],
+    )
     def test_a_write_that_fails_has_its_cause(self, code: str, part: str) -> None:
         kernel = Kernel(node().document())
         calm = Kernel(node().document())

@@ -11,6 +11,7 @@ from typing import Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.cards import NEXT, same
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.plan import PENDING
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import LOCKDOWN
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import PutFile, Run, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import number_of
@@ -29,10 +30,7 @@ _OF_THE_FIRMWARE = (
     "the firmware does not take the value; next: compare it with what mstconfig -d DEVICE show_confs tells, and with "
     "the limits of the card"
 )
-_CLOSED = (
-    "the tool does not reach the card; next: run as root, look at the kernel's lockdown (Secure Boot), and close other "
-    "tools that use it"
-)
+_CLOSED = f"the tool does not reach the card; next: run as root, look at {LOCKDOWN}, and close other tools that use it"
 
 ERRORS = MappingProxyType(
     {

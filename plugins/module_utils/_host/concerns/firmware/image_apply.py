@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmwar
     image_cards,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import LOCKDOWN, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Found,
     Operation,
@@ -54,8 +54,8 @@ ERRORS = MappingProxyType(
             "without --no, and read what it asks"
         ),
         "Cannot open Device": (
-            "the tool does not reach the card; next: run as root, look at the kernel's lockdown (Secure Boot), and "
-            "close other tools that use it"
+            f"the tool does not reach the card; next: run as root, look at {LOCKDOWN}, and close other tools that use "
+            "it"
         ),
         "flash semaphore": "another tool uses the flash; next: wait for it to end, and run again",
     }

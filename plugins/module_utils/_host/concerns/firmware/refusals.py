@@ -6,20 +6,36 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import MOUNT_SECURITYFS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import functions_of_card
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
 
 def lockdown(context: Context, command: str) -> str:
     """Return what the kernel's lockdown has to do with it, and ``command`` for a kernel without; empty without one."""
     # mstflint opens the card by fwctl where it is there (Mellanox/mstflint, mtcr_ul/fwctrl.c).
-    mode = context.actual.facts["system"]["lockdown"]
+    system = context.actual.facts["system"]
+    mode = system["lockdown"]
+    if "no_securityfs" in system:
+        return _untold(system)
     if mode in (None, "none"):
         return ""
     return (
         f"; the kernel's lockdown ({mode}, as with Secure Boot) forbids access to firmware: load mlx5_fwctl (Linux "
         f"6.15, DOCA-OFED), through which a mstflint that knows it reaches the card, or run {command} on a kernel "
         "without it"
+    )
+
+
+def _untold(system: System) -> str:
+    """Say that lockdown may be the cause, where only a mount would tell, and what points to it."""
+    hints = [word for word in system["cmdline"].split() if word.startswith("lockdown=")]
+    hints += ["Secure Boot is on"] if system["secure_boot"] else []
+    signs = f", and {' and '.join(hints)}" if hints else ""
+    return (
+        "; the kernel's lockdown may forbid access to firmware: securityfs, which would tell, is not mounted"
+        f"{signs}: {MOUNT_SECURITYFS}, and run again"
     )
 
 

@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
     wanted_modules,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import LOCKDOWN
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, Run, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOW, Step, Value, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
@@ -46,7 +47,7 @@ ERRORS = MappingProxyType(
         "ENODEV": "the module found no device of its kind; next: leave it out of rdma_fabric_kernel_modules",
         "EPERM": (
             "loading modules is forbidden; next: run as root (become: true) outside of a container, with "
-            "kernel.modules_disabled=0, and look at the kernel's lockdown"
+            f"kernel.modules_disabled=0, and look at {LOCKDOWN}"
         ),
     }
 )

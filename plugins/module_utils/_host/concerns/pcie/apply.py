@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import LOCKDOWN
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import SetRegister, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import PCI_DEVICES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
@@ -24,13 +25,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import ACS
 
 _WHOLE_REGISTER = 0xFFFF
-_FORBIDDEN = (
-    "the kernel rejects writes to configuration space; next: run as root (become: true) on the host itself, and "
-    "look at /sys/kernel/security/lockdown"
+# Who could open the file gets EPERM for lockdown alone: the kernel's drivers/pci/pci-sysfs.c (pci_write_config, 5.4).
+_LOCKED_DOWN = (
+    "the kernel is locked down and lets nobody write to configuration space; next: look at "
+    f"{LOCKDOWN}, switch Secure Boot off or take lockdown= out of the kernel arguments, or leave acs and "
+    "max_read_request out"
 )
+_FORBIDDEN = "it needs root; next: run as root (become: true) on the host itself"
 ERRORS = MappingProxyType(
     {
-        "EPERM": _FORBIDDEN,
+        "EPERM": _LOCKED_DOWN,
         "EACCES": _FORBIDDEN,
         "ENOENT": "the device is gone; next: look at lspci and the kernel's log (dmesg), and run again",
         "ENODEV": "the device is gone; next: look at lspci and the kernel's log (dmesg), and run again",
