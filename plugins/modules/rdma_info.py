@@ -88,6 +88,8 @@ facts:
           tree from the host bridge down. C(link) has C(speed_gts) and C(width), and C(max_speed_gts) and C(max_width)
           where those are more. C(sriov) has C(total), C(enabled), and C(vfs) where there are some. C(sriov.settings)
           tells how the virtual functions of an Ethernet port are set up, in the order of their numbers.
+          C(sriov.unassigned) is V(true) where the kernel has no memory addresses for virtual functions, which the BIOS
+          reserves.
       type: list
       elements: dict
     gpus:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, gpu_name
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iov_memory import RESOURCE, is_unassigned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
     Gpu,
     IommuGroup,
@@ -181,7 +182,7 @@ def _sriov(probe: Probe, base: str, function: Function) -> Sriov | None:
     links = sorted((name for name in function.names if _VF_LINK.fullmatch(name)), key=natural)
     autoprobe = probe.number(f"{base}/sriov_drivers_autoprobe")
     vf_device = probe.number(f"{base}/sriov_vf_device", base=16)
-    return {
+    found: Sriov = {
         "total": probe.number(f"{base}/{_SR_IOV}"),
         "enabled": probe.number(f"{base}/sriov_numvfs"),
         "vf_device": None if vf_device is None else f"{vf_device:04x}",
@@ -189,6 +190,10 @@ def _sriov(probe: Probe, base: str, function: Function) -> Sriov | None:
         "vfs": [vf for vf in (probe.target_name(f"{base}/{name}") for name in links) if vf],
         "settings": None,
     }
+    asked = found["total"] and not found["enabled"]
+    if asked and is_unassigned(probe.content(f"{base}/{RESOURCE}") or "", function.id.vendor):
+        found["unassigned"] = True
+    return found
 
 
 def _iommu(probe: Probe, base: str, function: Function) -> IommuGroup | None:

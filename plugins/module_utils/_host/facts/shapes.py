@@ -72,15 +72,22 @@ class FunctionSettings(TypedDict):
     link_state: str | None
 
 
-class Sriov(TypedDict):
-    """SR-IOV of a physical function (pci.py); its port tells the last (gather.py)."""
-
+class _Sriov(TypedDict):
     total: int | None
     enabled: int | None
     vf_device: str | None
     autoprobe: bool | None
     vfs: list[str]
     settings: list[FunctionSettings] | None
+
+
+class Sriov(_Sriov, total=False):
+    """SR-IOV of a physical function (pci.py); its port tells the settings (gather.py).
+
+    ``unassigned`` is there where the kernel has no memory for virtual functions (iov_memory.py).
+    """
+
+    unassigned: bool
 
 
 class IommuGroup(TypedDict):

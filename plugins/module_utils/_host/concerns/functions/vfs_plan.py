@@ -42,6 +42,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
+_NO_MEMORY = (
+    "the BIOS left no memory for its virtual functions (their BARs have no addresses in its file resource), so the "
+    "kernel refuses each number: switch SR-IOV and Above 4G Decoding on in the BIOS, or add "
+    "rdma_fabric_kernel_arguments: [pci=realloc], and reboot"
+)
 # Firmware values that are there with the next boot.
 _COMING = (PLANNED, NEEDS_REBOOT)
 
@@ -193,7 +198,9 @@ def _capability_problem(nic: Nic, wanted: int) -> str:
             f"it offers at most {total}: raise NUM_OF_VFS in its firmware (firmware of this entry: NUM_OF_VFS "
             f"{wanted}) or lower vfs"
         )
-    return "" if nic["driver"] else "no driver is bound to it, and the driver makes the virtual functions"
+    if not nic["driver"]:
+        return "no driver is bound to it, and the driver makes the virtual functions"
+    return _NO_MEMORY if wanted and nic["sriov"] is not None and "unassigned" in nic["sriov"] else ""
 
 
 def _wording(context: Context, interface: Interface, wanted: int, now: int) -> Wording:
