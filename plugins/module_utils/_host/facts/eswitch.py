@@ -4,7 +4,9 @@
 """Reads the mode of e-switches.
 
 Only netlink tells it (the kernel's Documentation/networking/devlink/devlink-eswitch-attr.rst), so ``devlink`` is asked,
-which shows one device at a time: those that something is asked of.
+which shows one device at a time: those that something is asked of. Where it runs anyway, or a port looks like it, it is
+asked once for the devices whose reload failed (the kernel's net/devlink/dev.c, devlink_reload: after ``reload_down``
+the driver's ``reload_up`` failed; the next reload that succeeds takes the mark away).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Eswitch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
@@ -25,7 +27,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 
 LEGACY = "legacy"
 SWITCHDEV = "switchdev"
+SHOW_DEVICES = ("devlink", "-j", "dev", "show")
 
+_BUS = "pci/"
 # ethtool(8), -k: a feature that the driver has and that can be changed; others are [fixed].
 _OFFLOAD = re.compile(r"^hw-tc-offload: (on|off)$", re.MULTILINE)
 
@@ -41,6 +45,7 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitc
 
     What devlink does not tell is None; ``problem`` says why the mode is not known, empty when it is. ``offload`` of a
     port that shall be in switchdev mode tells whether rules of tc reach its hardware, None where nobody can change it.
+    ``reload_failed`` is there where the driver's last reload failed.
     """
     asked = [port for port in ports if port.wanted["eswitch_mode"] is not None or _may_be_switched(port)]
     found = read_modes(probe, [port.key for port in asked])
@@ -49,6 +54,12 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitc
             result = probe.command(*features_command(port.netdev["name"]))
             told = parse_offload(result.stdout if result is not None else "")
             found.setdefault(port.key, _unknown(""))["offload"] = told
+    if asked or any(map(_looks_torn_down, ports)):
+        result = probe.command(*SHOW_DEVICES)
+        failed = parse_failed_reloads(result.stdout if result is not None else "")
+        for port in ports:
+            if port.key in failed:
+                found.setdefault(port.key, _unknown(""))["reload_failed"] = True
     return found
 
 
@@ -76,6 +87,25 @@ def _may_be_switched(port: Interface) -> bool:
     mlx5 gives ports one in legacy mode, too, since they have ports of devlink (en/devlink.c).
     """
     return port.wanted["vfs"] is not None and port.has_switch
+
+
+def _looks_torn_down(port: Interface) -> bool:
+    """Say whether a port is as a failed reload leaves it: with its driver, without interface and RDMA device."""
+    return port.driver == NETDEV_DRIVER and port.netdev is None and port.nic is not None and not port.nic["rdma"]
+
+
+def parse_failed_reloads(text: str) -> set[str]:
+    """Parse what ``SHOW_DEVICES`` prints: the PCI addresses of the devices whose reload failed.
+
+    devlink prints the member only where it is true (iproute2 5.5, devlink/devlink.c, pr_out_dev).
+    """
+    shown = parsed(text)
+    devices = shown.get("dev") if isinstance(shown, dict) else None
+    return {
+        name[len(_BUS) :]
+        for name, told in (devices.items() if isinstance(devices, dict) else ())
+        if name.startswith(_BUS) and isinstance(told, dict) and told.get("reload_failed") is True
+    }
 
 
 def offload_wanted(port: Interface) -> bool | None:

@@ -389,9 +389,11 @@ class _Eswitch(TypedDict):
 
 
 class Eswitch(_Eswitch, total=False):
-    """The e-switch of a port (eswitch.py); ``offload`` is there where rules of tc shall reach its hardware."""
+    """The e-switch of a port (eswitch.py); ``offload`` is there where rules of tc shall reach its hardware,
+    ``reload_failed`` where the port's last reload by devlink failed."""
 
     offload: bool | None
+    reload_failed: bool
 
 
 class FirmwareCard(TypedDict):

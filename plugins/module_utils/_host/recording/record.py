@@ -12,7 +12,7 @@ from typing import Callable, Sequence, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import node_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import features_command
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SHOW_DEVICES, features_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import show_command as show_eswitch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import (
     BLUEFIELD,
@@ -278,6 +278,8 @@ def _read_cards(recorder: Recorder, facts: Facts) -> None:
     tool = next((path for path in TOOLS if recorder.exists(path)), None)
     rights_tool = next((path for path in RIGHTS_TOOLS if recorder.exists(path)), None)
     devices: dict[str, str] = {}
+    if ports:
+        _ignoring_errors(recorder.run, SHOW_DEVICES, _COMMAND_TIMEOUT)
     for nic in ports:
         _ignoring_errors(recorder.run, show_eswitch(nic["address"]), _COMMAND_TIMEOUT)
         for name in nic["netdevs"]:

@@ -48,6 +48,7 @@ def plan_with_context(
     interfaces, unmatched = matched or match_spec(desired, actual)
     context = Context(desired, actual, interfaces, brings_modules=brings_modules)
     notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + _notices_of_owners(context)
+    notices += _notices_of_reloads(context)
     for name in concerns:
         if name == "naming":
             context = replace(context, earlier=(*context.earlier, *map(_refused, unmatched)))
@@ -64,7 +65,7 @@ def plan_with_context(
 def _with_steps_of(concern: Concern, context: Context) -> tuple[Context, list[str]]:
     """Return the context with what one more concern wants; each sees the steps of those before it."""
     found, notices = concern.plan(context)
-    found = _hold_foreign_steps(context, found)
+    found = _refuse_failed_reloads(context, _hold_foreign_steps(context, found))
     of_files = concern.staying if context.removing else concern.boot_files
     wanted = [] if of_files is None else list(of_files(context))
     earlier, files = (*context.earlier, *found), (*context.wanted_files, *wanted)
@@ -86,6 +87,27 @@ def _hold_foreign_steps(context: Context, planned: list[steps.Step]) -> list[ste
     from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import hold_foreign_steps
 
     return hold_foreign_steps(context, planned)
+
+
+def _has_failed_reload(context: Context) -> bool:
+    return any("reload_failed" in told for told in context.actual.facts["eswitch"].values())
+
+
+def _notices_of_reloads(context: Context) -> list[str]:
+    """Return what is to be said of devices whose reload failed; the code about them is read where there are some."""
+    if not _has_failed_reload(context):
+        return []
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.failed_reloads import notices
+
+    return notices(context)
+
+
+def _refuse_failed_reloads(context: Context, planned: list[steps.Step]) -> list[steps.Step]:
+    if not _has_failed_reload(context):
+        return planned
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.failed_reloads import refuse_steps
+
+    return refuse_steps(context, planned)
 
 
 def _refused(entry: Unmatched) -> steps.Step:

@@ -10,21 +10,27 @@ from typing import Any, Sequence
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import parse
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import (
+    SHOW_DEVICES,
+    parse,
+    parse_failed_reloads,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import connectx7
 from ansible_collections.rdma.fabric.tests.unit._host import igb
-from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, vfs
+from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family, host_with
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, firmware, vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.eswitch import OFFLOAD, mode_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import (
     ALLOWED,
+    CONNECTX7,
     REMOVE,
     applied,
     booted,
@@ -250,6 +256,84 @@ def test_every_family_is_brought_to_switchdev_mode_and_back(family: Family) -> N
     assert (mode(kernel), drivers(kernel)) == ("switchdev", ["mlx5_core"] * 2)
     done(kernel, wish(ALLOWED, vfs=0, eswitch_mode="legacy"))
     assert (mode(kernel), drivers(kernel)) == ("legacy", [])
+
+
+class TestFailedReload:
+    """A device whose reload by devlink failed has nothing left but its driver."""
+
+    def host(self, *, torn_down: bool = True) -> Kernel:
+        kernel = booted()
+        kernel.tree.add_file(f"{vfs.PCI}/{PF}/{eswitch.RELOAD_FAILED}", "")
+        if torn_down:
+            vfs.remove_interfaces(kernel, PF)
+        return kernel
+
+    @pytest.mark.parametrize("entry", [{"vfs": 2}, {"eswitch_mode": "switchdev"}])
+    def test_what_needs_the_device_is_refused_with_the_next_step(self, entry: dict[str, Any]) -> None:
+        kernel = self.host()
+        outcome = applied(kernel, wish(**entry))
+        assert {step["status"] for step in outcome["plan"]["steps"]} == {"refused"}
+        (detail,) = {step["detail"] for step in outcome["plan"]["steps"]}
+        assert f"read the kernel's log (dmesg) for the cause, then devlink dev reload pci/{PF}" in detail
+        assert outcome["plan"]["notices"] == [f"{PF}: {detail}"]
+        assert kernel.mutations == []
+
+    def test_its_firmware_needs_no_driver(self) -> None:
+        kernel = self.host()
+        firmware.install(kernel, PF, connectx7("ETH(2)"))
+        outcome = applied(kernel, wish({"rdma_fabric_allow_firmware": True}, vfs=2, firmware={"NUM_OF_VFS": 32}))
+        assert kernel.read(f"{vfs.PCI}/{PF}/sriov_numvfs") == "0\n"
+        assert f"firmware:{PF}" in [entry["id"] for entry in outcome["executed"]]
+
+    def test_what_came_back_is_not_held_back(self) -> None:
+        kernel = self.host(torn_down=False)
+        outcome = applied(kernel, wish(vfs=2, eswitch_mode="switchdev"))
+        assert not outcome.get("failed"), outcome["msg"]
+        assert any("it came back since" in notice for notice in outcome["plan"]["notices"])
+        assert mode(kernel) == "switchdev"
+
+    def test_another_device_is_not_held_back(self) -> None:
+        kernel = booted()
+        kernel.tree.add_file(f"{vfs.PCI}/{igb.PF}/{eswitch.RELOAD_FAILED}", "")
+        outcome = done(kernel, wish(eswitch_mode="switchdev"))
+        assert (mode(kernel), [notice for notice in outcome["plan"]["notices"] if "reload" in notice]) == (
+            "switchdev",
+            [],
+        )
+
+    def test_a_recorded_host_tells_it(self) -> None:
+        recorded = RecordedHost(record(self.host(), "recorded"))
+        for entry in ({"vfs": 2}, {"eswitch_mode": "switchdev"}):
+            desired = wish(**entry)
+            assert gather(recorded, desired=desired)["eswitch"][PF]["reload_failed"] is True
+
+    @pytest.mark.parametrize(("entry", "count"), [({"mtu": 9000}, 0), ({"vfs": 2}, 0), ({"eswitch_mode": "legacy"}, 1)])
+    def test_nobody_asks_where_devlink_is_not_needed(self, entry: dict[str, Any], count: int) -> None:
+        asked: list[Sequence[str]] = []
+
+        class Watched(Kernel):
+            def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
+                asked.append(tuple(argv))
+                return super().run(argv, timeout)
+
+        gather(Watched(host_with(CONNECTX7).document()), desired=wish(**entry))
+        assert asked.count(SHOW_DEVICES) == count
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (f'{{"dev": {{"pci/{PF}": {{"reload_failed": true}}, "pci/0000:01:00.0": {{}}}}}}', {PF}),
+            (f'{{"dev": {{"pci/{PF}": {{"index": 1, "reload_failed": true}}}}}}', {PF}),
+            ('{"dev": {"netdevsim/netdevsim10": {"reload_failed": true}}}', set()),
+            (f'{{"dev": {{"pci/{PF}": {{"reload_failed": false}}}}}}', set()),
+            (f'{{"dev": {{"pci/{PF}": null}}}}', set()),
+            ('{"dev": []}', set()),
+            ('{"dev": {"pci/0000:', set()),
+            ("", set()),
+        ],
+    )
+    def test_what_devlink_prints(self, text: str, expected: set[str]) -> None:
+        assert parse_failed_reloads(text) == expected
 
 
 class TestRefusals:

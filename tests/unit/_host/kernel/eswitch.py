@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 
 # Kept beside the device, as only netlink tells it.
 OFFLOAD = "offload-of-rules"
+RELOAD_FAILED = "reload-failed"
 SWITCH_ID = "e41d2d0003a1b2c3"
 
 
 @program("devlink", only_reads=lambda argv: "show" in argv)
 def devlink(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     words = [word for word in argv[1:] if word != "-j"]
+    if words == ["dev", "show"]:
+        return CommandResult(0, json.dumps({"dev": _devices(kernel)}), "")
     if words[:2] != ["dev", "eswitch"] or not words[3].startswith("pci/"):
         return failed(1, f'Object "{words[0]}" not found')
     address = words[3][4:]
@@ -42,6 +45,15 @@ def devlink(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
         told = {"mode": mode_of(kernel, address), "inline-mode": "none", "encap-mode": "basic"}
         return CommandResult(0, json.dumps({"dev": {f"pci/{address}": told}}), "")
     return _set(kernel, address, words[5])
+
+
+def _devices(kernel: Kernel) -> dict[str, dict[str, bool]]:
+    """Each device of mlx5, with the one member that is told of it where its reload failed."""
+    return {
+        f"pci/{address}": {"reload_failed": True} if kernel.exists(f"{PCI}/{address}/{RELOAD_FAILED}") else {}
+        for address in kernel.list(PCI)
+        if driver_of(kernel, address) == "mlx5_core"
+    }
 
 
 def mode_of(kernel: Kernel, address: str) -> str:

@@ -86,7 +86,7 @@ def unbind(kernel: Kernel, match: Match[str], text: str) -> None:
         raise HostError("ENODEV", match.group(0))
     if kernel.exists(f"{PCI}/{address}/sriov_numvfs"):
         remove_functions(kernel, address)
-    _remove_interfaces(kernel, address)
+    remove_interfaces(kernel, address)
     kernel.tree.discard(f"{PCI}/{address}/driver")
     _write_uevent(kernel, address, None)
 
@@ -215,7 +215,7 @@ def remove_functions(kernel: Kernel, address: str) -> None:
     """Remove every virtual function of a physical one, with their interfaces wherever they are."""
     for name in [name for name in kernel.list(f"{PCI}/{address}") if re.fullmatch(r"virtfn\d+", name)]:
         function = posixpath.basename(kernel.link(f"{PCI}/{address}/{name}"))
-        _remove_interfaces(kernel, function)
+        remove_interfaces(kernel, function)
         kernel.tree.discard(kernel.realpath(f"{PCI}/{function}"))
         kernel.tree.discard(f"{PCI}/{function}")
         kernel.tree.discard(f"{PCI}/{address}/{name}")
@@ -300,7 +300,7 @@ def _add_hca(kernel: Kernel, address: str, guid: str) -> None:
     kernel.tree.add_link(f"{INFINIBAND}/{name}", posixpath.relpath(place, INFINIBAND))
 
 
-def _remove_interfaces(kernel: Kernel, address: str) -> None:
+def remove_interfaces(kernel: Kernel, address: str) -> None:
     if kernel.exists(f"{PCI}/{address}/infiniband"):
         for name in kernel.list(f"{PCI}/{address}/infiniband"):
             kernel.tree.discard(f"{INFINIBAND}/{name}")
