@@ -15,6 +15,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
@@ -197,7 +198,8 @@ class ActionModule(HostAction):
             raise ActionFailure(f"{path}: {error}") from error
         if any(step["status"] == REFUSED for step in outcome["plan"]["steps"]):
             outcome["plan"]["notices"].append(host.gaps())
-        return {**outcome, "facts": as_returned(outcome["facts"])}
+        counted = {"counters": read_counters(host)} if arguments["counters"] else {}
+        return {**outcome, "facts": as_returned(outcome["facts"]), **counted}
 
     def _answer_in_time(
         self, host: str, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]
@@ -213,7 +215,7 @@ class ActionModule(HostAction):
             ) from None
 
     def _run_module(self, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        given = {key: arguments[key] for key in ("mode", "state", "strict", "defer_reload")}
+        given = {key: arguments[key] for key in ("mode", "state", "strict", "defer_reload", "counters")}
         given.update(links=check_links(arguments["links"]), link_timeout=arguments["link_timeout"])
         # Who only looks at what became of a change has no plan to hold the host to.
         approved = {} if arguments["sealed"] is None else {"sealed": check_sealed(arguments["sealed"])}

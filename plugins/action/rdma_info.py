@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
     BadRecording,
@@ -24,10 +25,12 @@ class ActionModule(HostAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Read the host; see the module's documentation."""
         if not arguments["recording"]:
-            return self.run_module("rdma_info", {"kernel_modules": arguments["kernel_modules"]}, task_vars)
+            asked = {key: arguments[key] for key in ("kernel_modules", "counters")}
+            return self.run_module("rdma_info", asked, task_vars)
         path = self.find_file(arguments["recording"])
         try:
             host = RecordedHost(load_recording(path.read_bytes()))
         except BadRecording as error:
             raise ActionFailure(f"{path}: {error}") from error
-        return {"recorded": True, "facts": as_returned(gather(host, None, arguments["kernel_modules"]))}
+        counted = {"counters": read_counters(host)} if arguments["counters"] else {}
+        return {"recorded": True, "facts": as_returned(gather(host, None, arguments["kernel_modules"])), **counted}

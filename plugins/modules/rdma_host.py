@@ -157,6 +157,11 @@ options:
       - It is for plays over many hosts at once. Run the module again without it, for one host after the other.
     type: bool
     default: false
+  counters:
+    description:
+      - Whether to return RV(counters) of every RDMA port, as O(rdma.fabric.rdma_info#module:counters) does.
+    type: bool
+    default: false
   turn_file:
     description:
       - File on the controller that keeps how long the change of the host took, and its versions before and after, for
@@ -374,6 +379,14 @@ previous_known:
   description: Whether another state than O(desired) was kept for the host to go back to.
   returned: with O(state=previous)
   type: bool
+counters:
+  description: Counters of every RDMA port, as RV(rdma.fabric.rdma_info#module:counters).
+  returned: when O(counters) is true
+  type: list
+  elements: dict
+  sample:
+    - {"device": "mlx5_1", "port": 1, "readable": 51, "counters": {"link_downed": 255}, "saturated": ["link_downed"],
+       "hw_counters": {"np_cnp_sent": 1333}}
 shown_later:
   description: What is printed of the host after those of all hosts are known.
   returned: when O(grouped) is true and Ansible prints no JSON
@@ -484,7 +497,12 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     else:
         outcome = {**as_it_would_end(preview(LiveHost(), desired, run, address), run, root=os.geteuid() == 0)}
     # The controller tells by it whether it runs here.
-    return {**outcome, "facts": as_returned(outcome["facts"]), "boot_id": boot_id(LiveHost())}
+    result = {**outcome, "facts": as_returned(outcome["facts"]), "boot_id": boot_id(LiveHost())}
+    if module.params["counters"]:
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters  # noqa: PLC0415
+
+        result["counters"] = read_counters(LiveHost())
+    return result
 
 
 def apply_here(desired: HostSpec, run: Run, address: str | None, token: str | None) -> dict[str, Any]:
@@ -530,6 +548,7 @@ def main() -> None:
             "timeout": {"type": "int", "default": 3600},
             "allow_reboot": {"type": "bool", "default": False},
             "defer_reload": {"type": "bool", "default": False},
+            "counters": {"type": "bool", "default": False},
         },
         required_one_of=[("desired", "confirm")],
         mutually_exclusive=[("desired", "confirm")],

@@ -38,6 +38,13 @@ options:
     type: list
     elements: str
     default: []
+  counters:
+    description:
+      - Whether to return RV(counters) of every RDMA port, read once from sysfs, without any program.
+      - A port of ConnectX has some 50 of them, each of which asks the firmware, virtual functions as many. Recordings
+        hold none.
+    type: bool
+    default: false
 notes:
   - The values are data from a stranger. They are returned under RV(facts), not as C(ansible_facts), so that no host can
     give a variable a value.
@@ -54,6 +61,15 @@ EXAMPLES = r"""
 - name: Name the rails
   ansible.builtin.debug:
     msg: "{{ fabric.facts.rails }}"
+
+- name: Read the counters of its ports as well
+  rdma.fabric.rdma_info:
+    counters: true
+  register: counted
+
+- name: Show ports with a counter that cannot rise any more
+  ansible.builtin.debug:
+    msg: "{{ counted.counters | selectattr('saturated') | map(attribute='device') }}"
 
 - name: Read a recorded host, without connecting to it
   rdma.fabric.rdma_info:
@@ -231,6 +247,47 @@ facts:
       type: list
       elements: dict
       sample: [{"path": "/sys/kernel/security/lockdown", "error": "EACCES", "meaning": "needs root"}]
+counters:
+  description:
+    - Counters of every RDMA port since they began, with the driver or when they were last set back, so what they tell
+      may be long past. How far one rose between two readings is what tells of now.
+    - Names are those of the kernel and the driver; M(rdma.fabric.fabric_status) says what those of errors mean.
+      C(port_rcv_data) and C(port_xmit_data) count units of four bytes. Counters at 0 are left out.
+  returned: when O(counters) is true
+  type: list
+  elements: dict
+  contains:
+    device:
+      description: The RDMA device.
+      returned: always
+      type: str
+      sample: mlx5_1
+    port:
+      description: Number of the port.
+      returned: always
+      type: int
+      sample: 1
+    readable:
+      description: How many counters could be read, those at 0 among them. With 0, nothing is known of the port.
+      returned: always
+      type: int
+      sample: 51
+    counters:
+      description: Those of the port (PortCounters), which stay at their largest value.
+      returned: always
+      type: dict
+      sample: {"excessive_buffer_overrun_errors": 15, "link_downed": 255, "port_rcv_switch_relay_errors": 2}
+    hw_counters:
+      description: Those of the driver. Those of queues of ConnectX have 32 bits and begin anew.
+      returned: always
+      type: dict
+      sample: {"local_ack_timeout_err": 2705, "np_cnp_sent": 1333}
+    saturated:
+      description: Those of the port that stand at their largest value, so that they can't rise any more.
+      returned: always
+      type: list
+      elements: str
+      sample: ["excessive_buffer_overrun_errors", "link_downed"]
 """
 
 import os
@@ -243,6 +300,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importin
 compile_once()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import server_address
@@ -254,12 +312,14 @@ def main() -> None:
         argument_spec={
             "recording": {"type": "path"},
             "kernel_modules": {"type": "list", "elements": "str", "default": []},
+            "counters": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     host = LiveHost()
     facts = gather(host, server_address(host, os.getpid()), module.params["kernel_modules"])
-    module.exit_json(changed=False, recorded=False, facts=as_returned(facts))
+    counted = {"counters": read_counters(host)} if module.params["counters"] else {}
+    module.exit_json(changed=False, recorded=False, facts=as_returned(facts), **counted)
 
 
 if __name__ == "__main__":

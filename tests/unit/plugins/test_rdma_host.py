@@ -235,7 +235,14 @@ class TestLiveHost:
             return {"changed": False, "msg": "nothing to do"}
 
         result = plan(live=live, mode="preview", guard_token="0123")
-        given = {"mode": "preview", "state": "present", "strict": True, "defer_reload": False, "links": []}
+        given = {
+            "mode": "preview",
+            "state": "present",
+            "strict": True,
+            "defer_reload": False,
+            "counters": False,
+            "links": [],
+        }
         given["link_timeout"] = 120
         given["guard_token"] = "0123"
         assert seen == {"desired": check_spec(DESIRED), **given}

@@ -21,8 +21,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     load_recording,
 )
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
+from ansible_collections.rdma.fabric.tests.unit.captures import facts_of
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
+CONNECTX = "connectx-7-saturated"
 MODULES = Path(rdma_info.__file__).resolve().parent.parent / "modules"
 
 
@@ -78,7 +80,25 @@ def test_facts_of_a_recording_are_read_here(monkeypatch: pytest.MonkeyPatch) -> 
 def test_facts_of_a_live_host_are_asked_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = module_that_answers(monkeypatch, rdma_info, {"changed": False, "facts": {"format": 1}})
     assert run_action("rdma_info", {"kernel_modules": "rds,smc"})["facts"] == {"format": 1}
-    assert asked == [{"name": "rdma.fabric.rdma_info", "kernel_modules": ["rds", "smc"]}]
+    assert asked == [{"name": "rdma.fabric.rdma_info", "kernel_modules": ["rds", "smc"], "counters": False}]
+    run_action("rdma_info", {"counters": True})
+    assert asked[1]["counters"] is True
+
+
+def test_counters_of_ports_are_returned_beside_the_facts_where_they_are_asked_for(tmp_path: Path) -> None:
+    tree = FLEET["dgx-h100-01"]()
+    tree.attributes("/sys/class/infiniband/mlx5_0/ports/1/counters", facts_of("port_counters", CONNECTX)["counters"])
+    path = tmp_path / "dgx.json"
+    path.write_bytes(dump_recording(tree.document(), compress=False))
+    without = run_action("rdma_info", {"recording": str(path)})
+    asked = run_action("rdma_info", {"recording": str(path), "counters": True})
+    asked_of_host = run_action("rdma_host", {"desired": {}, "recording": str(path), "counters": True})
+    assert "counters" not in without and asked["facts"] == without["facts"]
+    assert asked["counters"][0]["counters"]["link_downed"] == 255 and asked["counters"] == asked_of_host["counters"]
+    here = [run_module("rdma_info", counters=True), run_module("rdma_host", desired={}, mode="preview", counters=True)]
+    ports = [str(each) for each in Path("/sys/class/infiniband").glob("*/ports/*")]
+    assert [len(result["counters"]) for result in here] == [len(ports)] * 2
+    assert "counters" not in run_module("rdma_host", desired={}, mode="preview")
 
 
 @pytest.mark.parametrize(

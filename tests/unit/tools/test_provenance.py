@@ -31,6 +31,7 @@ READ_CAPTURES = (
     "_host/test_captures.py",
     "_host/test_captures_of_ports.py",
     "_host/test_gpus_next_boot.py",
+    "_host/test_port_counters.py",
     "_host/firmware/test_spectrum_x.py",
     "_proof/test_proof_captures.py",
 )

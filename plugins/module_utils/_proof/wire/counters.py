@@ -3,11 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Counters of an RDMA port before and after a test: which rose, by how much, and what that means. Pure.
 
-``counters/`` holds the port's PortCounters (``Documentation/ABI/stable/sysfs-class-infiniband`` of the kernel), which
-stay at their largest value; widths are those of ``PORT_PMA_ATTR`` in ``drivers/infiniband/core/sysfs.c``.
-``hw_counters/`` holds the driver's own: ``drivers/infiniband/hw/mlx5/counters.c``, whose queue counters are of 32 bits
-and begin anew, and ``drivers/infiniband/sw/rxe/rxe_hw_counters.c``. Those of the representors of functions have a
-prefix and mean the same.
+Names are those of ``Documentation/ABI/stable/sysfs-class-infiniband`` of the kernel, of
+``drivers/infiniband/hw/mlx5/counters.c`` and of ``drivers/infiniband/sw/rxe/rxe_hw_counters.c``; how far they count is
+in ``_port_counters.py``.
 """
 
 from __future__ import annotations
@@ -15,13 +13,11 @@ from __future__ import annotations
 import re
 from typing import Dict, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import plain_name, rise_of, saturated_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 
-PORT = "counters"
 _LINE = re.compile(r"^counter\|(before|after)\|(\w{1,16})/(\w{1,64})\|(\d{1,20})$", re.ASCII)
 _PREFIX = "counter|"
-_REPRESENTED = "vport_"
-_WRAP = 1 << 32
 
 Values = Dict[str, int]
 Rises = Dict[str, int]
@@ -85,13 +81,6 @@ _KNOWN = (*LOSSES, *SIGNS, *LOADS)
 # What soft RoCE counts beside its errors.
 _EMULATED = ("hw_counters/sent_pkts", "hw_counters/rcvd_pkts")
 _EMULATED_SHARE = 500
-# Bits of the counters of a port that stay at their largest value.
-_WIDTHS: Mapping[str, int] = {
-    **dict.fromkeys(("symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_xmit_discards"), 16),
-    **dict.fromkeys(("link_error_recovery", "link_downed"), 8),
-    **dict.fromkeys(("local_link_integrity_errors", "excessive_buffer_overrun_errors"), 4),
-    "port_xmit_wait": 32,
-}
 
 
 def split_counters(text: str) -> tuple[Reading, str]:
@@ -114,23 +103,16 @@ def rises(reading: Reading) -> Rises:
     """
     found: Rises = {}
     for key, before in reading.before.items():
-        folder, _slash, file = key.partition("/")
-        name = file[len(_REPRESENTED) :] if file.startswith(_REPRESENTED) else file
-        after = reading.after.get(key)
-        if after is None or name not in _KNOWN:
-            continue
-        by = after - before
-        # Lower, one was set back, as by a driver that was loaded again.
-        if by < 0 and folder != PORT and _WRAP // 2 < before < _WRAP:
-            by += _WRAP
-        if by > 0:
+        name, after = plain_name(key), reading.after.get(key)
+        by = 0 if after is None or name not in _KNOWN else rise_of(key, before, after)
+        if by:
             found[name] = max(by, found.get(name, 0))
     return {name: found[name] for name in _KNOWN if name in found}
 
 
 def saturated(reading: Reading) -> list[str]:
     """Return the names of counters that stand at their largest value, so that they cannot tell what this test did."""
-    return sorted(name for name, bits in _WIDTHS.items() if reading.before.get(f"{PORT}/{name}", 0) >= (1 << bits) - 1)
+    return saturated_of((key, value) for key, value in reading.before.items() if plain_name(key) in _KNOWN)
 
 
 def losses(reading: Reading) -> Rises:

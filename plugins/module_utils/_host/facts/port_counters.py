@@ -1,0 +1,73 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the counters of RDMA ports, where they are asked for: no plan stands on them, and they change all the time.
+
+mlx5 has some 50 files per port, each of which asks the firmware (``drivers/infiniband/core/sysfs.c``: get_perf_mad).
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import INFINIBAND
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    Probe,
+    natural,
+    parse_int,
+    printable,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import DRIVER, PORT, saturated_of
+
+# What a folder has beside counters: how many milliseconds the driver's values are kept (show_stats_lifespan).
+_NO_COUNTER = "lifespan"
+# hfi1 has some 300 of them.
+_MOST = 1024
+_LONGEST_NAME = 64
+
+
+class PortCounters(TypedDict):
+    """What the counters of one port tell; those at 0 are left out, ``readable`` counts them as well."""
+
+    device: str
+    port: int
+    readable: int
+    counters: dict[str, int]
+    hw_counters: dict[str, int]
+    saturated: list[str]
+
+
+def read_counters(host: Host) -> list[PortCounters]:
+    """Return the counters of every port of every RDMA device, ``mlx5_2`` before ``mlx5_10``."""
+    probe = Probe(host)
+    found = []
+    for device in sorted(probe.names(INFINIBAND), key=natural):
+        ports = f"{INFINIBAND}/{device}/ports"
+        for number in sorted(filter(None, map(parse_int, probe.names(ports)))):
+            found.append(_port(probe, f"{ports}/{number}", device, number))
+    return found
+
+
+def _port(probe: Probe, place: str, device: str, number: int) -> PortCounters:
+    # A port without a performance agent fails, or tells "N/A (no PMA)" with older kernels (show_pma_counter); one of a
+    # network namespace that shares its device has neither folder (is_full_dev).
+    by_port, by_driver = (_values(probe, f"{place}/{folder}") for folder in (PORT, DRIVER))
+    return {
+        "device": printable(device, _LONGEST_NAME),
+        "port": number,
+        "readable": len(by_port) + len(by_driver),
+        "counters": {name: value for name, value in by_port.items() if value},
+        "hw_counters": {name: value for name, value in by_driver.items() if value},
+        "saturated": saturated_of((f"{PORT}/{name}", value) for name, value in by_port.items()),
+    }
+
+
+def _values(probe: Probe, folder: str) -> dict[str, int]:
+    """Return the counters of a folder under the names that the driver gives them."""
+    found = {}
+    for name in probe.names(folder)[:_MOST]:
+        value = None if name == _NO_COUNTER else probe.number(f"{folder}/{name}")
+        if value is not None and value >= 0:
+            found[printable(name, _LONGEST_NAME)] = value
+    return found
