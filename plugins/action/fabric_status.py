@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -24,12 +25,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Ba
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options, name_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import (
+    MAX_VALIDATION_BYTES,
+    parse_document,
+    registered_documents,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
     nodes_of,
@@ -42,6 +47,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
     host_classes,
     screen,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status_counters import counters_state
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import service_state
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 
@@ -66,18 +72,22 @@ class ActionModule(ClusterAction):
         classes = host_classes(documents, {**unfinished, **unusable}, spec)
         cluster = self._cluster(arguments, hosts, variables)
         attention = attention_of(classes, cluster)
+        output = Path(arguments["output_file"]).expanduser().absolute() if arguments["output_file"] else None
         status = {
             "outcome": "attention" if attention else "ok",
             "engine": spec.get("engine") or "direct",
             "release": name_of(spec["chart"]) if spec.get("chart") else "",
             "hosts": {"total": len(hosts), "classes": classes},
+            "counters": counters_state(
+                counters_told([each["host"] for each in documents], variables), earlier_counters(output), now()
+            ),
             "cluster": cluster,
             "attention": attention,
         }
         lines = screen(status)
-        if arguments["output_file"] and not self.check_mode:
+        if output is not None and not self.check_mode:
             text = json.dumps(status, indent=1, sort_keys=True)
-            write_if_different(Path(arguments["output_file"]).expanduser().absolute(), f"{text}\n")
+            write_if_different(output, f"{text}\n")
         if not json_on_stdout():
             for line in lines:
                 display.display(line)
@@ -118,6 +128,26 @@ class ActionModule(ClusterAction):
             **cluster_state(result, nodes, resources_of(spec), set(nodes_of(hosts, variables).values())),
             **service_state(nodes, leases, taint, unread),
         }
+
+
+def now() -> str:
+    """Return the time of a reading, as a person and a program read it."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def counters_told(hosts: Sequence[str], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what hosts told of their counters, of those that were asked for them."""
+    results = {host: variables[host]["rdma_fabric_host_result"] for host in hosts}
+    return {host: plain(result["counters"]) for host, result in results.items() if "counters" in result}
+
+
+def earlier_counters(path: Path | None) -> Any:
+    """Return the counters of the status that a file holds; None where it holds none: it is written anew."""
+    try:
+        status = parse_document(path, MAX_VALIDATION_BYTES) if path is not None else None
+    except ValueError:
+        return None
+    return status.get("counters") if isinstance(status, dict) else None
 
 
 def slots_in(connection: Connection, namespace: str) -> tuple[Sequence[Json], str]:

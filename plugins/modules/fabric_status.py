@@ -19,6 +19,9 @@ description:
     offers, nodes that M(rdma.fabric.node_drain) has cordoned, slots that a node has failed in, and Ready nodes that
     have not joined. The role C(rdma.fabric.status) fails then.
   - Nodes that somebody else has cordoned and slots that are held are shown, and need nobody.
+  - Where M(rdma.fabric.rdma_host) was asked for RV(rdma.fabric.rdma_host#module:counters), the screen shows what they
+    say of errors, one line for each counter. They only grow, so what they stand at is history and needs nobody; with
+    O(output_file), what rose since the status in that file was written is shown instead.
   - Nothing is changed. Objects that may differ are sent to the API server as dry runs.
 notes:
   - With hosts only, no cluster is contacted and no kubeconfig is needed.
@@ -45,7 +48,9 @@ options:
     type: bool
     default: true
   output_file:
-    description: File on the controller that RV(status) is written to as JSON. In check mode it is not written.
+    description:
+      - File on the controller that RV(status) is written to as JSON. In check mode it is not written.
+      - Counters that it has from an earlier status are what they are compared with.
     type: path
 seealso:
   - module: rdma.fabric.rdma_host
@@ -62,6 +67,12 @@ EXAMPLES = r"""
   rdma.fabric.fabric_status:
     spec: "{{ rdma_fabric_preflight_result.spec }}"
   register: rdma_fabric_status_result
+
+- name: Name the ports whose link went down since the last time
+  ansible.builtin.debug:
+    msg: "{{ found | map(attribute='ports') | flatten | selectattr('rise') | map(attribute='host') | unique }}"
+  vars:
+    found: "{{ rdma_fabric_status_result.status.counters.found | selectattr('counter', 'eq', 'link_downed') }}"
 """
 
 RETURN = r"""
@@ -70,6 +81,11 @@ status:
     - C(outcome) is V(ok) or V(attention), C(attention) has one sentence for each thing that needs a person.
     - C(engine) is who makes the cluster side, C(release) the release of its chart with V(helm).
     - C(hosts) has C(classes) with C(state), C(detail), C(links_down), C(reboot) and their C(hosts).
+    - C(counters) has the C(time) of the reading, C(since), that of the earlier one in O(output_file), the C(hosts) and
+      the number of C(ports) that were read, those that tell no counter (C(silent)), and as C(found) each known counter
+      that is above 0 with its C(meaning) and C(kind), V(loss) for packets that were lost or damaged, V(sign) for what
+      may happen on a healthy way, V(load) for congestion. Each of its C(ports) has C(value), whether it is
+      C(saturated), and C(rise), V(none) where it can't be told. It is V(none) where no host was asked.
     - C(cluster) has C(objects), C(components), C(resources), C(nodes_not_ready), C(networks), and what keeps nodes out
       of service, or C(error). It is V(none) where nothing is asked of a cluster.
     - C(cluster.cordoned) has the nodes that M(rdma.fabric.node_drain) has cordoned, each with C(holder), C(run),

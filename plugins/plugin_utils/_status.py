@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status_counters import counter_lines
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import service_attention, service_lines
 
 AS_ASKED, PENDING, REBOOT, CONSENT, REFUSED = "as asked", "pending", "reboot", "needs consent", "refused"
@@ -184,6 +185,7 @@ def screen(status: Mapping[str, Any]) -> list[str]:
         said += [f"link down: {', '.join(each['links_down'])}"] if each["links_down"] else []
         detail = f"; {'; '.join(said)}" if said else ""
         lines.append(f"{len(each['hosts']):>6}  {each['state']:<13} {listed(each['hosts'])}{detail}")
+    lines += counter_lines(status.get("counters"))
     if status.get("release"):
         lines.append(f"engine: helm, {one_line(status['release'])}")
     lines += _cluster_lines(status["cluster"])

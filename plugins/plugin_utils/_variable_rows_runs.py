@@ -55,6 +55,18 @@ RUN = (
         ("status",),
     ),
     Variable(
+        "status_counters",
+        "bool",
+        (
+            "Whether the status shows what the counters of the host's RDMA ports say of errors.",
+            "With O(rdma_fabric_status_file), the next status shows by how much they rose since.",
+        ),
+        ("playbook status",),
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
         "render_dir",
         "path",
         ("Folder on the controller. Files of an earlier rendering that are no longer needed are removed.",),

@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import dump_recording
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Mark, to_cordon
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Slot, lease_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._held_nodes import RUN
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.unit.captures import facts_of
 from tools.rights import FILE
 
 RESOURCE = "rdma/rail0"
@@ -81,6 +83,20 @@ def test_without_a_cluster_equal_hosts_are_one_line_and_nothing_needs_a_person(u
     assert done.counts["egx-01"] == {"ok rdma.fabric.rdma_host": 1}
     assert user.files() == ["hosts.yml", "status.json"], "nothing is left in the folder of runs"
     assert json.loads((user.here / "status.json").read_text())["outcome"] == "ok"
+
+
+def test_counters_of_ports_are_on_the_screen_where_they_are_asked_for(user: User) -> None:
+    tree = FLEET["egx-01"]()
+    captured = facts_of("port_counters", "connectx-7-saturated")["counters"]
+    tree.attributes("/sys/class/infiniband/mlx5_0/ports/1/counters", captured)
+    counted = user.here / "counted.json"
+    counted.write_bytes(dump_recording(tree.document(), compress=False))
+    own = {"rdma_fabric_recording": str(counted), "rdma_fabric_status_counters": "yes"}
+    hosts = inventory(user, {"egx-01": own, "egx-02": {}})
+    done = user.run("status", inventory=hosts).succeeded()
+    told = [line for line in lines_of(done) if "counters" in line or "link_downed" in line]
+    assert told[0].endswith("of 1 host; totals, which may be long past"), done.output
+    assert told[1] == "  link_downed: 1 port, egx-01 mlx5_0 255 saturated: the link went down"
 
 
 def test_hosts_that_need_a_person_fail_the_run_and_all_are_on_the_screen(user: User) -> None:

@@ -103,7 +103,8 @@ def collect(node: Any, around: dict[str, str], found: list[tuple[str, dict[str, 
     elif isinstance(node, dict):
         inner = {**around, **{key: trusted(str(value)) for key, value in (node.get("vars") or {}).items()}}
         for key, value in node.items():
-            if key == "vars":  # they count where they are used
+            # They count where they are used; what an imported playbook is given is used in its own file.
+            if key == "vars" and "ansible.builtin.import_playbook" not in node:
                 continue
             condition = key in {"when", "that"} and isinstance(value, (str, list))
             for text in [value] if isinstance(value, str) else value if condition else []:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.action import fabric_status
 from ansible_collections.rdma.fabric.plugins.action.fabric_status import resources_of, slots_in
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchResult
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect, failure
@@ -88,3 +90,33 @@ def test_a_host_is_looked_for_under_the_name_of_its_node(monkeypatch: pytest.Mon
     cluster = run_action("fabric_status", {"spec": spec}, task_vars=task_vars)["status"]["cluster"]
     assert cluster["nodes_not_ready"] == ["gpu-1", "ip-10-0-0-7"]
     assert cluster["resources"] == [{"nodes": ["gpu-1", "ip-10-0-0-7"], "allocatable": {}}]
+
+
+def test_counters_are_shown_and_those_of_the_file_are_what_they_rose_since(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recording = str(RECORDINGS / "dgx-h100-01.json.gz")
+    result = run_action("rdma_host", {"desired": {}, "recording": recording, "grouped": True})
+    file = tmp_path / "status.json"
+
+    def status(link_downed: int | None, **options: Any) -> Any:
+        port = {"device": "mlx5_0", "port": 1, "readable": 1, "counters": {"link_downed": link_downed}}
+        told = {**result, **({} if link_downed is None else {"counters": [port]})}
+        hosts = {"localhost": {}, "gpu-1": {"rdma_fabric_host_result": told}}
+        task_vars = {"hostvars": hosts, "groups": {"all": list(hosts)}}
+        spec = {**Fabric([], []).accepted().spec, "hosts": {"gpu-1": {}}}
+        return run_action("fabric_status", {"spec": spec, "output_file": str(file)}, task_vars=task_vars, **options)
+
+    monkeypatch.setattr(fabric_status, "now", lambda: "2026-11-26T10:00:00Z")
+    first = status(2)
+    assert first["status"]["outcome"] == status(None, check=True)["status"]["outcome"], "counters need nobody"
+    assert "  link_downed: 1 port, gpu-1 mlx5_0 2: the link went down" in first["screen"]
+    monkeypatch.setattr(fabric_status, "now", lambda: "2026-11-26T11:00:00Z")
+    for check in (True, False):
+        screen = status(5, check=check)["screen"]
+        assert "counters: 1 port of 1 host; what rose since 2026-11-26T10:00:00Z" in screen
+        assert "  link_downed: 1 port, gpu-1 mlx5_0 5 (+3): the link went down" in screen
+    assert json.loads(file.read_text(encoding="utf-8"))["counters"]["time"] == "2026-11-26T11:00:00Z"
+    file.write_text("no status", encoding="utf-8")
+    assert "counters: 1 port of 1 host; totals, which may be long past" in status(5)["screen"]
+    assert status(None)["status"]["counters"] is None
