@@ -33,8 +33,7 @@ shift
 
 # Reads only. Empty slots of a GID table answer EINVAL; a device without PCI parent (soft RDMA) has no device link.
 # The trial of taskset is the way it is run: an old one of busybox knows no lists, and a profile may forbid it.
-_PROBE = (
-    r"""
+_LOOK = r"""
 get() { v=; { read -r v <"$1"; } 2>/dev/null; }
 for n in /sys/class/net/*; do [ -e "$n" ] && echo "netdev|${n##*/}"; done
 b=/sys/class/net/$1
@@ -71,12 +70,11 @@ c=
 echo "cpus|$c"
 set -- taskset -c "$c" sh -c :
 """
-    + _PROGRAM
-    + r"""
+_TRY = r"""
 "$r" "$@" >/dev/null 2>&1 </dev/null && echo "taskset|works"
 echo end
 """
-)
+_PROBE = _LOOK + _PROGRAM + _TRY
 
 # The counters of port $2 of device $1, as ``counters.split_counters`` reads them; $3 says when. A counter that cannot
 # be read, or has no number, is left out. Where a device is shared by network namespaces, the sysfs of a pod has no
