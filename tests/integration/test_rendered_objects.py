@@ -43,8 +43,27 @@ CARD: Json = {"nicType": "1021", "pciAddresses": ["0000:18:00.0"], "serialNumber
 CONFIGURATION: Json = {
     "numVfs": 8,
     "linkType": "Ethernet",
+    "force": True,
     "pciPerformanceOptimized": {"enabled": True, "maxAccOutRead": 44, "maxReadRequest": 4096},
-    "roceOptimized": {"enabled": True, "qos": {"trust": "dscp", "pfc": "0,0,0,1,0,0,0,0", "tos": 96}},
+    "roceOptimized": {
+        "enabled": True,
+        "roceMode": 2,
+        "qos": {
+            "trust": "dscp",
+            "pfc": "0,0,0,1,0,0,0,0",
+            "tos": 96,
+            "cableLen": 5,
+            "ecn": {"enabled": True, "priority": 3},
+            "pauseFrames": {"enabled": False},
+        },
+    },
+    "runtimePerformanceOptimized": {
+        "enabled": True,
+        "combinedChannels": 8,
+        "lro": True,
+        "rxRingSize": 8192,
+        "txRingSize": 8192,
+    },
     "gpuDirectOptimized": {"enabled": True, "env": "Baremetal"},
     "rawNvConfig": [{"name": "A_B", "value": "1"}],
 }
@@ -121,6 +140,7 @@ WRITTEN: list[Json] = [
             "networkNamespace": "ai",
             "nodeSelector": {"a": "b"},
             "numVfs": 1,
+            "vfStateFollow": False,
             "railTopology": [
                 {"name": "rail-0", "mtu": 9000, "nicSelector": {"pfNames": ["rail0"]}, "cidrPoolRef": "rail-0"},
                 {"name": "rail-1", "mtu": 0, "nicSelector": {"pfNames": ["rail1"]}, "ipam": "{}"},
@@ -185,6 +205,7 @@ def of_quick_start(name: str) -> Callable[[], Json]:
 CASES: dict[str, Callable[[], Json]] = {
     # The webhook has a test of its own: with it, the server would ask a controller that is not there about pools.
     **{name: make for name, make in SPECS.items() if make is not nv_ipam_webhook},
+    "controllers of 26.4": lambda: controllers("26.4.1"),
     "seed guide": lambda: of_seed("guide"),
     "seed egx-v0.1.0": lambda: of_seed("egx-v0.1.0"),
     **{
@@ -249,7 +270,8 @@ def test_every_rendered_object_is_stored_and_provably_equal_the_second_time(
 @pytest.fixture(scope="module")
 def definitions(control_plane: ControlPlane) -> None:
     objects = [crds.network_attachment_definition(), *crds.whereabouts(True), *crds.node_feature_discovery()]
-    objects += [*crds.nv_ipam(), *crds_controllers.nic_configuration(), *crds_controllers.spectrum_x()]
+    objects += [*crds.nv_ipam(), *crds_controllers.nic_configuration(of_26_7=True)]
+    objects += crds_controllers.spectrum_x(of_26_7=True)
     # The last spec above may have left some of them: the set is the same, so they are simply completed.
     apply(control_plane, [{"name": "crds", "objects": objects}])
     names = [f"crd/{each['metadata']['name']}" for each in objects]
@@ -278,6 +300,37 @@ def test_definitions_refuse_a_field_their_program_would_not_read(
     with pytest.raises(subprocess.CalledProcessError) as refused:
         control_plane.kubectl("create", "--validate=strict", "-f", "-", stdin=json.dumps(body))
     assert 'unknown field "spec.rnage"' in refused.value.stderr
+
+
+@pytest.mark.usefixtures("definitions")
+@pytest.mark.parametrize(
+    ("kind_of_card", "template", "words"),
+    [
+        ("1025", {"networkBay": {"conf": "a"}}, ""),
+        ("1025", {"linkType": "Ethernet", "networkBay": {"conf": "a"}}, "one of linkType and networkBay"),
+        ("1025", {}, "one of linkType and networkBay"),
+        ("1021", {"networkBay": {"conf": "a"}}, "ConnectX-9"),
+        ("1021", {"linkType": "Ethernet", "rawNvConfig": [{"name": "A[0]", "value": "1"}]}, ""),
+        ("1021", {"linkType": "Ethernet", "rawNvConfig": [{"name": "A[0..3]", "value": "1"}]}, "no range of indexes"),
+        ("1023", {"linkType": "Infiniband", "spectrumXOptimized": {"enabled": True, "version": "a"}}, "linkType"),
+    ],
+)
+def test_rules_of_a_cards_configuration_hold(
+    control_plane: ControlPlane, module_namespace: str, kind_of_card: str, template: Json, words: str
+) -> None:
+    body = {
+        "apiVersion": CARDS,
+        "kind": "NicConfigurationTemplate",
+        "metadata": {"name": "judged", "namespace": module_namespace},
+        "spec": {"nicSelector": {"nicType": kind_of_card}, "template": {"numVfs": 1, **template}},
+    }
+    command = ["create", "--validate=strict", "--dry-run=server", "-f", "-"]
+    if not words:
+        control_plane.kubectl(*command, stdin=json.dumps(body))
+        return
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        control_plane.kubectl(*command, stdin=json.dumps(body))
+    assert words in refused.value.stderr
 
 
 @pytest.mark.usefixtures("definitions")

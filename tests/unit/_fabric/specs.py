@@ -275,8 +275,12 @@ def services() -> dict[str, Any]:
     return spec_of(policy)
 
 
-def controllers() -> dict[str, Any]:
-    """Return a spec with the controllers that a policy deploys, in every field, and an object for one of them."""
+def controllers(release: str = "26.7.0") -> dict[str, Any]:
+    """Return a spec with the controllers that a policy deploys, in every field, and an object for one of them.
+
+    Those of 26.7 have the rights of older ones and more.
+    """
+    version = f"network-operator-v{release}"
     resources = {"limits": {"cpu": "0.5", "memory": "1024Mi"}}
     variables = [
         {"name": "EMPTY", "value": ""},
@@ -286,10 +290,12 @@ def controllers() -> dict[str, Any]:
     policy = {
         "nicConfigurationOperator": {
             "operator": {
+                "version": version,
                 "imagePullSecrets": ["ngc"],
                 "containerResources": [{"name": "nic-configuration-operator", **resources}],
             },
             "configurationDaemon": {
+                "version": version,
                 "imagePullSecrets": ["ngc"],
                 "containerResources": [{"name": "nic-configuration-daemon", **resources}],
             },
@@ -298,6 +304,7 @@ def controllers() -> dict[str, Any]:
             "nicFirmwareStorage": {"storageClassName": "shared", "availableStorageSize": "1024Mi"},
         },
         "spectrumXOperator": {
+            "version": version,
             "imagePullSecrets": ["ngc"],
             "containerResources": [{"name": "spectrum-x-flowcontroller", **resources}],
             "xPlane": {"imagePullSecrets": ["ngc", "doca"]},
@@ -314,6 +321,7 @@ def controllers() -> dict[str, Any]:
             "nicSelector": {"nicType": "1023"},
             "resetToDefault": False,
             "template": {
+                **({} if release.startswith("26.4") else {"force": True}),
                 "numVfs": 1,
                 "linkType": "Ethernet",
                 "spectrumXOptimized": {

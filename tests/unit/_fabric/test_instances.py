@@ -28,10 +28,12 @@ RAILS: dict[str, Any] = {
 SPECTRUM = "spectrumx.nvidia.com/v1alpha2"
 
 
-def judged(spec: Any, kind: str = "NicConfigurationTemplate", api_version: str = CARDS) -> list[Violation]:
+def judged(
+    spec: Any, kind: str = "NicConfigurationTemplate", api_version: str = CARDS, release: str = "26.4.1"
+) -> list[Violation]:
     given = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "n"}, "spec": spec}
     try:
-        preflight({**controllers(), "objects": [given]})
+        preflight({**controllers(release), "objects": [given]})
     except InvalidInput as invalid:
         return invalid.violations
     return []
@@ -61,6 +63,65 @@ def test_what_a_definition_refuses_is_said(where: Any, value: Any, path: str, pr
     assert (found.source, found.path) == ("NicConfigurationTemplate x", path)
     assert problem in found.problem
     assert hint in found.hint
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("force", True),
+        ("networkBay", {"conf": "a"}),
+        ("roceOptimized.roceMode", 2),
+        ("roceOptimized.qos.cableLen", 5),
+        ("roceOptimized.qos.ecn", {"enabled": True, "priority": 3}),
+        ("roceOptimized.qos.pauseFrames", {"enabled": False}),
+        ("runtimePerformanceOptimized", {"enabled": True, "combinedChannels": 8, "lro": True, "rxRingSize": 8192}),
+    ],
+)
+def test_fields_of_26_7_are_taken_with_its_images_and_refused_with_older_ones(part: str, value: Any) -> None:
+    spec = copy.deepcopy(TEMPLATE)
+    spec["template"]["roceOptimized"] = {"enabled": True, "qos": {"trust": "dscp", "pfc": "0,0,0,1,0,0,0,0"}}
+    owner = spec["template"]
+    *parents, last = part.split(".")
+    for key in parents:
+        owner = owner[key]
+    owner[last] = value
+    assert judged(spec, release="26.7.0-rc.2") == judged(spec, release="27.1.0") == []
+    (found,) = judged(spec, release="26.4.1")
+    assert (found.path, found.problem) == (f"spec.template.{part}", "is no field here")
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "path", "problem", "hint"),
+    [
+        ("rawNvConfig", [{"name": "A" * 65, "value": "1"}], "rawNvConfig[0].name", "has 65 characters", "at most 64"),
+        ("rawNvConfig", [{"name": "A", "value": "1"}] * 129, "rawNvConfig", "has 129 entries", "at most 128"),
+        (
+            "roceOptimized",
+            {"enabled": True, "qos": {"trust": "a", "pfc": "0,0,0,1,0,0,0,0", "ecn": {"enabled": True, "priority": 8}}},
+            "roceOptimized.qos.ecn.priority",
+            "is 8",
+            "at most 7",
+        ),
+    ],
+)
+def test_upper_limits_of_a_definition_hold(part: str, value: Any, path: str, problem: str, hint: str) -> None:
+    spec = {**TEMPLATE, "template": {**TEMPLATE["template"], part: value}}
+    (found,) = judged(spec, release="26.7.0")
+    assert (found.path, found.problem, found.hint) == (f"spec.template.{path}", problem, hint)
+
+
+def test_what_26_7_made_others_goes_by_the_images() -> None:
+    profile = {"enabled": True, "version": "my-profile"}
+    spec = {**TEMPLATE, "template": {"numVfs": 1, "linkType": "Ethernet", "spectrumXOptimized": profile}}
+    assert judged(spec, release="26.7.0") == []
+    (found,) = judged(spec)
+    assert found.path == "spec.template.spectrumXOptimized.version"
+    bay = {**TEMPLATE, "template": {"numVfs": 1, "networkBay": {"conf": "a"}}}
+    assert judged(bay, release="26.7.0") == []
+    follow = {**RAILS, "vfStateFollow": False}
+    assert judged(follow, "SpectrumXRailPoolConfig", SPECTRUM, "26.7.0") == []
+    (found,) = judged(follow, "SpectrumXRailPoolConfig", SPECTRUM)
+    assert (found.path, found.problem) == ("spec.vfStateFollow", "is no field here")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ _WHEREABOUTS_LOOP = (0, 5, 3)
 _WHEREABOUTS_NODE_SLICES = (0, 9, 0)
 
 _RELEASE = re.compile(r"^network-operator-v(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
+_CONTROLLERS_OF_26_7 = (26, 7)
 # (kind or empty for both, field of the spec, nv-ipam's own first version, the vendor's first release with it).
 _POOL_FIELDS_SINCE: tuple[tuple[str, str, tuple[int, int, int], tuple[int, int, int]], ...] = (
     ("", "exclusions", (0, 2, 0), (24, 7, 0)),
@@ -96,6 +97,24 @@ def webhook_problems(version: str) -> list[Problem]:
     if reads_pool_objects(version):
         return []
     return [Problem("", f"is not known to nv-ipam {version}, which has no webhook", "use v0.1.1 or newer, or drop it")]
+
+
+def is_controller_of_26_7(version: str) -> bool:
+    """Return whether an image of NIC configuration or Spectrum-X is that of the vendor's release 26.7, or newer.
+
+    The API and the rights of both grew there. Only the vendor's tags say so; other versions are taken for 26.4.
+    """
+    match = _RELEASE.match(version)
+    return match is not None and (int(match[1]), int(match[2])) >= _CONTROLLERS_OF_26_7
+
+
+def controller_remarks(version: str) -> list[Problem]:
+    """Return what surprises about the version of an image of NIC configuration or Spectrum-X."""
+    if _RELEASE.match(version):
+        return []
+    problem = f"{version} says no release of the vendor's: definitions and rights are those of 26.4"
+    hint = "from 26.7 on the pods need more of both: name such an image by its tag, network-operator-v26.7.0"
+    return [Problem("version", problem, hint)]
 
 
 def has_control_loop(version: str) -> bool:

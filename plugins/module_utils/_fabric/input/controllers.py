@@ -12,7 +12,12 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nic_configuration
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import image_reference
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import controller_remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
+    SECTION_COMPONENTS,
+    effective_version,
+    image_reference,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import Deployed
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import (
@@ -39,8 +44,20 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
     cards, flows = deployed.section(nic_configuration.SECTION), deployed.section(SPECTRUM_X)
     if cluster is not None and cards is not None:
         _remark_cards(deployed, cluster, cards, objects)
+        for part in ("operator", "configurationDaemon"):
+            _remark_release(deployed, cluster, f"{nic_configuration.SECTION}.{part}")
     if cluster is not None and flows is not None:
         _remark_flows(deployed, cluster, flows)
+        _remark_release(deployed, cluster, SPECTRUM_X)
+
+
+def _remark_release(deployed: Deployed, cluster: Policy, path: str) -> None:
+    """Say of an image that names no release which one it is taken for."""
+    section = deployed.section(path) or {}
+    defaults = cluster.spec.get("global") or {}
+    version = effective_version(SECTION_COMPONENTS[path], section, defaults, deployed.settings)
+    for remark in controller_remarks(version):
+        cluster.at(path).at(remark.path).notice(remark.problem, remark.hint)
 
 
 def _check_maintenance(resource: Resource, *, waiting: bool) -> None:

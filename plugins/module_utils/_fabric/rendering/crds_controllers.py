@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The custom resource definitions of controllers that the vendor's operator deploys: NIC configuration, Spectrum-X.
 
-Source: the API ``configuration.net.nvidia.com/v1alpha1`` and ``spectrumx.nvidia.com/v1alpha2`` of release 26.4, with
-the rules that the API server holds their objects to.
+Source: the API ``configuration.net.nvidia.com/v1alpha1`` and ``spectrumx.nvidia.com/v1alpha2`` of release 26.4, and of
+26.7 (the Network Operator's commit b06827e0, after 26.7.0-rc.2), with the rules that the API server holds their objects
+to. Controllers of 26.4 would ignore the fields of 26.7, so each release has its own.
 """
 
 from __future__ import annotations
@@ -34,24 +35,42 @@ _LABELS = map_of(STRING)
 _SPECTRUM_X = "(has(self.spectrumXOptimized) && self.spectrumXOptimized.enabled)"
 _OF_TEMPLATE = "(has(self.template.spectrumXOptimized) && self.template.spectrumXOptimized.enabled)"
 _HAS_PLANES = "!has(self.multiplaneMode) || !has(self.numberOfPlanes)"
-_PLANES = {
+_PLANES_OF_26_7 = {
     "when MultiplaneMode is none, numberOfPlanes must be 1": (
         f"{_HAS_PLANES} || self.multiplaneMode != 'none' || self.numberOfPlanes == 1"
     ),
     "when MultiplaneMode is not none, numberOfPlanes must not be 1": (
         f"{_HAS_PLANES} || self.multiplaneMode == 'none' || self.numberOfPlanes != 1"
     ),
+}
+_PLANES = {
+    **_PLANES_OF_26_7,
     "when Version is RA1.3 or RA2.0, MultiplaneMode must be none and numberOfPlanes must be 1": (
         f"!has(self.version) || {_HAS_PLANES} || !(self.version == 'RA1.3' || self.version == 'RA2.0') || "
         "(self.multiplaneMode == 'none' && self.numberOfPlanes == 1)"
+    ),
+}
+_ONE_ROCE = {
+    "spectrumXOptimized includes RoCE optimizations, so separate roceOptimized section must not be enabled": (
+        f"!{_SPECTRUM_X} || !(has(self.roceOptimized) && self.roceOptimized.enabled)"
     ),
 }
 _TEMPLATE_RULES = {
     "spectrumXOptimized can be enabled only when linkType=='Ethernet' and numVfs==1": (
         f"!{_SPECTRUM_X} || (self.linkType == 'Ethernet' && self.numVfs == 1)"
     ),
-    "spectrumXOptimized includes RoCE optimizations, so separate roceOptimized section must not be enabled": (
-        f"!{_SPECTRUM_X} || !(has(self.roceOptimized) && self.roceOptimized.enabled)"
+    **_ONE_ROCE,
+}
+_TEMPLATE_RULES_OF_26_7 = {
+    "spectrumXOptimized needs numVfs 1 and no other linkType than Ethernet": (
+        f"!{_SPECTRUM_X} || ((!has(self.linkType) || self.linkType == 'Ethernet') && self.numVfs == 1)"
+    ),
+    **_ONE_ROCE,
+    "one of linkType and networkBay is needed: the system configuration of a Network Bay card sets its link type": (
+        "has(self.networkBay) != has(self.linkType)"
+    ),
+    "rawNvConfig takes no range of indexes as in NAME[0..3]: list each index": (
+        "!has(self.rawNvConfig) || self.rawNvConfig.all(each, !each.name.matches('[[][0-9]+[.][.][0-9]+[]]'))"
     ),
 }
 _CARD_RULES = {
@@ -65,6 +84,12 @@ _CARD_RULES = {
         "self.nicSelector.nicType == '1025'"
     ),
 }
+_CARD_RULES_OF_26_7 = {
+    **_CARD_RULES,
+    "networkBay is for ConnectX-9 (nicType 1025) alone": (
+        "!has(self.template.networkBay) || self.nicSelector.nicType == '1025'"
+    ),
+}
 _SOURCE_RULES = {
     "At least one of binUrlSources, bfbUrlSource, or docaSpcXCCUrlSource must be specified": (
         "size(self.binUrlSources) > 0 || size(self.bfbUrlSource) > 0 || size(self.docaSpcXCCUrlSource) > 0"
@@ -72,15 +97,16 @@ _SOURCE_RULES = {
 }
 
 
-def nic_configuration() -> list[Object]:
+def nic_configuration(*, of_26_7: bool = False) -> list[Object]:
     """Return the CRDs of the NIC configuration operator."""
-    devices = object_of({"nicDevices": list_of(STRING)})
+    conditions = {"conditions": list_of(_condition())} if of_26_7 else {}
+    devices = object_of({**conditions, "nicDevices": list_of(STRING)})
     configuration = object_of(
         {
             "nicSelector": _cards(),
             "nodeSelector": _LABELS,
             "resetToDefault": {**FLAG, "default": False},
-            "template": _configuration(),
+            "template": _configuration(of_26_7),
         },
         ["nicSelector", "template"],
     )
@@ -95,8 +121,12 @@ def nic_configuration() -> list[Object]:
         "rdmaDevicePrefix": STRING,
     }
     return [
-        _of_cards("NicConfigurationTemplate", held_to(configuration, _CARD_RULES), devices),
-        _of_cards("NicDevice", _device(), _device_status()),
+        _of_cards(
+            "NicConfigurationTemplate",
+            held_to(configuration, _CARD_RULES_OF_26_7 if of_26_7 else _CARD_RULES),
+            devices,
+        ),
+        _of_cards("NicDevice", _device(of_26_7), _device_status(of_26_7)),
         _of_cards("NicFirmwareSource", _source(), _source_status()),
         _of_cards("NicFirmwareTemplate", firmware, devices),
         _of_cards(
@@ -107,7 +137,7 @@ def nic_configuration() -> list[Object]:
     ]
 
 
-def spectrum_x() -> list[Object]:
+def spectrum_x(*, of_26_7: bool = False) -> list[Object]:
     """Return the CRD of the Spectrum-X operator."""
     rail = object_of(
         {
@@ -129,14 +159,24 @@ def spectrum_x() -> list[Object]:
         "numVfs": {**INTEGER, "minimum": 1},
         "railTopology": {**list_of(held_to(rail, one_source)), "minItems": 1},
     }
-    status = {"observedGeneration": {**INTEGER, "format": "int64"}, "syncStatus": STRING}
+    generation = {**INTEGER, "format": "int64"}
+    status: dict[str, Schema] = {"observedGeneration": generation, "syncStatus": STRING}
+    if of_26_7:
+        spec["vfStateFollow"] = {**FLAG, "default": True}
+        states = one_of("Unknown", "InProgress", "Failed", "Succeeded")
+        of_node = {"message": STRING, "name": STRING, "observedGeneration": generation, "state": states}
+        status["nodeStates"] = list_of(object_of(of_node, ["name", "state"]))
     fields = {"spec": object_of(spec, ["numVfs", "railTopology"]), "status": object_of(status)}
     kind = "SpectrumXRailPoolConfig"
-    return [
-        definition(
-            "spectrumx.nvidia.com/v1alpha2", kind, f"{kind.lower()}s", "spectrum-x-operator", fields, has_status=True
-        )
-    ]
+    found = definition(
+        "spectrumx.nvidia.com/v1alpha2", kind, f"{kind.lower()}s", "spectrum-x-operator", fields, has_status=True
+    )
+    if of_26_7:
+        found["spec"]["versions"][0]["additionalPrinterColumns"] = [
+            {"jsonPath": ".status.syncStatus", "name": "Status", "type": "string"},
+            {"jsonPath": ".metadata.creationTimestamp", "name": "Age", "type": "date"},
+        ]
+    return [found]
 
 
 def _of_cards(kind: str, spec: Schema, status: Schema) -> Object:
@@ -162,16 +202,15 @@ def _cards() -> Schema:
     return object_of(fields, ["nicType"])
 
 
-def _configuration() -> Schema:
+def _configuration(of_26_7: bool) -> Schema:
     """Return the schema of what a card's firmware and its settings at run time are to be."""
-    qos = object_of(
-        {"pfc": {**STRING, "pattern": "^([01],){7}[01]$"}, "tos": INTEGER, "trust": STRING}, ["pfc", "trust"]
-    )
+    qos = {"pfc": {**STRING, "pattern": "^([01],){7}[01]$"}, "tos": INTEGER, "trust": STRING}
     spectrum_x = {
         "multiplaneMode": one_of("none", "swplb", "hwplb", "uniplane", default="none"),
         "numberOfPlanes": one_of(1, 2, 4, default=1),
         "overlay": one_of("l3", "none", default="none"),
-        "version": one_of("RA1.3", "RA2.0", "RA2.1", "RA2.2"),
+        # Since 26.7 it names a ConfigMap with a profile.
+        "version": STRING if of_26_7 else one_of("RA1.3", "RA2.0", "RA2.1", "RA2.2"),
     }
     reads = {"maxAccOutRead": INTEGER, "maxReadRequest": one_of(128, 256, 512, 1024, 2048, 4096)}
     fields = {
@@ -180,10 +219,42 @@ def _configuration() -> Schema:
         "numVfs": INTEGER,
         "pciPerformanceOptimized": _switched(reads),
         "rawNvConfig": list_of(object_of({"name": STRING, "value": STRING}, ["name", "value"])),
-        "roceOptimized": _switched({"qos": qos}),
-        "spectrumXOptimized": held_to(_switched(spectrum_x, "version"), _PLANES),
+        "roceOptimized": _switched({"qos": object_of(qos, ["pfc", "trust"])}),
+        "spectrumXOptimized": held_to(_switched(spectrum_x, "version"), _PLANES_OF_26_7 if of_26_7 else _PLANES),
     }
+    if of_26_7:
+        fields.update(_fields_of_26_7(qos))
+        return held_to(object_of(fields, ["numVfs"]), _TEMPLATE_RULES_OF_26_7)
     return held_to(object_of(fields, ["linkType", "numVfs"]), _TEMPLATE_RULES)
+
+
+def _fields_of_26_7(qos: dict[str, Schema]) -> dict[str, Schema]:
+    """Return the fields of a configuration that are new, or others, since 26.7; ``qos`` are those of the older."""
+    priority = {**INTEGER, "maximum": 7, "minimum": 0}
+    amount = {**INTEGER, "minimum": 1}
+    of_qos = {
+        **qos,
+        "cableLen": INTEGER,
+        "ecn": _switched({"priority": priority}, "priority"),
+        "pauseFrames": _switched({}),
+    }
+    # The rule about names of parameters has to be cheap enough for the API server, so their lengths are limited.
+    parameter = object_of(
+        {"name": {**STRING, "maxLength": 64}, "value": {**STRING, "maxLength": 128}}, ["name", "value"]
+    )
+    at_run_time = {
+        "combinedChannels": amount,
+        "lro": FLAG,
+        "rxRingSize": amount,
+        "txRingSize": amount,
+    }
+    return {
+        "force": {**FLAG, "default": False},
+        "networkBay": object_of({"conf": STRING}, ["conf"]),
+        "rawNvConfig": {**list_of(parameter), "maxItems": 128},
+        "roceOptimized": _switched({"qos": object_of(of_qos, ["pfc", "trust"]), "roceMode": one_of(1, 2)}),
+        "runtimePerformanceOptimized": _switched(at_run_time),
+    }
 
 
 def _switched(fields: dict[str, Any], *required: str) -> Schema:
@@ -217,7 +288,7 @@ def _source_status() -> Schema:
     return object_of(fields, ["state"])
 
 
-def _device() -> Schema:
+def _device(of_26_7: bool) -> Schema:
     names = {
         "netDevicePrefix": STRING,
         "nicIndex": INTEGER,
@@ -227,15 +298,17 @@ def _device() -> Schema:
     }
     return object_of(
         {
-            "configuration": object_of({"resetToDefault": FLAG, "template": _configuration()}),
+            "configuration": object_of({"resetToDefault": FLAG, "template": _configuration(of_26_7)}),
             "firmware": _firmware(),
             "interfaceNameTemplate": object_of(names, ["netDevicePrefix", "nicIndex", "planeIndices", "railIndex"]),
         }
     )
 
 
-def _device_status() -> Schema:
-    port = object_of({"networkInterface": STRING, "pci": STRING, "rdmaInterface": STRING}, ["pci"])
+def _device_status(of_26_7: bool) -> Schema:
+    of_port = {"networkInterface": STRING, "pci": STRING, "rdmaInterface": STRING}
+    port = object_of({**of_port, "fwctlDevice": STRING} if of_26_7 else of_port, ["pci"])
+    bay = {"networkBay": object_of({"asic": INTEGER, "peerPci": STRING}, ["asic"])} if of_26_7 else {}
     texts = ("firmwareVersion", "modelName", "node", "partNumber", "psid", "serialNumber", "type")
     required = {
         **dict.fromkeys(texts, STRING),
@@ -243,7 +316,7 @@ def _device_status() -> Schema:
         "ports": list_of(port),
         "superNIC": FLAG,
     }
-    return object_of({**required, "conditions": list_of(_condition())}, sorted(required))
+    return object_of({**required, **bay, "conditions": list_of(_condition())}, sorted(required))
 
 
 def _condition() -> Schema:

@@ -60,6 +60,8 @@ def _flaws(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[_Flaw]
     elif isinstance(value, list):
         if len(value) < schema.get("minItems", 0):
             yield path, "is empty", "give at least one"
+        if len(value) > schema.get("maxItems", len(value)):
+            yield path, f"has {len(value)} entries", f"at most {schema['maxItems']}"
         for index, item in enumerate(value):
             yield from _flaws(item, schema.get("items") or {}, (*path, index))
     else:
@@ -88,5 +90,9 @@ def _flaws_of_scalar(value: Any, schema: Mapping[str, Any], path: Path) -> Itera
         yield path, f"is {shown(value)}", f"it has to match {pattern}"
     if isinstance(value, str) and len(value) < schema.get("minLength", 0):
         yield path, "is empty", ""
+    if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
+        yield path, f"has {len(value)} characters", f"at most {schema['maxLength']}"
     if isinstance(value, int) and value < schema.get("minimum", value):
         yield path, f"is {value}", f"at least {schema['minimum']}"
+    if isinstance(value, int) and value > schema.get("maximum", value):
+        yield path, f"is {value}", f"at most {schema['maximum']}"

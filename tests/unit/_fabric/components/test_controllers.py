@@ -109,6 +109,68 @@ def test_the_objects_are_those_that_the_operator_makes() -> None:
         assert substance(ours[identity]) == substance(body), identity
 
 
+def rights_on(body: Object, group: str, resource_name: str) -> list[str]:
+    return [
+        verb
+        for rule in body["rules"]
+        if group in rule["apiGroups"] and resource_name in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+
+
+def images(version: str) -> Object:
+    return {CARDS: {part: {"version": version} for part in IMAGES}, FLOWS: {"version": version}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "of_26_7"),
+    [
+        (images("network-operator-v26.4.1"), False),
+        (images("network-operator-v26.1.2"), False),
+        ({CARDS: IMAGES, FLOWS: {}}, False),
+        (images("v1.3.1"), False),
+        (images(f"sha256:{'a' * 64}"), False),
+        (images("network-operator-v26.7.0-rc.2"), True),
+        (images("network-operator-v26.7.0-rc.2-stig-fips-rhel"), True),
+        (images("network-operator-v27.1.0"), True),
+        ({CARDS: IMAGES, FLOWS: {}, "global": {"version": "network-operator-v26.7.0"}}, True),
+    ],
+)
+def test_images_of_26_7_get_the_rights_and_folders_that_they_need(policy: Object, of_26_7: bool) -> None:
+    found = rendered(policy)
+    card = found["ClusterRole", "nic-configuration-operator"]
+    assert rights_on(card, "", "configmaps") == (["get", "list", "watch"] if of_26_7 else ["get"])
+    flow = found["ClusterRole", "spectrum-x-operator"]
+    assert rights_on(flow, "nv-ipam.nvidia.com", "cidrpools") == (["get", "list", "watch"] if of_26_7 else [])
+    pod = pod_of(found, "DaemonSet", "spectrum-x-flowcontroller")
+    folders = ["/etc/systemd/system/ovs-vswitchd.service.d", "/var/lib/spectrum-x"] if of_26_7 else []
+    usual = {"/proc", "/sys", "/var/run/openvswitch/", "/etc/default/openvswitch-switch"}
+    mounted = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
+    assert sorted({*mounted} - usual) == folders
+    volumes = {each["name"]: each["hostPath"] for each in pod["volumes"]}
+    assert [volumes[mounted[each]] for each in folders] == [
+        {"path": each, "type": "DirectoryOrCreate"} for each in folders
+    ]
+
+
+@pytest.mark.parametrize("newer", IMAGES)
+def test_the_newer_of_the_two_images_counts_for_what_both_share(newer: str) -> None:
+    section = {**IMAGES, newer: {"version": "network-operator-v26.7.0"}}
+    found = rendered({CARDS: section})
+    assert "watch" in rights_on(found["ClusterRole", "nic-configuration-operator"], "", "configmaps")
+
+
+def test_an_image_that_names_no_release_is_taken_for_26_4_which_is_said() -> None:
+    digest = f"sha256:{'a' * 64}"
+    policy = {CARDS: {**IMAGES, "configurationDaemon": {"version": digest}}, FLOWS: {"version": "v1.2.0"}}
+    notices = of_policy(policy).accepted().notices
+    said = {each.path: each.problem for each in notices if "says no release" in each.problem}
+    assert set(said) == {f"spec.{CARDS}.configurationDaemon.version", f"spec.{FLOWS}.version"}
+    assert said[f"spec.{FLOWS}.version"].startswith("v1.2.0 ")
+    for named in ({CARDS: IMAGES, FLOWS: {}}, images("network-operator-v26.7.0-rc.2")):
+        assert not [each for each in of_policy(named).accepted().notices if "says no release" in each.problem]
+
+
 def test_their_daemons_run_where_there_is_a_nic_and_wait_for_no_operators_label() -> None:
     found = rendered({CARDS: IMAGES, FLOWS: {}})
     for name in ("nic-configuration-daemon", "spectrum-x-flowcontroller"):

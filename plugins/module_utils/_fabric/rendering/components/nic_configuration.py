@@ -4,8 +4,9 @@
 """The NIC configuration operator: a controller and a daemon that set, update and reset cards on nodes.
 
 What they do to a card is said by objects of the kinds that come with them. Facts:
-``manifests/state-nic-configuration-operator`` of the Network Operator 26.4.1, with the table of the firmware that goes
-with each release of the driver.
+``manifests/state-nic-configuration-operator`` of the Network Operator 26.4.1 and 26.7.0-rc.2, with the table of the
+firmware that goes with each release of the driver, the same in both. Since 26.7 the daemon watches the cluster's
+ConfigMaps for profiles of Spectrum-X (``cmd/nic-configuration-daemon``), and does not start without that right.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nic_con
     claim_of,
     makes_claim,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import is_controller_of_26_7
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
     build,
@@ -121,9 +123,12 @@ def nic_configuration(rollout: Rollout) -> list[Object]:
     section = rollout.section(SECTION)
     if section is None:
         return []
+    parts = ((COMPONENT, "operator"), (DAEMON, "configurationDaemon"))
+    # Both share the kinds and the account, so the newer of them counts.
+    of_26_7 = any(is_controller_of_26_7(rollout.version(each, section.get(part) or {})) for each, part in parts)
     return [
-        *crds_controllers.nic_configuration(),
-        *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules()),
+        *crds_controllers.nic_configuration(of_26_7=of_26_7),
+        *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(of_26_7)),
         config_map(_TABLE, rollout.namespace, COMPONENT, _SUPPORTED),
         *_claim(rollout, section),
         _deployment(rollout, section),
@@ -131,11 +136,11 @@ def nic_configuration(rollout: Rollout) -> list[Object]:
     ]
 
 
-def _rules() -> list[Object]:
+def _rules(of_26_7: bool) -> list[Object]:
     configured = ("nicconfigurationtemplates", "nicdevices", "nicfirmwaresources", "nicfirmwaretemplates")
     names = "nicinterfacenametemplates"
     return [
-        rule([""], ["configmaps"], ["get"]),
+        rule([""], ["configmaps"], ["get", "list", "watch"] if of_26_7 else ["get"]),
         rule([""], ["nodes"], ["get", "list", "patch", "update", "watch"]),
         rule([""], ["pods"], ["list"]),
         rule([""], ["pods/eviction"], _EVERY_VERB),

@@ -3,11 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The Spectrum-X operator: a flow controller on each node with a NIC.
 
-Facts: ``manifests/state-spectrum-x-operator`` of the Network Operator 26.4.1.
+Facts: ``manifests/state-spectrum-x-operator`` of the Network Operator 26.4.1, and for images of 26.7 of its commit
+b06827e0, after 26.7.0-rc.2: these read CIDRPools, and leave files of their own and for the service of Open vSwitch.
 """
 
 from __future__ import annotations
 
+from typing import Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import is_controller_of_26_7
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import pull_secrets, split_reference
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
@@ -28,6 +32,11 @@ SECTION = "spectrumXOperator"
 _NAME = "spectrum-x-flowcontroller"
 _OPEN_VSWITCH = "/var/run/openvswitch/"
 _OPEN_VSWITCH_SETTINGS = "/etc/default/openvswitch-switch"
+# Volume and folder, in the pod as on the host.
+_OF_26_7 = (
+    ("spectrum-x-lib", "/var/lib/spectrum-x"),
+    ("ovs-vswitchd-dropin", "/etc/systemd/system/ovs-vswitchd.service.d"),
+)
 _READ = ["get", "list", "watch"]
 _EVERY_VERB = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
@@ -37,14 +46,15 @@ def spectrum_x(rollout: Rollout) -> list[Object]:
     section = rollout.section(SECTION)
     if section is None:
         return []
+    of_26_7 = is_controller_of_26_7(rollout.version(COMPONENT, section))
     return [
-        *crds_controllers.spectrum_x(),
-        *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules()),
-        _daemon_set(rollout, section),
+        *crds_controllers.spectrum_x(of_26_7=of_26_7),
+        *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(of_26_7)),
+        _daemon_set(rollout, section, _OF_26_7 if of_26_7 else ()),
     ]
 
 
-def _rules() -> list[Object]:
+def _rules(of_26_7: bool) -> list[Object]:
     of_status = ["get", "patch", "update"]
     functions = ["ovsnetworks", "sriovnetworknodepolicies", "sriovnetworkpoolconfigs"]
     return [
@@ -58,10 +68,11 @@ def _rules() -> list[Object]:
         rule(["spectrumx.nvidia.com"], ["spectrumxrailpoolconfigs/status"], of_status),
         rule(["sriovnetwork.openshift.io"], functions, _EVERY_VERB),
         rule(["sriovnetwork.openshift.io"], ["sriovnetworknodestates"], _READ),
+        *([rule(["nv-ipam.nvidia.com"], ["cidrpools"], _READ)] if of_26_7 else []),
     ]
 
 
-def _daemon_set(rollout: Rollout, section: Object) -> Object:
+def _daemon_set(rollout: Rollout, section: Object, folders: Sequence[tuple[str, str]]) -> Object:
     container = {
         "name": _NAME,
         "image": rollout.image(COMPONENT, section),
@@ -85,6 +96,7 @@ def _daemon_set(rollout: Rollout, section: Object) -> Object:
             mount("sys", "/sys"),
             mount("ovs", _OPEN_VSWITCH),
             mount("ovs-systemd-config", _OPEN_VSWITCH_SETTINGS),
+            *(mount(volume, folder) for volume, folder in folders),
         ],
     }
     pod = rollout.pod(
@@ -100,6 +112,7 @@ def _daemon_set(rollout: Rollout, section: Object) -> Object:
             host_volume("sys", "/sys"),
             host_volume("ovs", _OPEN_VSWITCH),
             host_volume("ovs-systemd-config", _OPEN_VSWITCH_SETTINGS, "FileOrCreate"),
+            *(host_volume(volume, folder, "DirectoryOrCreate") for volume, folder in folders),
             host_volume("host-cni-bin", rollout.cni_bin_dir, "DirectoryOrCreate"),
         ],
     )
