@@ -26,11 +26,16 @@ from ansible_collections.rdma.fabric.tests.unit._fabric.specs import (
     controllers,
     nv_ipam,
     nv_ipam_webhook,
+    spec_of,
 )
 
 Json = dict[str, Any]
 
-EXPRESSIONS: Json = {"vendor": {"op": "In", "value": ["15b3"]}, "class": {"op": "Exists"}}
+EXPRESSIONS: Json = {
+    "vendor": {"op": "In", "value": ["15b3"]},
+    "class": {"op": "Exists"},
+    "version": {"op": "GeLe", "value": ["1.0", "2.0"], "type": "version"},
+}
 TERM: Json = {
     "feature": "pci.device",
     "matchExpressions": EXPRESSIONS,
@@ -162,7 +167,7 @@ WRITTEN: list[Json] = [
     {
         "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
         "kind": "NodeFeatureGroup",
-        "spec": {"featureGroupRules": [{"name": "nics", **MATCHERS}]},
+        "spec": {"featureGroupRules": [{"name": "nics", "vars": {"a": "b"}, "varsTemplate": "c=d", **MATCHERS}]},
     },
     {
         "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
@@ -205,6 +210,9 @@ def of_quick_start(name: str) -> Callable[[], Json]:
 CASES: dict[str, Callable[[], Json]] = {
     # The webhook has a test of its own: with it, the server would ask a controller that is not there about pools.
     **{name: make for name, make in SPECS.items() if make is not nv_ipam_webhook},
+    "feature discovery of 0.19": lambda: spec_of(
+        {}, settings={"nfd": True, "image_overrides": {"nfd": {"version": "v0.19.0"}}}
+    ),
     "controllers of 26.4": lambda: controllers("26.4.1"),
     "seed guide": lambda: of_seed("guide"),
     "seed egx-v0.1.0": lambda: of_seed("egx-v0.1.0"),
@@ -269,7 +277,11 @@ def test_every_rendered_object_is_stored_and_provably_equal_the_second_time(
 
 @pytest.fixture(scope="module")
 def definitions(control_plane: ControlPlane) -> None:
-    objects = [crds.network_attachment_definition(), *crds.whereabouts(True), *crds.node_feature_discovery()]
+    objects = [
+        crds.network_attachment_definition(),
+        *crds.whereabouts(True),
+        *crds.node_feature_discovery(of_0_18=True),
+    ]
     objects += [*crds.nv_ipam(), *crds_controllers.nic_configuration(of_26_7=True)]
     objects += crds_controllers.spectrum_x(of_26_7=True)
     # The last spec above may have left some of them: the set is the same, so they are simply completed.

@@ -18,6 +18,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontex
 MULTUS_THIN_ENTRYPOINT = (4, 0, 0)
 _MULTUS_PAUSING_WATCH = (4, 1, 0)
 _NFD = (0, 17, 0)
+# Until 0.17 health is asked over gRPC (port 8082), since 0.18 over HTTP (port 8080): cmd/ and deployment/base of each.
+_NFD_OVER_HTTP = (0, 18, 0)
+# The vendor's first release with an image of its own of NFD, built after that change.
+_NFD_OF_THE_VENDOR = (25, 7, 0)
 # The first release that reads its pools from objects; older ones read a ConfigMap and keep addresses elsewhere.
 _NV_IPAM_POOLS = (0, 1, 0)
 # --leader-elect-namespace came in 0.0.3: cmd/ipam-controller/app/options of each release.
@@ -50,8 +54,19 @@ def version_problems(component: str, version: str) -> list[Problem]:
     return []
 
 
+def is_nfd_of_0_18(version: str) -> bool:
+    """Return whether an image of node-feature-discovery is one of release 0.18 or newer.
+
+    A version that says no release is taken for that of the bill of materials, 0.17.
+    """
+    return _names_release(version) and not _is_older(version, _NFD_OVER_HTTP, _NFD_OF_THE_VENDOR)
+
+
 def version_remarks(component: str, version: str) -> list[Problem]:
     """Return what surprises about a version that is deployed all the same."""
+    if component == "nfd" and not _names_release(version):
+        problem = f"{version} says no release, so it is taken for 0.17: programs of 0.18 and newer would never be ready"
+        return [Problem("", problem, "name such an image by its tag, v0.18.0 or newer")]
     if component == "whereabouts" and not reconciles_addresses(version):
         problem = f"whereabouts {version} cleans up nothing: addresses of pods that end with their node stay taken"
         return [Problem("", problem, "use v0.5.3 or newer, or delete them from the IPPool objects")]
@@ -151,6 +166,10 @@ def pool_problems(kind: str, spec: Mapping[str, Any], version: str) -> list[Prob
             hint = f"use v{newer} or network-operator-v{release[0]}.{release[1]}.{release[2]}, or newer"
             problems.append(Problem(name, f"is not known to nv-ipam {version}: it would be ignored", hint))
     return problems
+
+
+def _names_release(version: str) -> bool:
+    return bool(_RELEASE.match(version)) or version_numbers(version) is not None
 
 
 def _is_older(version: str, first: tuple[int, int, int], release: tuple[int, int, int]) -> bool:

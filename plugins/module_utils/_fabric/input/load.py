@@ -9,7 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container, nv_ipam
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import version_problems
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
+    version_problems,
+    version_remarks,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
     Document,
     Findings,
@@ -432,6 +435,8 @@ def _check_feature_discovery(settings: dict[str, Any], findings: Findings) -> No
     place = _variable("image_overrides", settings["image_overrides"], findings)
     version = effective_version("nfd", {}, {}, settings)
     place.at("nfd", "version").violations(version_problems("nfd", version))
+    for odd in version_remarks("nfd", version):
+        place.at("nfd", "version").notice(odd.problem, odd.hint)
     if settings.get("label_nodes"):
         hint = "set rdma_fabric_nfd: false to do without it, or leave this out"
         _variable("label_nodes", True, findings).notice("labels what Node Feature Discovery labels as well", hint)

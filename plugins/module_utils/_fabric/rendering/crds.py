@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.defi
 )
 
 _OPERATORS = ["In", "NotIn", "InRegexp", "Exists", "DoesNotExist", "Gt", "Lt", "GtLt", "IsTrue", "IsFalse"]
+_OPERATORS_OF_0_18 = ["Ge", "Le", "GeLe"]
 
 
 def network_attachment_definition() -> Object:
@@ -126,11 +127,13 @@ def _node_selector() -> Schema:
     return {**found, "x-kubernetes-map-type": "atomic"}
 
 
-def node_feature_discovery() -> list[Object]:
-    """Return the CRDs of node-feature-discovery (API ``nfd.k8s-sigs.io/v1alpha1`` of release 0.17)."""
+def node_feature_discovery(*, of_0_18: bool = False) -> list[Object]:
+    """Return the CRDs of node-feature-discovery (API ``nfd.k8s-sigs.io/v1alpha1`` of release 0.17, or of 0.18)."""
+    matchers = _matchers(of_0_18)
     group_status = list_of(object_of({"name": STRING}, ["name"]))
     group_status.update({"x-kubernetes-list-map-keys": ["name"], "x-kubernetes-list-type": "map"})
-    group_rule = object_of({"name": STRING, **_matchers()}, ["name"])
+    variables = {"vars": map_of(STRING), "varsTemplate": STRING} if of_0_18 else {}
+    group_rule = object_of({"name": STRING, **variables, **matchers}, ["name"])
     group = _nfd_crd(
         "NodeFeatureGroup",
         {
@@ -145,7 +148,7 @@ def node_feature_discovery() -> list[Object]:
         group,
         _nfd_crd(
             "NodeFeatureRule",
-            {"spec": object_of({"rules": list_of(_node_rule())}, ["rules"])},
+            {"spec": object_of({"rules": list_of(_node_rule(matchers))}, ["rules"])},
             scope="Cluster",
             short_names=["nfr"],
         ),
@@ -162,7 +165,7 @@ def _node_feature() -> Schema:
     return object_of({"features": object_of(features), "labels": map_of(STRING)})
 
 
-def _node_rule() -> Schema:
+def _node_rule(matchers: dict[str, Schema]) -> Schema:
     taint = {
         "effect": STRING,
         "key": STRING,
@@ -172,12 +175,13 @@ def _node_rule() -> Schema:
     maps = {key: map_of(STRING) for key in ("annotations", "extendedResources", "labels", "vars")}
     texts = dict.fromkeys(("labelsTemplate", "name", "varsTemplate"), STRING)
     taints = {"taints": list_of(object_of(taint, ["effect", "key"]))}
-    return object_of({**maps, **texts, **taints, **_matchers()}, ["name"])
+    return object_of({**maps, **texts, **taints, **matchers}, ["name"])
 
 
-def _matchers() -> dict[str, Schema]:
-    operator = {"enum": _OPERATORS, "type": "string"}
-    expression = object_of({"op": operator, "value": list_of(STRING)}, ["op"])
+def _matchers(of_0_18: bool) -> dict[str, Schema]:
+    operator = {"enum": [*_OPERATORS, *(_OPERATORS_OF_0_18 if of_0_18 else ())], "type": "string"}
+    kind_of_value = {"type": STRING} if of_0_18 else {}
+    expression = object_of({"op": operator, **kind_of_value, "value": list_of(STRING)}, ["op"])
     term = {"feature": STRING, "matchExpressions": map_of(expression), "matchName": expression}
     terms = list_of(object_of(term, ["feature"]))
     return {"matchAny": list_of(object_of({"matchFeatures": terms}, ["matchFeatures"])), "matchFeatures": terms}

@@ -163,7 +163,7 @@ def _components(spec: Object) -> list[Object]:
     node_policies = spec.get("node_policies") or []
     found: list[Object] = []
     if settings.get("nfd") and (spec.get("cluster_policy") or node_policies or spec.get("function_policies")):
-        found += [*crds.node_feature_discovery(), *nfd.node_feature_discovery(cluster)]
+        found += [*crds.node_feature_discovery(of_0_18=nfd.is_of_0_18(cluster)), *nfd.node_feature_discovery(cluster)]
     groups, config_maps = (
         driver_container.nodes_of(spec),
         driver_container.data_of(spec.get("objects") or [], namespace),

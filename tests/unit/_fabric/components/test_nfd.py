@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.nfd import (
     nic_rule,
     node_feature_discovery,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import NIC_PRESENT, Rollout
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import of_policy
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import spec_of
 
 
 def objects(**spec: Any) -> dict[tuple[str, str], dict[str, Any]]:
@@ -67,6 +72,73 @@ def test_a_busy_node_has_minutes_to_start_the_programs_and_seconds_for_each_answ
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             assert container[probe]["timeoutSeconds"] == 5
             assert container[probe]["grpc"] == {"port": 8082}
+
+
+def of_version(version: str) -> dict[str, Any]:
+    return {"nfd": True, "image_overrides": {"nfd": {"version": version}}}
+
+
+@pytest.mark.parametrize(
+    ("version", "of_0_18"),
+    [
+        ("v0.17.0", False),
+        ("v0.17.4-minimal", False),
+        (f"sha256:{'a' * 64}", False),
+        ("v0.18.0", True),
+        ("v0.19.0", True),
+        ("v1.0.0", True),
+        ("network-operator-v25.7.0", True),
+        ("network-operator-v26.4.1", True),
+    ],
+)
+def test_health_is_asked_where_the_release_answers(version: str, of_0_18: bool) -> None:
+    found = node_feature_discovery(Rollout("ns", {}, of_version(version)))
+    containers = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]
+        for each in found
+        if each["kind"] in ("DaemonSet", "Deployment")
+    }
+    assert set(containers) == {"nfd-worker", "nfd-master", "nfd-gc"}
+    asked = {"httpGet": {"path": "/healthz", "port": "http"}} if of_0_18 else {"grpc": {"port": 8082}}
+    for name in ("nfd-worker", "nfd-master"):
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert asked.items() <= containers[name][probe].items()
+    port = ("http", 8080) if of_0_18 else ("metrics", 8081)
+    for container in containers.values():
+        assert [(each["name"], each["containerPort"]) for each in container["ports"]] == [port]
+
+
+def test_an_image_that_names_no_release_is_taken_for_0_17_which_is_said() -> None:
+    for version in (f"sha256:{'a' * 64}", "master"):
+        notice = of_policy({}, settings=of_version(version)).accepted().said("taken for 0.17")
+        assert notice.path == "nfd.version" and "image_overrides" in notice.source
+    for version in ("v0.17.3", "v0.18.0", "network-operator-v26.4.1"):
+        said = of_policy({}, settings=of_version(version)).accepted().notices
+        assert not [each for each in said if "taken for 0.17" in each.problem]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules", "rule"),
+    [
+        ("NodeFeatureRule", "rules", {"op": "Ge", "value": ["6.1"], "type": "version"}),
+        ("NodeFeatureGroup", "featureGroupRules", {"op": "GeLe", "value": ["1", "2"]}),
+        ("NodeFeatureRule", "rules", {"op": "Le", "value": ["1"]}),
+    ],
+)
+def test_what_rules_may_say_goes_by_the_release(kind: str, rules: str, rule: dict[str, Any]) -> None:
+    term = {"feature": "kernel.version", "matchExpressions": {"full": rule}}
+    given = {
+        "apiVersion": "nfd.k8s-sigs.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "kernel"},
+        "spec": {rules: [{"name": "kernel", "vars": {"a": "b"}, "matchFeatures": [term]}]},
+    }
+    preflight(spec_of({}, settings=of_version("v0.18.0"), objects=[given]))
+    with pytest.raises(InvalidInput) as refused:
+        preflight(spec_of({}, settings=of_version("v0.17.3"), objects=[given]))
+    paths = {each.path for each in refused.value.violations}
+    assert f"spec.{rules}[0].matchFeatures[0].matchExpressions.full.op" in paths
+    assert (f"spec.{rules}[0].vars" in paths) == (kind == "NodeFeatureGroup")
 
 
 def test_the_worker_runs_on_every_node_and_keeps_the_user_s_tolerations() -> None:

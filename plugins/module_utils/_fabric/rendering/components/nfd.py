@@ -3,15 +3,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Node feature discovery: it labels the nodes that have a NIC or GPU.
 
-Written for release 0.17, whose probes earlier ones lack. A cluster that already runs NFD, for
+Written for releases 0.17, whose probes earlier ones lack, to 0.19. A cluster that already runs NFD, for
 example from the GPU operator, must keep one only: ``nfd.enabled: false`` leaves it out here.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import image_reference
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import is_nfd_of_0_18
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
+    effective_version,
+    image_reference,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import pretty
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
     Object,
@@ -60,9 +64,14 @@ _PCI = {"deviceClassWhitelist": ["0200", "0207", "0300", "0302"], "deviceLabelFi
 _WORKER_CONFIG = {"sources": {"pci": _PCI}}
 # A node that starts everything at once answers late: with one second for an answer and forty to start, as upstream's
 # worker has, kubelet ends programs that are still starting, over and over, and adds to the load.
-_PROBE = {"grpc": {"port": 8082}, "timeoutSeconds": 5}
-_STARTUP_PROBE = {**_PROBE, "failureThreshold": 60, "periodSeconds": 5}
-_LIVENESS_PROBE = {**_PROBE, "failureThreshold": 6, "periodSeconds": 20}
+_PROBES: Mapping[str, Object] = {
+    "startupProbe": {"failureThreshold": 60, "periodSeconds": 5},
+    "livenessProbe": {"failureThreshold": 6, "periodSeconds": 20},
+    "readinessProbe": {"failureThreshold": 10},
+}
+# How health is asked, and the name and number of the port with metrics.
+_OVER_GRPC: tuple[Object, str, int] = ({"grpc": {"port": 8082}}, "metrics", 8081)
+_OVER_HTTP: tuple[Object, str, int] = ({"httpGet": {"path": "/healthz", "port": "http"}}, "http", 8080)
 
 
 def node_feature_discovery(rollout: Rollout) -> list[Object]:
@@ -106,18 +115,18 @@ def _config(rollout: Rollout, program: str) -> Object:
 
 
 def _master(rollout: Rollout, image: str) -> Object:
-    container = _container("nfd-master", image, {"cpu": "100m", "memory": "128Mi"}, {"cpu": "300m", "memory": "4Gi"})
+    container = _container(
+        rollout, "nfd-master", image, {"cpu": "100m", "memory": "128Mi"}, {"cpu": "300m", "memory": "4Gi"}
+    )
     container.update(
-        startupProbe=_STARTUP_PROBE,
-        livenessProbe=_LIVENESS_PROBE,
-        readinessProbe={**_PROBE, "failureThreshold": 10},
+        **_probes(rollout),
         volumeMounts=[mount("nfd-master-conf", _CONFIG_DIR, read_only=True)],
     )
     return _deployment(rollout, "nfd-master", container, _config_text("master"), enableServiceLinks=False)
 
 
 def _gc(rollout: Rollout, image: str) -> Object:
-    container = _container("nfd-gc", image, {"cpu": "10m", "memory": "128Mi"}, {"cpu": "20m", "memory": "1Gi"})
+    container = _container(rollout, "nfd-gc", image, {"cpu": "10m", "memory": "128Mi"}, {"cpu": "20m", "memory": "1Gi"})
     return _deployment(rollout, "nfd-gc", container, "", dnsPolicy="ClusterFirstWithHostNet")
 
 
@@ -140,11 +149,11 @@ def _deployment(rollout: Rollout, name: str, container: Object, config: str, **f
 
 
 def _worker(rollout: Rollout, image: str) -> Object:
-    container = _container("nfd-worker", image, {"cpu": "5m", "memory": "64Mi"}, {"cpu": "200m", "memory": "512Mi"})
+    container = _container(
+        rollout, "nfd-worker", image, {"cpu": "5m", "memory": "64Mi"}, {"cpu": "200m", "memory": "512Mi"}
+    )
     container.update(
-        startupProbe=_STARTUP_PROBE,
-        livenessProbe=_LIVENESS_PROBE,
-        readinessProbe={**_PROBE, "failureThreshold": 10},
+        **_probes(rollout),
         volumeMounts=[
             *(mount(name, inside, read_only=True) for name, _outside, inside in _HOST_PATHS),
             mount("nfd-worker-conf", _CONFIG_DIR, read_only=True),
@@ -182,7 +191,22 @@ def _pod(rollout: Rollout, account: str, container: Object) -> Object:
     return {"containers": [container], "imagePullSecrets": secrets, "serviceAccountName": account}
 
 
-def _container(name: str, image: str, requests: dict[str, str], limits: dict[str, str]) -> Object:
+def is_of_0_18(rollout: Rollout) -> bool:
+    """Return whether the release that is deployed is 0.18 or newer."""
+    return is_nfd_of_0_18(effective_version(COMPONENT, {}, {}, rollout.settings))
+
+
+def _endpoint(rollout: Rollout) -> tuple[Object, str, int]:
+    return _OVER_HTTP if is_of_0_18(rollout) else _OVER_GRPC
+
+
+def _probes(rollout: Rollout) -> Object:
+    asked = _endpoint(rollout)[0]
+    return {name: {**asked, "timeoutSeconds": 5, **limits} for name, limits in _PROBES.items()}
+
+
+def _container(rollout: Rollout, name: str, image: str, requests: dict[str, str], limits: dict[str, str]) -> Object:
+    _asked, port, number = _endpoint(rollout)
     return {
         "name": name,
         "image": image,
@@ -193,7 +217,7 @@ def _container(name: str, image: str, requests: dict[str, str], limits: dict[str
             field_env("POD_NAME", "metadata.name"),
             field_env("POD_UID", "metadata.uid"),
         ],
-        "ports": [{"name": "metrics", "containerPort": 8081, "protocol": "TCP"}],
+        "ports": [{"name": port, "containerPort": number, "protocol": "TCP"}],
         "resources": {"limits": limits, "requests": requests},
         "securityContext": _LOCKED,
     }
