@@ -100,6 +100,10 @@ class TestPlugin:
         found = plugins_of(policy(numVfs=0, nicSelector={"deviceID": "1021"}))
         assert found[0][1][0]["selectors"] == {"devices": ["1021"]}
 
+    def test_functions_of_other_vendors_cards_are_chosen_by_their_own_id(self) -> None:
+        found = plugins_of(policy(nicSelector={"vendor": "177d", "deviceID": "b900"}))
+        assert found[0][1][0]["selectors"] == {"vendors": ["177d"], "devices": ["b903"]}
+
     def test_policies_of_one_resource_are_one_resource(self) -> None:
         found = plugins_of(
             policy("b", nicSelector={"vendor": "15b3", "pfNames": ["ens2f0"]}, priority=5),

@@ -469,6 +469,25 @@ spec:
         found = [each for each in fabric.notices if f"whereabouts {version} cleans up nothing" in each.sentence()]
         assert [each.line for each in found] == ([] if cleans else [11])
 
+    @pytest.mark.parametrize(
+        ("version", "named"),
+        [
+            ("latest", True),
+            (f"sha256:{'a' * 64}", True),
+            ("v0.8.0", False),
+            ("v0.9.4", False),
+            ("network-operator-v25.4.0", False),
+        ],
+    )
+    def test_a_whereabouts_that_names_no_release_may_lack_its_reconciler_which_is_said(
+        self, version: str, named: bool
+    ) -> None:
+        fabric = of_text(self.OLD % version).accepted()
+        found = [each for each in fabric.notices if f"{version} says no release" in each.problem]
+        assert [(each.path, "0.9.4" in each.problem) for each in found] == (
+            [("spec.secondaryNetwork.ipamPlugin.version", True)] if named else []
+        )
+
     def test_the_replaced_version_counts(self) -> None:
         settings_ = {"image_overrides": {"nv-ipam": {"version": "v0.0.3"}, "nfd": {"version": "v0.16.0"}}}
         fabric = of_policy({"nvIpam": {"enableWebhook": True}}, settings=settings_)

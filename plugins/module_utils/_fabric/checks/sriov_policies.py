@@ -44,6 +44,12 @@ FUNCTION_IDS = {
     "16d7": "16dc",
     "1750": "1806",
     "1654": "1664",
+    # Marvell's, of which the operator's own table has five.
+    "b100": "b103",
+    "b200": "b203",
+    "b600": "b603",
+    "b900": "b903",
+    "ba00": "ba03",
 }
 
 

@@ -70,6 +70,12 @@ def version_remarks(component: str, version: str) -> list[Problem]:
     if component == "whereabouts" and not reconciles_addresses(version):
         problem = f"whereabouts {version} cleans up nothing: addresses of pods that end with their node stay taken"
         return [Problem("", problem, "use v0.5.3 or newer, or delete them from the IPPool objects")]
+    if component == "whereabouts" and not _names_release(version):
+        problem = (
+            f"{version} says no release, so it is taken for one before 0.9.4: with a newer one nothing cleans up "
+            "addresses of pods that end with their node"
+        )
+        return [Problem("", problem, "name such an image by its tag, v0.9.4 or newer")]
     if component == "nv-ipam" and not reads_pool_objects(version):
         problem = f"nv-ipam {version} never renews the token in its kubeconfig"
         return [Problem("", problem, "use v0.1.1 or newer; the pools of the input become IPPool objects then")]
