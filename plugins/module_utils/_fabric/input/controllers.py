@@ -12,7 +12,10 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nic_configuration
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import controller_remarks
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
+    controller_remarks,
+    is_controller_of_26_7,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
     SECTION_COMPONENTS,
     effective_version,
@@ -29,6 +32,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resource
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 SPECTRUM_X = "spectrumXOperator"
+_DAEMON = f"{nic_configuration.SECTION}.configurationDaemon"
+# What makes a ConfigMap a profile of Spectrum-X: pkg/consts of the NIC configuration operator.
+_PROFILE_LABEL = "network.nvidia.com/operator.nic-configuration.spectrum-x-profile"
+_PROFILE_KEY = "profile"
 
 
 def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
@@ -44,8 +51,10 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
     cards, flows = deployed.section(nic_configuration.SECTION), deployed.section(SPECTRUM_X)
     if cluster is not None and cards is not None:
         _remark_cards(deployed, cluster, cards, objects)
-        for part in ("operator", "configurationDaemon"):
-            _remark_release(deployed, cluster, f"{nic_configuration.SECTION}.{part}")
+        for path in (f"{nic_configuration.SECTION}.operator", _DAEMON):
+            _remark_release(deployed, cluster, path)
+        if is_controller_of_26_7(_version(deployed, cluster, _DAEMON)):
+            _remark_profiles(objects)
     if cluster is not None and flows is not None:
         _remark_flows(deployed, cluster, flows)
         _remark_release(deployed, cluster, SPECTRUM_X)
@@ -53,11 +62,39 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
 
 def _remark_release(deployed: Deployed, cluster: Policy, path: str) -> None:
     """Say of an image that names no release which one it is taken for."""
-    section = deployed.section(path) or {}
-    defaults = cluster.spec.get("global") or {}
-    version = effective_version(SECTION_COMPONENTS[path], section, defaults, deployed.settings)
-    for remark in controller_remarks(version):
+    for remark in controller_remarks(_version(deployed, cluster, path)):
         cluster.at(path).at(remark.path).notice(remark.problem, remark.hint)
+
+
+def _version(deployed: Deployed, cluster: Policy, path: str) -> str:
+    defaults = cluster.spec.get("global") or {}
+    return effective_version(SECTION_COMPONENTS[path], deployed.section(path) or {}, defaults, deployed.settings)
+
+
+def _remark_profiles(objects: Sequence[Resource]) -> None:
+    """Name the profiles of Spectrum-X that templates ask for and the input does not bring.
+
+    Until 26.4 the daemon had some of its own (RA1.3 to RA2.2); since 26.7 each is a ConfigMap.
+    """
+    brought = {each.name for each in objects if each.kind == "ConfigMap" and _is_profile(each)}
+    for each in objects:
+        profile: Any = each.spec if each.kind == "NicConfigurationTemplate" else None
+        for key in ("template", "spectrumXOptimized"):
+            profile = profile.get(key) if isinstance(profile, Mapping) else None
+        if not isinstance(profile, Mapping) or profile.get("enabled") is not True:
+            continue
+        name = profile.get("version")
+        if isinstance(name, str) and name not in brought:
+            problem = f"asks for the profile {name}, which is not part of the input: the daemon of 26.7 has none itself"
+            hint = (
+                f"the cluster has to have a ConfigMap {name} with the label {_PROFILE_LABEL} and the key {_PROFILE_KEY}"
+            )
+            each.spec_place.at("template", "spectrumXOptimized", "version").notice(problem, hint)
+
+
+def _is_profile(resource: Resource) -> bool:
+    data = resource.content.get("data")
+    return _PROFILE_LABEL in resource.metadata("labels") and isinstance(data, Mapping) and _PROFILE_KEY in data
 
 
 def _check_maintenance(resource: Resource, *, waiting: bool) -> None:

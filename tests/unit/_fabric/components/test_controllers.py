@@ -171,6 +171,39 @@ def test_an_image_that_names_no_release_is_taken_for_26_4_which_is_said() -> Non
         assert not [each for each in of_policy(named).accepted().notices if "says no release" in each.problem]
 
 
+PROFILE_LABEL = "network.nvidia.com/operator.nic-configuration.spectrum-x-profile"
+
+
+@pytest.mark.parametrize(
+    ("version", "labels", "data", "enabled", "named"),
+    [
+        ("network-operator-v26.7.0", None, None, True, True),
+        ("network-operator-v26.7.0", {PROFILE_LABEL: ""}, {"profile": "a"}, True, False),
+        ("network-operator-v26.7.0", {"other": "x"}, {"profile": "a"}, True, True),
+        ("network-operator-v26.7.0", {PROFILE_LABEL: ""}, {"other": "a"}, True, True),
+        ("network-operator-v26.7.0", None, None, False, False),
+        ("network-operator-v26.4.1", None, None, True, False),
+    ],
+)
+def test_a_profile_that_the_daemon_would_not_find_is_named(
+    version: str, labels: Any, data: Any, enabled: bool, named: bool
+) -> None:
+    template = {"numVfs": 1, "linkType": "Ethernet", "spectrumXOptimized": {"enabled": enabled, "version": "RA2.1"}}
+    asking = given(
+        "NicConfigurationTemplate", CARDS_API, spec={"nicSelector": {"nicType": "1023"}, "template": template}
+    )
+    documents = [asking]
+    if labels is not None:
+        profile = given("ConfigMap", "v1", data=data)
+        profile.content["metadata"].update(name="ra2.1", labels=labels)
+        template["spectrumXOptimized"] = {"enabled": enabled, "version": "ra2.1"}
+        documents.append(profile)
+    policy = {CARDS: {part: {"version": version} for part in IMAGES}}
+    notices = fabric(policy, *documents).accepted().notices
+    found = [each.path for each in notices if "asks for the profile" in each.problem]
+    assert found == (["spec.template.spectrumXOptimized.version"] if named else [])
+
+
 def test_their_daemons_run_where_there_is_a_nic_and_wait_for_no_operators_label() -> None:
     found = rendered({CARDS: IMAGES, FLOWS: {}})
     for name in ("nic-configuration-daemon", "spectrum-x-flowcontroller"):
