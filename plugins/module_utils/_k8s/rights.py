@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_GROUP
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import lease_key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import DEFAULT_NAMESPACE, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import is_kept_kind
@@ -111,6 +112,17 @@ def status_needs(namespace: str) -> Needs:
     Without the nodes there is no status of the cluster; without the slots it says that nobody looked.
     """
     return dict.fromkeys([Need("", "nodes", "", "list"), Need(LEASE_GROUP, "leases", namespace, "list")], frozenset())
+
+
+def support_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: str) -> Needs:
+    """Return what packing a support bundle reads: what a comparison does but Secrets, and what explains the objects.
+
+    Each of them is told as not read where the user may not.
+    """
+    needs = comparison_needs((key for key in keys if key.kind != "Secret"), find, set_name, namespace)
+    found = [Need("", what, "", "list") for what in ("events", "nodes", "pods")]
+    found += [Need("", "pods/log", "", "get"), Need(CRD_GROUP, "customresourcedefinitions", "", "list")]
+    return {**needs, **dict.fromkeys(found, frozenset())}
 
 
 def diagnosis_needs(keys: Iterable[Key]) -> Needs:

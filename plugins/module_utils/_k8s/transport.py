@@ -166,6 +166,14 @@ class Connection:
                 raise fault
             self._pause_or_give_up(fault, attempt, retry_after, started)
 
+    def content(self, path: str, *, what: str, query: Mapping[str, str]) -> bytes:
+        """Send a GET for what is no JSON, once; return the body. Raises :class:`ApiFault`."""
+        self.sent["get"] += 1
+        reply = self.sender.send("GET", f"{path}?{urlencode(query)}", None, None)
+        if reply.code >= 300:
+            raise fault_from_response(reply.code, _parse(reply, f"get {what}"), f"get {what}")
+        return reply.body
+
     def stream(self, path: str, *, what: str, query: Mapping[str, str], silence: float) -> Lines:
         """Open a watch, once; see :class:`Streams`. Raises :class:`ApiFault`, also where there are no streams."""
         if self.streams is None:
