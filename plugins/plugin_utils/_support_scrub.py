@@ -1,0 +1,166 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Takes secrets out of what a support bundle holds: objects, documents of runs, logs. Pure.
+
+What names a secret is what recordings of hosts go by (``_host/facts/masks``). A secret that neither its name nor its
+form tells stays.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from typing import Any, Callable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK, looks_secret
+
+# Words that hold one of those of secrets and say nothing of one: names of references, of API groups, of results.
+_HARMLESS = re.compile(
+    r"pass(?:ed|ing|es|ive)\b|pass_?through|bypass|author(?!iz)|(?:authorization|authentication)\.k8s\.io"
+    r"|secret_?names?|secret_?refs?|secret_?key_?refs?|pull_?secrets?|service_?account_?token$|iscsi|netroot|hash",
+    re.IGNORECASE,
+)
+# Further names, as an underscore or a capital begins no word for a pattern of words.
+_KEYS = re.compile(
+    r"(?:access|account|client|encryption|license|private|shared|signing|ssh|storage|tls)[_.-]?key", re.IGNORECASE
+)
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\Z)", re.DOTALL
+)
+# What PEM begins with, in Base64: kubeconfigs and Secrets hold it so.
+_ENCODED_PEM = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/_=-]+")
+# Tokens that their form tells: JWT (RFC 7519), and prefixes that GitHub, GitLab, NVIDIA NGC, Slack, Hugging Face and
+# AWS give theirs so that scanners find them.
+_TOKENS = re.compile(
+    r"\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"
+    r"|\b(?:gh[opsur]_|github_pat_|glpat-|nvapi-|xox[abeprs]-|hf_)[\w-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+)
+_CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^\s/?#\"'<>]+(?=@)")
+_AUTHORIZATION = re.compile(
+    r"(?P<head>\bauthorization\\*[\"']?\s*[:=]\s*\[?\\*[\"']?)(?:(?:Basic|Bearer|Digest|Negotiate|Token)\s+)?[^\s\"'\]\\]+",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"(?P<head>\bBearer\s+)[\w.~+/=-]{6,}", re.IGNORECASE)
+# name: value, name=value, "name": "value", also with quotes that are escaped within other text. A value without its
+# closing quote was cut off, and goes to the end of the line.
+_ASSIGNED = re.compile(
+    r"(?P<head>(?P<quote>\\*[\"']?)(?<![\w.$/-])(?P<name>[\w.$/-]+)(?P=quote)[ \t]*(?::=|=>|:(?!:)|=)[ \t]*)"
+    r"(?P<value>(?P<around>\\*[\"']).*?(?<!\\)(?P=around)|\\*[\"'][^\r\n]*|\d+(?=[,}\]\s&]|\Z)|[^\s\"'\\]\S*)"
+)
+_BLOCK = re.compile(
+    r"^(?P<indent>[ \t]*)(?P<head>(?:- )?[\"']?(?P<name>[\w.$/-]+)[\"']?:[ \t]*)[|>][-+0-9]*[ \t]*\n"
+    r"(?P<value>(?:(?P=indent)[ \t]+.*(?:\n|\Z)|[ \t]*\n)+)",
+    re.MULTILINE,
+)
+_ENTRY = re.compile(
+    r"(?P<head>\bname:[ \t]*[\"']?(?P<name>[\w.-]+)[\"']?[ \t]*\r?\n[ \t]*value:[ \t]*)(?P<value>[^\r\n]+)"
+)
+_FLAG = re.compile(r"(?P<head>(?<![\w-])(?P<name>--?[A-Za-z][\w.-]*)[ \t]+)(?P<value>[^\s-]\S*)")
+_NO_VALUES = ("true", "false", "null", "none", "nil", MASK)
+
+
+def names_secret(name: str) -> bool:
+    """Tell whether what has this name may be a secret: a field, a variable, an argument."""
+    rest = _HARMLESS.sub("", name.strip("-"))
+    # By itself it is one half of a label, a taint or a reference.
+    return rest.lower() != "key" and (looks_secret(rest) or _KEYS.search(rest) is not None)
+
+
+def scrubbed_text(text: str) -> str:
+    """Return text of any kind with a mask in the place of each secret."""
+    text = _PRIVATE_KEY.sub(MASK, text)
+    text = _ENCODED_PEM.sub(_without_encoded_key, text)
+    text = _TOKENS.sub(MASK, text)
+    text = _CREDENTIALS_IN_URL.sub(MASK, text)
+    text = _AUTHORIZATION.sub(rf"\g<head>{MASK}", text)
+    text = _BEARER.sub(rf"\g<head>{MASK}", text)
+    text = _BLOCK.sub(_without_block, text)
+    for pattern in (_ENTRY, _ASSIGNED, _FLAG):
+        text = _masking(pattern, text)
+    return text
+
+
+def scrubbed(value: Any, name: str = "") -> Any:
+    """Return plain data with a mask in the place of each secret. ``name`` is that of the field that holds it."""
+    if isinstance(value, dict):
+        return _scrubbed_fields(value)
+    if isinstance(value, list):
+        return _scrubbed_items(value, name)
+    if not isinstance(value, str) or not value:
+        return value
+    return MASK if names_secret(name) and value.lower() not in _NO_VALUES else _scrubbed_string(value)
+
+
+def _scrubbed_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    if fields.get("kind") == "Secret":
+        fields = {key: MASK if key in ("data", "stringData") else item for key, item in fields.items()}
+    # An environment variable, or what is written like one.
+    named = str(fields.get("name", "")) if "value" in fields else ""
+    return {key: scrubbed(item, named if key == "value" and named else key) for key, item in fields.items()}
+
+
+def _scrubbed_items(items: list[Any], name: str) -> list[Any]:
+    """Return a list; the value of an argument may be the item after it."""
+    found, before = [], ""
+    for item in items:
+        argument = isinstance(item, str) and item.startswith("-")
+        found.append(scrubbed(item, before if before and not argument else name))
+        before = item if argument and "=" not in item and names_secret(item) else ""
+    return found
+
+
+def _scrubbed_string(text: str) -> str:
+    """Return a string, which may be JSON itself: configurations of CNI plugins and annotations are."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            inner = json.loads(text)
+        except (ValueError, RecursionError):
+            return scrubbed_text(text)
+        clean = scrubbed(inner)
+        return text if clean == inner else json.dumps(clean, sort_keys=True)
+    return scrubbed_text(text)
+
+
+def _masking(pattern: re.Pattern[str], text: str) -> str:
+    """Replace the value of each match whose name may be that of a secret.
+
+    The search goes on within what is no secret: ``msg="password=..."`` holds another name.
+    """
+    parts: list[str] = []
+    start = at = 0
+    while True:
+        found = pattern.search(text, at)
+        if found is None:
+            return "".join([*parts, text[start:]])
+        value = found["value"].strip("\\\"'")
+        if not names_secret(found["name"]) or value.lower().rstrip(",}]") in _NO_VALUES:
+            at = max(found.start("value"), found.start() + 1)
+            continue
+        around = re.match(r"\\*[\"']", found["value"])
+        quote = around.group() if around else ""
+        parts += [text[start : found.start("value")], f"{quote}{MASK}{quote}"]
+        start = at = found.end()
+
+
+def _without_block(found: re.Match[str]) -> str:
+    if not names_secret(found["name"]):
+        return found.group()
+    return f"{found['indent']}{found['head']}{MASK}\n"
+
+
+def _without_encoded_key(found: re.Match[str]) -> str:
+    text = found.group()
+    return MASK if b"PRIVATE KEY" in _decoded(text) else text
+
+
+def _decoded(text: str) -> bytes:
+    """Return what Base64 of either alphabet stands for, as far as whole groups go."""
+    whole = text.replace("-", "+").replace("_", "/").rstrip("=")
+    decode: Callable[[str], bytes] = base64.b64decode
+    try:
+        return decode(whole[: len(whole) // 4 * 4])
+    except (binascii.Error, ValueError):
+        return b""

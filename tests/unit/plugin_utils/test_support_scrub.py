@@ -1,0 +1,145 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No secret stays, wherever one may stand, and what names none is left as it is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK
+from ansible_collections.rdma.fabric.plugins.plugin_utils import _support_scrub
+from ansible_collections.rdma.fabric.plugins.plugin_utils._support_scrub import names_secret, scrubbed, scrubbed_text
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
+
+SECRET = "hunter2"
+PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n{SECRET}\n-----END RSA PRIVATE KEY-----"
+JWT = f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.{SECRET}-c2lnbmF0dXJl"
+TEXTS = {
+    "a setting": f"password={SECRET} user=x",
+    "with commas in it": f"token={SECRET},{SECRET} more",
+    "JSON": f'{{"password":"{SECRET}","a":1}}',
+    "JSON with a quote in it": rf'{{"password":"a\"{SECRET}","a":1}}',
+    "JSON within JSON": rf"{{\"password\":\"a\\\"{SECRET}\",\"b\":true}}",
+    "YAML": f"clientSecret: '{SECRET}'",
+    "a block of YAML": f"password: |\n  {SECRET}\n  {SECRET}\nnext: 1",
+    "an entry of an environment": f"- name: DB_PASSWORD\n  value: {SECRET}\n",
+    "a quote that was cut off": f'passwd = "{SECRET}',
+    "a message of a log": f'level=info msg="login failed password={SECRET}"',
+    "a Go map": f"map[token:{SECRET} x:y]",
+    "a flag": f"/bin/agent --token {SECRET} --v=2",
+    "a flag with its value": f"/bin/agent --api-key={SECRET}",
+    "a header": f"> Authorization: Bearer {SECRET}",
+    "a header of another scheme": f'"Authorization": "Basic {SECRET}"',
+    "a token of a bearer": f"sent Bearer {SECRET}{SECRET}",
+    "an address": f"GET https://user:{SECRET}@registry.example/v2/",
+    "a JWT": f"got {JWT} from it",
+    "a token of a service": f"pulling with nvapi-{SECRET}{SECRET}",
+    "a private key": f"before\n{PEM}\nafter",
+    "a private key that was cut off": PEM.partition("-----END")[0],
+    "a kubeconfig": f"users:\n- name: ci\n  user:\n    client-key-data: {SECRET}\n    token: {SECRET}\n",
+    "a pull secret": f'{{"auths": {{"nvcr.io": {{"auth": "{SECRET}"}}}}}}',
+    "names with underscores": f"AWS_SECRET_ACCESS_KEY={SECRET} ssh_key={SECRET} NGC_API_KEY={SECRET}",
+}
+HARMLESS = [
+    "key=nvidia.com/gpu:NoSchedule op=Exists",
+    "automountServiceAccountToken: true",
+    'secretName: whereabouts-cert\nimagePullSecrets: [{"name": "ngc"}]',
+    'apiGroup: rbac.authorization.k8s.io, "pod-template-hash": "7d9f"',
+    '"password": null, "token": false',
+    'verdict "passed": 7 of 8, bypass: off',
+    "docker://nvcr.io/nvidia/mellanox/x@sha256:00ff",
+    ".chip.pass::before { content: x }",
+    "E0101 token expired, 12:30:01 mlx5_core 0000:18:00.0: Port module event: module 0",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_no_secret_stays_in_text(text: str) -> None:
+    clean = scrubbed_text(text)
+    assert SECRET not in clean and MASK in clean
+    assert scrubbed_text(clean) == clean, "what was scrubbed once is not changed any more"
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_is_no_secret_is_left(text: str) -> None:
+    assert scrubbed_text(text) == text
+
+
+def test_a_number_is_a_secret_too() -> None:
+    assert scrubbed_text('{"password":1234,"a":5}') == f'{{"password":{MASK},"a":5}}'
+
+
+def test_what_stands_beside_a_secret_stays() -> None:
+    assert scrubbed_text(TEXTS["a setting"]) == f"password={MASK} user=x"
+    assert scrubbed_text(TEXTS["a block of YAML"]) == f"password: {MASK}\nnext: 1"
+    assert scrubbed_text(TEXTS["an address"]) == f"GET https://{MASK}@registry.example/v2/"
+
+
+def test_a_private_key_is_known_in_base64_and_a_certificate_stays() -> None:
+    key, certificate = (
+        base64.b64encode(f"-----BEGIN {what}-----\nMII\n".encode()).decode()
+        for what in ("EC PRIVATE KEY", "CERTIFICATE")
+    )
+    assert scrubbed_text(f"a {key} b {certificate}") == f"a {MASK} b {certificate}"
+
+
+def test_no_secret_stays_in_objects() -> None:
+    annotation = json.dumps({"env": [{"name": "PASSWORD", "value": SECRET}]})
+    body: dict[str, Any] = {
+        "kind": "DaemonSet",
+        "metadata": {"name": "x", "annotations": {"note": annotation, "example.com/token": SECRET}},
+        "spec": {
+            "args": ["--token", SECRET, "--v", "2", f"--password={SECRET}"],
+            "env": [
+                {"name": "API_TOKEN", "value": SECRET},
+                {"name": "LEVEL", "value": "info"},
+                {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "creds", "key": "password"}}},
+            ],
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            "volumes": [{"secret": {"secretName": "certs"}}],
+            "passwords": [SECRET],
+        },
+    }
+    clean = scrubbed(body)
+    assert SECRET not in json.dumps(clean)
+    assert clean["spec"]["args"] == ["--token", MASK, "--v", "2", f"--password={MASK}"]
+    assert clean["spec"]["env"][1:] == body["spec"]["env"][1:], "names of keys are no secret"
+    assert clean["spec"]["tolerations"] == body["spec"]["tolerations"]
+    assert clean["spec"]["volumes"] == body["spec"]["volumes"]
+
+
+def test_the_data_of_a_secret_is_masked_whatever_its_names() -> None:
+    secret = {"kind": "Secret", "metadata": {"name": "x"}, "data": {"plain": SECRET}, "stringData": {"a": SECRET}}
+    assert scrubbed(secret) == {"kind": "Secret", "metadata": {"name": "x"}, "data": MASK, "stringData": MASK}
+
+
+def test_names_that_hold_a_word_of_secrets_and_name_none() -> None:
+    harmless = "key topologyKey secretName secretRef imagePullSecrets authority author passed pkey tx_hash passthrough"
+    none_of([name for name in harmless.split() if names_secret(name)])
+
+
+@pytest.mark.parametrize("host", ["dgx-h100-01", "vm-vf-01"])
+def test_facts_of_hosts_are_left_as_they_are(host: str) -> None:
+    facts = run_action("rdma_info", {"recording": str(RECORDINGS / f"{host}.json.gz")})["facts"]
+    assert scrubbed(facts) == facts
+
+
+def test_the_page_of_a_report_still_works() -> None:
+    """Its scripts and styles name keys and pass states, and none of them is a secret."""
+    templates = Path(_support_scrub.__file__).with_name("templates")
+    none_of([path.name for path in templates.iterdir() if scrubbed_text(path.read_text()) != path.read_text()])
+
+
+def test_long_lines_take_no_longer_than_their_length() -> None:
+    began = time.process_time()
+    scrubbed_text("A" * 1_000_000 + " " + "a/b" * 300_000 + " " + "it's key: 'a " * 50_000)
+    assert time.process_time() - began < 30
