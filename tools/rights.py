@@ -19,6 +19,7 @@ from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
 FILE = CHECKOUT / "playbooks" / "files" / "cluster-roles.yaml"
 PUSH, PROOF, ROLLOUT = "rdma-fabric-push", "rdma-fabric-proof", "rdma-fabric-rollout"
 DRIFT, JOIN, LABELS = "rdma-fabric-drift", "rdma-fabric-join", "rdma-fabric-labels"
+SUPPORT = "rdma-fabric-support"
 HELM = "rdma-fabric-helm"
 BESIDE = {"controllers": "rdma-fabric-controllers", "nv_ipam_webhook": "rdma-fabric-webhook"}
 """The specs that take a ClusterRole beside that of the push: these grant much, and few policies need them."""
@@ -29,8 +30,8 @@ HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # What the playbooks site and status (push, with controllers and webhook where the policy has such), verify (proof),
-# drift and join, labels of nodes, drains and slots (rollout), and custom resources for an operator (helm), may do with
-# a cluster, and no more. docs/rights.md tells how to bind them.
+# drift, support and join, labels of nodes, drains and slots (rollout), and custom resources for an operator (helm), may
+# do with a cluster, and no more. docs/rights.md tells how to bind them.
 # Written by `python -m tools.rights`.
 """
 
@@ -65,6 +66,7 @@ def roles() -> list[dict[str, Any]]:
             rights.role_rules({**rights.push_needs(custom(), find, SET, "any"), **rights.OPERATOR_NEEDS, **status}),
         ),
         role(DRIFT, rights.role_rules(rights.comparison_needs(wanted, find, SET, "any"))),
+        role(SUPPORT, rights.role_rules(rights.support_needs([*wanted, *custom()], find, SET, "any"))),
     ]
 
 

@@ -34,7 +34,7 @@ options:
         the modules whose names end so.
       - A failure of V(input) and V(ready) is a refusal, as it comes before anything is touched.
     type: str
-    choices: [input, ready, report, drift, status, discover, render, batch, records]
+    choices: [input, ready, report, drift, status, discover, render, batch, records, support]
     required: true
   result:
     description: What the task that decides has registered. Nothing means that the run failed before it.

@@ -294,6 +294,15 @@ def _records(result: Mapping[str, Any], run: Run) -> Ending:
     return Ending(word, ", ".join(counts), paths, Step("", _AGAIN) if word == PENDING else look, {})
 
 
+def _support(result: Mapping[str, Any], run: Run) -> Ending:
+    missing = result["attention"]
+    counts = [result["summary"], *([f"{counted(len(missing), 'thing')} not read"] if missing else [])]
+    paths = {"archive": result["dest"]}
+    if missing:
+        return Ending(FAILED, ", ".join(counts), paths, Step(f"send it as it is, or {_FIX}", _AGAIN), {})
+    return Ending(UNCHANGED, ", ".join(counts), paths, Step("look through it, then send it to whoever helps"), {})
+
+
 def _word(result: Mapping[str, Any], run: Run) -> str:
     return (PENDING if run.check else CHANGED) if result.get("changed") else UNCHANGED
 
@@ -311,5 +320,6 @@ _ENDINGS: Mapping[str, Callable[[Mapping[str, Any], Run], Ending]] = {
     "render": _render,
     "batch": _batch,
     "records": _records,
+    "support": _support,
 }
 KINDS: Sequence[str] = tuple(_ENDINGS)

@@ -10,6 +10,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Varia
 _PREFLIGHT = ("preflight",)
 _PUSH = ("cluster",)
 _PLAYBOOKS = ("playbook join", "playbook rollback", "playbook site", "playbook upgrade")
+_SUPPORT = "playbook support"
 _TEARDOWN = "playbook teardown"
 _HANDOVERS = ("playbook adopt", "playbook release")
 _CLIENTS = (
@@ -22,6 +23,7 @@ _CLIENTS = (
     "status",
     "verify",
     *_PLAYBOOKS,
+    _SUPPORT,
     _TEARDOWN,
     *_HANDOVERS,
 )
@@ -98,7 +100,7 @@ SETTING_ROWS = (
             "Namespace of everything that is not bound to another one.",
             "Without it the policy's own namespace is used, or C(nvidia-network-operator).",
         ),
-        _PREFLIGHT,
+        (*_PREFLIGHT, _SUPPORT),
         asked=True,
     ),
     Variable(
@@ -267,7 +269,7 @@ PUSH = (
         "set",
         "str",
         ("Name of the set of objects. Two sets in one cluster do not touch each other.",),
-        (*_PUSH, "drift", "preflight", "status", *_PLAYBOOKS, _TEARDOWN, *_HANDOVERS),
+        (*_PUSH, "drift", "preflight", "status", *_PLAYBOOKS, _SUPPORT, _TEARDOWN, *_HANDOVERS),
         default="rdma-fabric",
         asked=True,
     ),

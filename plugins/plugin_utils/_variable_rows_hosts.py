@@ -86,7 +86,7 @@ WISHES = (
         "recording",
         "path",
         ("A recording on the controller that stands for the host.",),
-        ("host", "playbook discover", "playbook drift", "playbook status"),
+        ("host", "playbook discover", "playbook drift", "playbook status", "playbook support"),
         HOST,
     ),
 )

@@ -12,6 +12,7 @@ _TURN = ("host/give_back",)
 _DRAIN = ("host/drain",)
 _NODE = ("host/drain", "host/give_back")
 _JOIN = ("host/join",)
+_SUPPORT = ("playbook support",)
 
 RUN = (
     Variable(
@@ -33,6 +34,7 @@ RUN = (
             "playbook rollback",
             "playbook site",
             "playbook status",
+            "playbook support",
             "playbook teardown",
             "playbook upgrade",
             "playbook verify",
@@ -44,7 +46,17 @@ RUN = (
         "run_dir",
         "path",
         ("Directory on the controller that holds what the run found and its report.",),
-        ("drift", "host", "host/give_back", "report", "verify", "playbook join", "playbook site", *TURNS),
+        (
+            "drift",
+            "host",
+            "host/give_back",
+            "report",
+            "verify",
+            "playbook join",
+            "playbook site",
+            "playbook support",
+            *TURNS,
+        ),
         default="rdma-fabric-run",
     ),
     Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
@@ -65,6 +77,32 @@ RUN = (
         HOST,
         default=False,
         asked=True,
+    ),
+    Variable(
+        "support_file",
+        "path",
+        (
+            "Archive on the controller that C(rdma.fabric.support) writes, ending with C(.tar.gz). It is "
+            "C(support.tar.gz) in the run directory unless given.",
+        ),
+        _SUPPORT,
+    ),
+    Variable(
+        "support_logs",
+        "int",
+        ("The most containers whose logs C(rdma.fabric.support) reads, of those that are not ready.",),
+        _SUPPORT,
+        default=20,
+        least=0,
+        asked=True,
+    ),
+    Variable(
+        "support_log_lines",
+        "int",
+        ("The most lines of each of these logs, from its end, within 256 KiB.",),
+        _SUPPORT,
+        default=500,
+        least=1,
     ),
     Variable(
         "render_dir",

@@ -52,6 +52,8 @@ REGISTERED = frozenset(
         "render_result",
         "report_result",
         "status_result",
+        "support_recorded",
+        "support_result",
         "verify_result",
     )
 )

@@ -137,6 +137,16 @@ def comparison_arguments(place: Place) -> dict[str, Any]:
     return {"spec": spec, "run_dir": str(place.folder / "run")}
 
 
+def support_arguments(place: Place) -> dict[str, Any]:
+    """Return what packs a cluster with an object of the set, without an input."""
+    return {
+        "run_dir": str(place.folder / "run"),
+        "dest": str(place.folder / "out" / "support.tar.gz"),
+        "set": place.namespace,
+        "namespace": place.namespace,
+    }
+
+
 def write_host_document(place: Place) -> None:
     """Let the module under another test write what a run directory holds of a host."""
     output = place.folder / "run" / "hosts" / f"{HOST}.json"
@@ -219,6 +229,7 @@ SCENARIOS = {
         changes=False,
     ),
     "fabric_drift": Scenario(comparison_arguments, changes=True),
+    "fabric_support": Scenario(support_arguments, changes=True),
     "fabric_report": Scenario(
         lambda place: {"run_dir": str(place.folder / "run")}, changes=True, prepare=write_host_document
     ),
