@@ -102,6 +102,24 @@ def test_of_the_set_alone_and_of_what_belongs_to_it() -> None:
     assert found.unread == []
 
 
+def test_objects_of_another_set_are_left_to_it() -> None:
+    server = Cluster(1)
+    labels = {SET_LABEL: "another"}
+    server.put("configmaps", {"metadata": {"name": "theirs", "namespace": "ns", "labels": labels}})
+    names = [body["metadata"]["name"] for body in look(server).documents["objects"]]
+    assert names == ["rdma-fabric-fabric", "agent"]
+
+
+def test_of_annotations_neither_copies_of_objects_nor_what_others_note_on_nodes() -> None:
+    server = Cluster(1)
+    copy = "kubectl.kubernetes.io/last-applied-configuration"
+    server.objects[("daemonsets", "ns", "agent")]["metadata"]["annotations"] = {copy: "{}", "note": "ours"}
+    server.objects[("nodes", "", "node-0")]["metadata"]["annotations"] = {"rdma.fabric/run": "1", "other/x": "y"}
+    documents = look(server).documents
+    assert documents["objects"][1]["metadata"]["annotations"] == {"note": "ours"}
+    assert documents["nodes"][0]["annotations"] == {"rdma.fabric/run": "1"}
+
+
 def test_every_pod_of_the_namespace_counts_where_an_operator_makes_them() -> None:
     names = [pod["name"] for pod in look(Cluster(1), whole_namespace=True).documents["pods"]]
     assert names == ["agent-000", "stranger"]

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_support
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inspection import Inspection, Wish
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import Run, ending_of
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
@@ -191,6 +193,47 @@ def test_what_the_cluster_shows_is_in_it_without_secrets(tmp_path: Path, monkeyp
     assert not [name for name, data in files.items() if SECRET.encode() in data]
     assert {row["source"] for row in result["manifest"]["files"] if row["path"] in names} == {server.server}
     assert result["summary"].endswith("the cluster with 0 logs")
+
+
+def test_what_is_looked_for_in_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wishes: list[Wish] = []
+
+    def inspected(_connection: object, wish: Wish) -> Inspection:
+        wishes.append(wish)
+        return Inspection()
+
+    monkeypatch.setattr(fabric_support.ActionModule, "client", lambda _action, _arguments: Server())
+    monkeypatch.setattr(fabric_support, "inspect", inspected)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "ns"}}
+    spec = {**GIVEN["spec"], "objects": [body], "namespace": "ns"}
+    hosts = {HOST: {**recorded(), "rdma_fabric_node_name": "gpu-01"}}
+    pack(tmp_path, hosts=hosts, spec=spec, set="mine", logs=3, log_lines=7)
+    pack(tmp_path, spec=None, namespace="theirs")
+    first, second = wishes
+    assert Key("v1", "ConfigMap", "ns", "x") in first.wanted
+    assert (first.set_name, first.namespace, first.nodes) == ("mine", "ns", {"gpu-01"})
+    assert (first.whole_namespace, first.logs, first.lines) == (False, 3, 7)
+    assert (second.wanted, second.namespace, second.set_name) == ([], "theirs", "rdma-fabric")
+    assert (second.logs, second.lines) == (20, 500)
+    monkeypatch.setattr(fabric_support, "render", lambda _spec: [])
+    monkeypatch.setattr(fabric_support, "objects_of", lambda _waves: [body])
+    monkeypatch.setattr(fabric_support, "spec_violations", lambda _spec: [])
+    pack(tmp_path, spec={**spec, "engine": "helm"})
+    assert wishes[-1].whole_namespace, "an operator makes the pods"
+
+
+def test_hosts_outside_the_limit_are_none_of_it(tmp_path: Path) -> None:
+    names = [HOST, "other"]
+    result = run_action(
+        "fabric_support",
+        {**GIVEN, "hosts": names, "run_dir": str(tmp_path), "dest": str(tmp_path / "support.tar.gz")},
+        task_vars={
+            "hostvars": {"localhost": {}, HOST: recorded(), "other": {}},
+            "groups": {"all": names, "ungrouped": names},
+            "ansible_limit": HOST,
+        },
+    )
+    assert result["outcome"] == "complete" and result["summary"].startswith("1 host recorded")
 
 
 def test_with_hosts_only_no_cluster_is_contacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
