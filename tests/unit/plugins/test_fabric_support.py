@@ -211,7 +211,7 @@ def test_what_is_looked_for_in_the_cluster(tmp_path: Path, monkeypatch: pytest.M
     pack(tmp_path, spec=None, namespace="theirs")
     first, second = wishes
     assert Key("v1", "ConfigMap", "ns", "x") in first.wanted
-    assert (first.set_name, first.namespace, first.nodes) == ("mine", "ns", {"gpu-01"})
+    assert (first.set_name, first.namespace, first.nodes) == ("mine", "ns", frozenset(["gpu-01"]))
     assert (first.whole_namespace, first.logs, first.lines) == (False, 3, 7)
     assert (second.wanted, second.namespace, second.set_name) == ([], "theirs", "rdma-fabric")
     assert (second.logs, second.lines) == (20, 500)
