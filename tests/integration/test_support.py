@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import json
+import ssl
 import tarfile
+import threading
 from collections import Counter
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 import pytest
 import yaml
@@ -119,6 +123,43 @@ def crash(cluster: ControlPlane) -> list[str]:
     return names
 
 
+@contextmanager
+def kubelet(cluster: ControlPlane) -> Iterator[int]:
+    """Answer for logs of containers, but for those of crashed-2, as a kubelet does; yield the port."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = "/crashed-1/" in self.path and "previous=true" in self.path and "tailLines=500" in self.path
+            body = f"mlx5_core not found, token={SECRET}\n".encode()
+            self.send_response(200 if known else 500)
+            self.send_header("Content-Type", "text/plain")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    run = cluster.kubeconfig.parent
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(run / "server.crt", run / "server.key")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def register_node(cluster: ControlPlane, port: int) -> None:
+    """Register a node that KWOK, which would make its pods ready, does not know."""
+    cluster.api.call("POST", "/api/v1/nodes", {"metadata": {"name": NODE}})
+    addresses = [{"type": "InternalIP", "address": "127.0.0.1"}]
+    status = {"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
+    cluster.api.call("PATCH", f"/api/v1/nodes/{NODE}/status", {"status": status}, content_type=MERGE)
+
+
 def test_hosts_runs_and_cluster_are_in_it_and_nothing_is_changed(fleet_cluster: ControlPlane, user: User) -> None:
     read = {"cpu-01": {"rdma_fabric_recording": f"{RECORDINGS}/cpu-01.json.gz"}, "here": {}}
     objects = user.here / "objects.yaml"
@@ -128,8 +169,6 @@ def test_hosts_runs_and_cluster_are_in_it_and_nothing_is_changed(fleet_cluster: 
         "rdma_fabric_manifests": [str(objects)],
         "rdma_fabric_node_name": NODE,
     }
-    # KWOK, which would make its pods ready, does not know this one.
-    fleet_cluster.api.call("POST", "/api/v1/nodes", {"metadata": {"name": NODE}})
     pods: list[str] = []
     try:
         recorded = inventory(user, {"cpu-01": read["cpu-01"]}, {**wanted, "rdma_fabric_wait": False})
@@ -138,7 +177,9 @@ def test_hosts_runs_and_cluster_are_in_it_and_nothing_is_changed(fleet_cluster: 
         somebody = person(fleet_cluster, *ROLES["rdma-fabric-support"]["rules"])
         mark = fleet_cluster.audit.mark()
         hosts = inventory(user, {**read, "gone": GONE}, wanted)
-        done = user.run("support", inventory=hosts, cluster=fleet_cluster, kubeconfig=somebody)
+        with kubelet(fleet_cluster) as port:
+            register_node(fleet_cluster, port)
+            done = user.run("support", inventory=hosts, cluster=fleet_cluster, kubeconfig=somebody)
         assert done.status == FAILED, done.output
         sent = [each for each in fleet_cluster.audit.requests(mark) if each.user.startswith("person-")]
         assert writes(sent) == []
@@ -151,8 +192,10 @@ def test_hosts_runs_and_cluster_are_in_it_and_nothing_is_changed(fleet_cluster: 
         manifest = json.loads(files["manifest.json"])
         unread = {row["what"]: row["why"] for row in manifest["unread"]}
         assert unread.pop("host gone").startswith("unreachable: ")
-        # No kubelet is behind this node.
-        assert set(unread) == {f"the log of {NAMESPACE}/{name}, container main" for name in pods}
+        assert set(unread) == {f"the log of {NAMESPACE}/crashed-2, container main"}
+        assert (
+            files[f"cluster/logs/{NAMESPACE}/crashed-1/main.previous.log"] == b"mlx5_core not found, token=********\n"
+        )
         assert {"hosts/cpu-01.json.gz", "hosts/here.json.gz", "run/report.json", "run/report.html"} <= set(files)
         found = json.loads(files["cluster/pods.json"])
         assert [pod["name"] for pod in found if pod["node"] == NODE] == pods
