@@ -63,6 +63,7 @@ SHOWN = {
     "fabric_rollout": '"msg": []',
     "fabric_status": '"outcome": "ok"',
     "fabric_seal": "plan.json",
+    "fabric_support": '"outcome": "complete"',
     "fabric_input": "rdmaSharedDevicePlugin",
     "fabric_teardown": '"results": [',
     "k8s_batch": '"changed": true',

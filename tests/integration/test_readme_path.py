@@ -66,6 +66,7 @@ ENDS = {
     "rdma.fabric.render": (0, "out"),
     "rdma.fabric.discover": (0, "2 hosts in 1 class"),
     "rdma.fabric.record": (0, "2 hosts recorded"),
+    "rdma.fabric.support": (0, "2 hosts recorded"),
 }
 # No host is to be reached: those of the README are recorded ones, and what is recorded anew is this machine.
 RECORDED = {"rdma_fabric_recording": "{{ inventory_dir }}/" + "roce-h100-01.json.gz"}
