@@ -102,9 +102,13 @@ def _ports(host: str, rows: Any) -> Iterator[Port]:
             f"{folder}/{name}": value
             for folder, counters in folders.items()
             for name, value in (counters.items() if isinstance(counters, dict) else ())
-            if plain_name(f"{folder}/{name}") in MEANINGS and type(value) is int and value > 0
+            if plain_name(f"{folder}/{name}") in MEANINGS and _is_number(value) and value > 0
         }
         yield Port(host, one_line(str(row.get("device"))), row["port"], bool(row.get("readable")), values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _found(ports: Sequence[Port], before: Earlier | None) -> list[Json]:
