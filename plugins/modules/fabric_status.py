@@ -73,6 +73,8 @@ EXAMPLES = r"""
     msg: "{{ found | map(attribute='ports') | flatten | selectattr('rise') | map(attribute='host') | unique }}"
   vars:
     found: "{{ rdma_fabric_status_result.status.counters.found | selectattr('counter', 'eq', 'link_downed') }}"
+  # There are none where no host was asked for them.
+  when: rdma_fabric_status_result.status.counters is not none
 """
 
 RETURN = r"""
