@@ -22,7 +22,7 @@ from tools.fleet import RECORDINGS
 MODULES = ("rdma_info", "rdma_host", "rdma_record")
 # What each task of a module's examples comes to here, where the card that they name is only on recordings.
 SHOWN: dict[str, list[str]] = {
-    "rdma_info": ['"facts": {', '"msg": [', '"recorded": true'],
+    "rdma_info": ['"facts": {', '"msg": [', '"counters": [', '"msg": [', '"recorded": true'],
     "rdma_host": ["0000:18:00.0", "0000:18:00.0", "nothing to do", '"planned": 2'],
     "rdma_record": ['"changed": true', '"changed": true'],
 }
