@@ -125,6 +125,10 @@ class Context:
         """Return the earlier step of this id when a run would execute it."""
         return next((step for step in self.earlier if step["id"] == step_id and steps.is_executable(step)), None)
 
+    def nic_of(self, step: Step) -> Nic | None:
+        """Return the PCI function that a step names by its address, None where it names none that is there."""
+        return self.actual.nics.get(steps.address_of(step))
+
     def functions_planned(self, address: str) -> int | None:
         """Return how many virtual functions an earlier step gives a port, None where none does."""
         created = self.planned(f"vfs:{address}")

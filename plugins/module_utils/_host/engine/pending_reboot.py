@@ -18,6 +18,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     REFUSED,
     Step,
     is_executable,
+    refused,
+    with_reason,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Awaited, KnownAwaited
@@ -37,7 +39,7 @@ _NOT_BROUGHT = (
 
 def refuse_unmet(steps: Sequence[Step], known: Mapping[str, KnownAwaited]) -> list[Step]:
     """Return the steps of a plan; those that a reboot did not bring are refused."""
-    return [_refused(step) if _was_not_brought(step, known) else step for step in steps]
+    return [refused(step, with_reason(step, _NOT_BROUGHT)) if _was_not_brought(step, known) else step for step in steps]
 
 
 def leads_to_reboot(step: Step) -> bool:
@@ -61,11 +63,6 @@ def missed_kernel(known: Mapping[str, KnownAwaited], running: str) -> str:
 def _was_not_brought(step: Step, known: Mapping[str, KnownAwaited]) -> bool:
     entry = known.get(step["id"])
     return step["status"] == NEEDS_REBOOT and entry is not None and entry["to"] == step["to"] and not entry["this_boot"]
-
-
-def _refused(step: Step) -> Step:
-    detail = f"{step['detail']}; {_NOT_BROUGHT}" if step["detail"] else _NOT_BROUGHT
-    return {**step, "status": REFUSED, "undo": "nothing is changed", "detail": detail}
 
 
 def pending_after(

@@ -10,6 +10,7 @@ import json
 from typing import Iterable, Mapping, Sequence, TypedDict, TypeVar, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import shortened
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 
 T = TypeVar("T")
@@ -132,6 +133,16 @@ def refused_step(
     )
 
 
+def refused(step: Step, detail: str) -> Step:
+    """Return a planned step as one that will not be done; ``detail`` takes the place of its own."""
+    return {**step, "status": REFUSED, "undo": "nothing is changed", "detail": detail}
+
+
+def with_reason(step: Step, reason: str) -> str:
+    """Return what a step says already, and a further reason after it."""
+    return f"{step['detail']}; {reason}" if step["detail"] else reason
+
+
 def moment(now_differs: bool, boot_differs: bool) -> str:
     """Return when a step acts: on the running host, on the next boot, or on both; at least one must differ."""
     if now_differs and boot_differs:
@@ -181,6 +192,11 @@ def _returned(value: Value) -> Value:
 def key_of(step: Step) -> str:
     """Return what the step is about within its concern, as ``make_step`` was given it."""
     return step["id"].split(":", 1)[1]
+
+
+def address_of(step: Step) -> str:
+    """Return the PCI address in the key of a step, empty where there is none."""
+    return first_pci_address(key_of(step))
 
 
 def is_executable(step: Step) -> bool:

@@ -68,6 +68,12 @@ def is_pci_address(text: str) -> bool:
     return _PCI_ADDRESS.fullmatch(text) is not None
 
 
+def first_pci_address(text: str) -> str:
+    """Return the first PCI address that text holds, empty where it holds none."""
+    found = _PCI_ADDRESS.search(text)
+    return found.group() if found else ""
+
+
 def natural(text: str) -> tuple[Any, ...]:
     """Return a key that sorts ``mlx5_2`` before ``mlx5_10``."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text))

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from functools import partial
 from itertools import chain
@@ -37,6 +36,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     PLANNED,
     Plan,
     Step,
+    address_of,
     describe,
     digest,
     key_of,
@@ -66,7 +66,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 _INTERVAL = 0.5
 _FUNCTIONS = "/sys/bus/pci/devices"
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|devices|guard\n"
 
 
@@ -297,9 +296,8 @@ def _by_port(plan: Plan, context: Context) -> dict[str, list[Step]]:
 def _port_of(step: Step, context: Context) -> str:
     """Return the physical function of a step, what its key names where that is none."""
     actual = context.actual
-    found = _ADDRESS.search(key_of(step))
     names = [name for name in key_of(step).split(":") if name in actual.netdevs]
-    address = found.group() if found else actual.netdevs[names[0]]["pci"] if names else None
+    address = address_of(step) or (actual.netdevs[names[0]]["pci"] if names else None)
     nic = actual.nics.get(address or "")
     return (nic["pf"] if nic is not None else None) or address or key_of(step)
 

@@ -10,7 +10,6 @@ back. Firmware and registers of PCIe are reached without the driver.
 
 from __future__ import annotations
 
-import re
 from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -18,13 +17,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NEEDS_CONSENT,
     NOTHING,
     PLANNED,
-    REFUSED,
     Step,
-    key_of,
+    refused,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
 
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 # What their steps change is the driver's.
 _OF_THE_DRIVER = ("vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "irq_affinity")
 
@@ -49,8 +46,7 @@ def _lost_port(context: Context, step: Step) -> Nic | None:
     """Return the port that a step needs and that a failed reload took away, None without one."""
     if step["concern"] not in _OF_THE_DRIVER or step["status"] not in (PLANNED, NEEDS_CONSENT):
         return None
-    address = _ADDRESS.search(key_of(step))
-    nic = context.actual.nics.get(address.group()) if address else None
+    nic = context.nic_of(step)
     port = context.actual.nics.get(nic["pf"] or nic["address"]) if nic is not None else None
     if port is None or "reload_failed" not in context.actual.facts["eswitch"].get(port["address"], {}):
         return None
@@ -62,14 +58,7 @@ def _is_torn_down(port: Nic) -> bool:
 
 
 def _refused(step: Step, port: Nic) -> Step:
-    return {
-        **step,
-        "status": REFUSED,
-        "consent": None,
-        "interrupts": NOTHING,
-        "undo": "nothing is changed",
-        "detail": _said(port),
-    }
+    return {**refused(step, _said(port)), "consent": None, "interrupts": NOTHING}
 
 
 def _said(port: Nic) -> str:

@@ -8,7 +8,6 @@ Two that set one value set it back in turns, and functions are destroyed each ti
 
 from __future__ import annotations
 
-import re
 from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -18,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     Step,
     as_planned,
     key_of,
+    with_reason,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import (
     nic_daemon,
@@ -38,7 +38,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import READ_REQUEST
 
 CONSENT = "takeover"
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _SRIOV_FIRMWARE = {"SRIOV_EN", "NUM_OF_VFS", "LINK_TYPE_P1", "LINK_TYPE_P2"}
 _OF_NIC_OPERATOR = ("firmware", "firmware_image", "qos", "queues")
 _PARTS = {"eswitch": ESWITCH, "guids": FUNCTIONS}
@@ -75,14 +74,12 @@ def notices(context: Context) -> list[str]:
 def _held(step: Step, owner: str) -> Step:
     if not owner or step["status"] not in (PLANNED, NEEDS_CONSENT):
         return step
-    detail = f"{step['detail']}; {owner}" if step["detail"] else owner
-    return {**step, "status": NEEDS_CONSENT, "consent": CONSENTS[CONSENT], "detail": detail}
+    return {**step, "status": NEEDS_CONSENT, "consent": CONSENTS[CONSENT], "detail": with_reason(step, owner)}
 
 
 def _owner(context: Context, step: Step) -> str:
     """Return who manages what a step is about, and what to do about it; empty when nobody does."""
-    found = _ADDRESS.search(key_of(step))
-    nic = context.actual.nics.get(found.group()) if found else None
+    nic = context.nic_of(step)
     if nic is None:
         return ""
     return _sriov_operator(context, step, str(nic["address"])) or _nic_operator(context, step, nic["vendor"])

@@ -16,12 +16,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL, REBOOT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NEEDS_REBOOT,
-    REFUSED,
     Plan,
     Step,
     digest,
     is_executable,
+    refused,
     refused_step,
+    with_reason,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import GPU_DRIVER, RDMA_DRIVER
@@ -81,8 +82,7 @@ def hold_reboots(plan: Plan, context: Context, missed: str, *, runs: bool) -> Pl
 def _held(step: Step) -> Step:
     if step["status"] != NEEDS_REBOOT:
         return step
-    detail = f"{step['detail']}; {_HELD}" if step["detail"] else _HELD
-    return {**step, "status": REFUSED, "undo": "nothing is changed", "detail": detail}
+    return refused(step, with_reason(step, _HELD))
 
 
 def _refusal(kernel: str, running: str, problem: _Problem) -> Step:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Sequence
+from typing import Callable, Iterable, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.remarks import remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import steps
@@ -25,6 +25,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
 FORMAT = 1
+
+
+class _Hold(NamedTuple):
+    """What is to be said of devices that are not to be changed, and what becomes of planned steps about them."""
+
+    notices: Callable[[Context], list[str]]
+    hold: Callable[[Context, Iterable[steps.Step]], list[steps.Step]]
 
 
 def make_plan(desired: HostSpec, facts: Facts) -> Plan:
@@ -47,13 +54,14 @@ def plan_with_context(
     actual = HostState(facts, desired["protected_interfaces"])
     interfaces, unmatched = matched or match_spec(desired, actual)
     context = Context(desired, actual, interfaces, brings_modules=brings_modules)
-    notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + _notices_of_owners(context)
-    notices += _notices_of_reloads(context)
+    holds = _holds(context)
+    notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"])
+    notices += [said for each in holds for said in each.notices(context)]
     for name in concerns:
         if name == "naming":
             context = replace(context, earlier=(*context.earlier, *map(_refused, unmatched)))
         if name in CONCERNS and CONCERNS[name].is_about(context):
-            context, said = _with_steps_of(CONCERNS[name].load(), context)
+            context, said = _with_steps_of(CONCERNS[name].load(), context, holds)
             left = tuple(interface for interface in context.interfaces if not context.destroys(interface.nic))
             context = replace(context, interfaces=left)
             notices.extend(said)
@@ -62,52 +70,29 @@ def plan_with_context(
     return plan, replace(context, interfaces=interfaces)
 
 
-def _with_steps_of(concern: Concern, context: Context) -> tuple[Context, list[str]]:
+def _with_steps_of(concern: Concern, context: Context, holds: Sequence[_Hold]) -> tuple[Context, list[str]]:
     """Return the context with what one more concern wants; each sees the steps of those before it."""
     found, notices = concern.plan(context)
-    found = _refuse_failed_reloads(context, _hold_foreign_steps(context, found))
+    for each in holds:
+        found = each.hold(context, found)
     of_files = concern.staying if context.removing else concern.boot_files
     wanted = [] if of_files is None else list(of_files(context))
     earlier, files = (*context.earlier, *found), (*context.wanted_files, *wanted)
     return replace(context, earlier=earlier, wanted_files=files), notices
 
 
-def _notices_of_owners(context: Context) -> list[str]:
-    """Return what is to be said of operators of the cluster; the code about them is read where there are some."""
-    if not context.actual.facts["owners"]:
-        return []
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import notices
+def _holds(context: Context) -> list[_Hold]:
+    """Return what keeps steps from being done on this host; the code about each is read where there is something."""
+    facts, found = context.actual.facts, []
+    if facts["owners"]:
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.run import foreign_owners
 
-    return notices(context)
+        found.append(_Hold(foreign_owners.notices, foreign_owners.hold_foreign_steps))
+    if any("reload_failed" in told for told in facts["eswitch"].values()):
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.run import failed_reloads
 
-
-def _hold_foreign_steps(context: Context, planned: list[steps.Step]) -> list[steps.Step]:
-    if not context.actual.facts["owners"]:
-        return planned
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.foreign_owners import hold_foreign_steps
-
-    return hold_foreign_steps(context, planned)
-
-
-def _has_failed_reload(context: Context) -> bool:
-    return any("reload_failed" in told for told in context.actual.facts["eswitch"].values())
-
-
-def _notices_of_reloads(context: Context) -> list[str]:
-    """Return what is to be said of devices whose reload failed; the code about them is read where there are some."""
-    if not _has_failed_reload(context):
-        return []
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.failed_reloads import notices
-
-    return notices(context)
-
-
-def _refuse_failed_reloads(context: Context, planned: list[steps.Step]) -> list[steps.Step]:
-    if not _has_failed_reload(context):
-        return planned
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.failed_reloads import refuse_steps
-
-    return refuse_steps(context, planned)
+        found.append(_Hold(failed_reloads.notices, failed_reloads.refuse_steps))
+    return found
 
 
 def _refused(entry: Unmatched) -> steps.Step:
