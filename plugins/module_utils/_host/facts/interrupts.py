@@ -11,8 +11,9 @@ by the name of its handler); irqbalance(1) and the unit that comes with irqbalan
 from __future__ import annotations
 
 import re
-from typing import Iterable, Sequence
+from typing import Iterable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
     FunctionInterrupts,
@@ -48,26 +49,6 @@ _POLICY = re.compile(r"(?:--policyscript|(?<![\w-])-l)[= ]*([^\s\"']+)")
 def affinity_file(irq: int) -> str:
     """Return the file that tells and sets which CPUs may serve an interrupt."""
     return f"{_IRQ}/{irq}/smp_affinity_list"
-
-
-def cpus_of(text: str) -> list[int]:
-    """Parse a list of CPUs as the kernel writes it (``0-3,8``), in its order."""
-    found: list[int] = []
-    for part in text.split(",") if text else ():
-        first, _dash, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return found
-
-
-def list_of_cpus(cpus: Sequence[int]) -> str:
-    """Return CPUs as the kernel writes a list of them."""
-    parts: list[list[int]] = []
-    for cpu in sorted(set(cpus)):
-        if parts and cpu == parts[-1][-1] + 1:
-            parts[-1][1:] = [cpu]
-        else:
-            parts.append([cpu])
-    return ",".join("-".join(map(str, part)) for part in parts)
 
 
 def _vector(address: str, irq: int | str = "") -> str:

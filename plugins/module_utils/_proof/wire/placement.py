@@ -16,7 +16,10 @@ of moby's profiles/seccomp).
 from __future__ import annotations
 
 import re
-from typing import Iterable, Mapping, NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of, list_of_cpus
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 NO_TASKSET = "the image has no taskset that works"
 NOT_ALLOWED = "the pod may use none of these CPUs"
@@ -58,7 +61,7 @@ def place(local: str, allowed: str, *, online: str, isolated: str, taskset: bool
         return Placement()
     if not kept:
         return Placement(why=NOT_ALLOWED)
-    return Placement(cpus=_list(kept)) if taskset else Placement(why=NO_TASKSET)
+    return Placement(cpus=list_of_cpus(kept)) if taskset else Placement(why=NO_TASKSET)
 
 
 def words_of(sides: Sequence[tuple[str, str]]) -> str:
@@ -70,30 +73,12 @@ def words_of(sides: Sequence[tuple[str, str]]) -> str:
     for why in (NO_TASKSET, NOT_ALLOWED):
         nodes = sorted({node for node, found in sides if found == why})
         if nodes:
-            more = f" and {len(nodes) - _MOST_NODES} more" if len(nodes) > _MOST_NODES else ""
-            told.append(f"{', '.join(nodes[:_MOST_NODES])}{more}: {why} ({_NEXT[why]})")
+            told.append(f"{named(nodes, _MOST_NODES)}: {why} ({_NEXT[why]})")
     if not told:
         return ""
     return f"not held to the CPUs of the NIC's NUMA node, so rates may be lower and vary: {'; '.join(told)}"
 
 
 def _cpus(text: str) -> frozenset[int]:
-    """Return the CPUs of a list such as ``0-3,8``; none where the text is no such list."""
-    if len(text) > _LONGEST_LIST or not _LIST.fullmatch(text):
-        return frozenset()
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _dash, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
-
-
-def _list(cpus: Iterable[int]) -> str:
-    """Return CPUs as the kernel writes a list of them."""
-    parts: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if parts and cpu == parts[-1][-1] + 1:
-            parts[-1][1:] = [cpu]
-        else:
-            parts.append([cpu])
-    return ",".join("-".join(map(str, part)) for part in parts)
+    """Return the CPUs of a list that a pod printed; none where the text is no such list."""
+    return frozenset(cpus_of(text) if len(text) <= _LONGEST_LIST and _LIST.fullmatch(text) else ())

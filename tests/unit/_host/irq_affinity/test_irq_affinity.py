@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import list_of_cpus
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import DROP_IN, SCRIPT, list_of_cpus
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import DROP_IN, SCRIPT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Match, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import cpus_of
+from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, PROGRAMS, attribute, program
 

@@ -12,6 +12,7 @@ import hashlib
 from types import MappingProxyType
 from typing import Dict, Final, Mapping, Union
 
+from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of, list_of_cpus
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
@@ -40,9 +41,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts
     DROP_IN,
     SCRIPT,
     affinity_file,
-    cpus_of,
     interrupts_of,
-    list_of_cpus,
     running_irqbalance,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Interrupts, Irqbalance, Nic
