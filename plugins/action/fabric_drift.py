@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -32,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     notice_texts,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options
+from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift import attention_of, document_of, host_rows, screen
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_junit import junit_text
@@ -65,8 +65,7 @@ class ActionModule(ClusterAction):
         variables = variables_of_hosts(task_vars)
         hosts = self._hosts(arguments["spec"], task_vars, variables)
         cluster, notices = self._cluster(arguments, variables)
-        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        document = document_of(hosts, cluster, now, notices)
+        document = document_of(hosts, cluster, now(), notices)
         files = {run_dir / "drift.json": json_text(document), run_dir / "drift.xml": junit_text(document)}
         if not self.check_mode:
             for path, text in files.items():

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -26,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.report import 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import (
     earlier_notice,
@@ -59,7 +59,7 @@ class ActionModule(FabricAction):
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
             notices=[*arguments["notices"], *of_chart, *earlier, *of_turns],
-            generated_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            generated_at=now(),
             title=arguments["title"],
             validation=validation,
             unfinished=arguments["unfinished"],

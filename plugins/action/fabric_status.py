@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -27,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options, name_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
@@ -128,11 +128,6 @@ class ActionModule(ClusterAction):
             **cluster_state(result, nodes, resources_of(spec), set(nodes_of(hosts, variables).values())),
             **service_state(nodes, leases, taint, unread),
         }
-
-
-def now() -> str:
-    """Return the time of a reading, as a person and a program read it."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def counters_told(hosts: Sequence[str], variables: Mapping[str, Any]) -> dict[str, Any]:

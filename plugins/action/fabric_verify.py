@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import replace
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.documents impo
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import is_test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     make_writable_directory,
@@ -67,7 +67,7 @@ class Stopwatch:
     """When something began, in UTC, and how long it has taken."""
 
     def __init__(self) -> None:
-        self.at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.at = now()
         self._began = time.monotonic()
 
     def seconds(self) -> float:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
@@ -29,6 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import E
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import boot_of, devices_of, wait_for_node
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import DRAIN, GIVE_BACK, refusals_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
@@ -80,11 +80,11 @@ class ActionModule(ClusterAction):
         return self._drain(cluster, arguments, before)
 
     def _cordon(self, cluster: NodeCluster, arguments: dict[str, Any]) -> Step:
-        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = now()
 
         def decide(node: dict[str, Any]) -> Step:
             devices = devices_of(node, arguments["resources"])
-            mark = Mark(own_user(), arguments["run"], arguments["reason"], now, boot=boot_of(node), devices=devices)
+            mark = Mark(own_user(), arguments["run"], arguments["reason"], at, boot=boot_of(node), devices=devices)
             return to_cordon(node, mark)
 
         return cluster.write(decide, dry_run=self.check_mode)

@@ -103,20 +103,15 @@ def test_a_host_that_was_not_reached_is_shown_as_of_an_earlier_run_and_one_that_
 def test_a_second_run_changes_nothing_at_a_later_time(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report(run_dir)
     before = written(run_dir)
-    monkeypatch.setattr(fabric_report, "datetime", type("Later", (), {"now": staticmethod(lambda zone: Clock())}))
+    monkeypatch.setattr(fabric_report, "now", lambda: "2033-03-03T03:03:03Z")
     again = report(run_dir, cluster={**sample_fleet.batch_result(), "requests": {"list": 80}})
     assert again["changed"] is False
     assert written(run_dir) == before
 
 
-class Clock:
-    def strftime(self, _pattern: str) -> str:
-        return "2033-03-03T03:03:03Z"
-
-
 def test_a_change_is_written_with_its_own_time(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report(run_dir)
-    monkeypatch.setattr(fabric_report, "datetime", type("Later", (), {"now": staticmethod(lambda zone: Clock())}))
+    monkeypatch.setattr(fabric_report, "now", lambda: "2033-03-03T03:03:03Z")
     assert report(run_dir, title="Another title")["changed"] is True
     assert json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["generated_at"] == "2033-03-03T03:03:03Z"
 
