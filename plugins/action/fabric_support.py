@@ -31,7 +31,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import
 from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     foresee_writable_directory,
-    write_bytes_if_different,
+    holds,
+    replace_file,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of, taking_part
@@ -101,9 +102,9 @@ class ActionModule(ClusterAction):
         parts, unread = parts + found, unread + missing
         manifest = manifest_of(parts, unread, left_out, versions())
         data = archive(parts, manifest)
-        changed = _content(dest) != data
+        changed = not holds(dest, data)
         if changed and not self.check_mode:
-            write_bytes_if_different(dest, data)
+            replace_file(dest, data)
         return {
             "changed": changed,
             "dest": str(dest),
@@ -231,10 +232,3 @@ def _of_collection(name: str) -> str:
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return ""
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None

@@ -23,10 +23,18 @@ def write_if_different(path: Path, text: str, mode: int = 0o600) -> bool:
 
 def write_bytes_if_different(path: Path, data: bytes, mode: int = 0o600) -> bool:
     """Make ``path`` hold ``data`` as ``write_if_different`` does with text."""
-    if _content(path) == data:
+    if holds(path, data):
         return False
     replace_file(path, data, mode)
     return True
+
+
+def holds(path: Path, data: bytes) -> bool:
+    """Tell whether a file is there and holds these bytes; raises OSError where it can't be read."""
+    try:
+        return path.read_bytes() == data
+    except FileNotFoundError:
+        return False
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
@@ -62,10 +70,3 @@ def foresee_writable_directory(path: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None

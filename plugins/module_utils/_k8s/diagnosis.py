@@ -25,7 +25,7 @@ def pod_reasons(pod: Mapping[str, Any]) -> list[str]:
     """
     status = pod.get("status") or {}
     found: list[str] = []
-    for container in _containers(pod):
+    for container in container_statuses(pod):
         state, crash = container.get("state") or {}, _crash(container)
         waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
         if crash:
@@ -43,7 +43,7 @@ def pod_reasons(pod: Mapping[str, Any]) -> list[str]:
 
 def log_command(pod: Mapping[str, Any]) -> str:
     """Return the command that shows what the container of a pod that crashed has said last, empty text for none."""
-    for container in _containers(pod):
+    for container in container_statuses(pod):
         if _crash(container):
             metadata = pod["metadata"]
             place = f"--namespace={metadata.get('namespace')} {metadata.get('name')}"
@@ -51,7 +51,8 @@ def log_command(pod: Mapping[str, Any]) -> str:
     return ""
 
 
-def _containers(pod: Mapping[str, Any]) -> list[Json]:
+def container_statuses(pod: Mapping[str, Any]) -> list[Json]:
+    """Return the statuses of a pod's containers, those that run before the others first."""
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
@@ -108,8 +109,12 @@ def _events_of(connection: Connection, namespace: str, involved: list[Any]) -> l
 
 def selector_of(workload: Mapping[str, Any]) -> str:
     """Return the label selector of a workload's pods."""
-    labels = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
-    return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+    return ",".join(f"{name}={value}" for name, value in sorted(labels_of_pods(workload).items()))
+
+
+def labels_of_pods(workload: Mapping[str, Any]) -> dict[str, str]:
+    """Return the labels by which a workload selects its pods, empty for none."""
+    return ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
 
 
 def _with_message(reason: str, message: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import labels_of_pods
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
 
 # kubectl keeps a second copy of the whole object there, as somebody once sent it.
@@ -60,7 +61,7 @@ def pods_among(pods: Iterable[Json], workloads: Iterable[Json]) -> list[Json]:
     """Return the pods that a workload of the same namespace selects."""
     selectors: dict[str, list[Mapping[str, str]]] = {}
     for body in workloads:
-        labels = ((body.get("spec") or {}).get("selector") or {}).get("matchLabels")
+        labels = labels_of_pods(body)
         if labels:
             selectors.setdefault(str(body["metadata"].get("namespace", "")), []).append(labels)
     return [

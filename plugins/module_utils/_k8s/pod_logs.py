@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import container_statuses
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, collection_path
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
@@ -56,12 +57,12 @@ def logs_of(pods: Iterable[Mapping[str, Any]]) -> list[Log]:
 
 
 def _of_pod(pod: Mapping[str, Any]) -> list[Log]:
-    metadata, status = pod["metadata"], pod.get("status") or {}
+    metadata = pod["metadata"]
     namespace, name = str(metadata.get("namespace", "")), str(metadata["name"])
     owners = metadata.get("ownerReferences") or [{}]
     owner = f"{namespace}/{owners[0].get('kind')}/{owners[0].get('name', name)}"
     found = []
-    for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+    for container in container_statuses(pod):
         state = container.get("state") or {}
         ended_before = bool((container.get("lastState") or {}).get("terminated"))
         # One that waits and has not ended before (its image is missing, say) has said nothing.
