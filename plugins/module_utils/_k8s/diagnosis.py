@@ -8,13 +8,11 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import EVENTS, PODS
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
-_PODS = Resource("pods", True)
-_EVENTS = Resource("events", True)
 _MOST_REASONS = 5
 
 
@@ -87,7 +85,7 @@ def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
     namespace = str(metadata.get("namespace", ""))
     try:
         selector = {"labelSelector": selector_of(workload)}
-        pods = list_objects(connection, Key("v1", "Pod", namespace, ""), _PODS, selector)
+        pods = list_objects(connection, Key("v1", "Pod", namespace, ""), PODS, selector)
         reasons = [reason for pod in pods for reason in pod_reasons(pod)]
         waiting = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Pending"]
         if not reasons:
@@ -103,7 +101,7 @@ def _events_of(connection: Connection, namespace: str, involved: list[Any]) -> l
     reasons: list[str] = []
     for body in involved:
         selector = {"fieldSelector": f"involvedObject.uid={body['metadata'].get('uid', '')}"}
-        reasons += event_reasons(list_objects(connection, Key("v1", "Event", namespace, ""), _EVENTS, selector))
+        reasons += event_reasons(list_objects(connection, Key("v1", "Event", namespace, ""), EVENTS, selector))
     return reasons
 
 

@@ -9,12 +9,11 @@ import hashlib
 from datetime import datetime
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, collection_path
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import EVENTS, collection_path
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import DEFAULT_NAMESPACE, Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
 # Events about what has no namespace are in the default one (k8s.io/client-go, tools/record).
-_EVENTS = Resource("events", True)
 _COMPONENT = "rdma.fabric"
 # The API server refuses longer ones (k8s.io/kubernetes, pkg/apis/core/validation/events.go).
 _MOST_OF_A_MESSAGE = 1024
@@ -49,7 +48,7 @@ def warning_of(node: str, reason: str, message: str, run: str, now: datetime) ->
 def create_event(connection: Connection, event: Json) -> None:
     """Create an Event unless it is there. Raises :class:`ApiFault`."""
     key = Key("v1", "Event", DEFAULT_NAMESPACE, event["metadata"]["name"])
-    path = collection_path("v1", _EVENTS, DEFAULT_NAMESPACE)
+    path = collection_path("v1", EVENTS, DEFAULT_NAMESPACE)
     try:
         connection.request("post", path, what=str(key), body=event, content_type="application/json")
     except ApiFault as fault:

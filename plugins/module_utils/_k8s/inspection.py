@@ -27,7 +27,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import 
     recorded_keys,
     union,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_GROUP, CRD_KIND, Kinds, Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import (
+    CRD_GROUP,
+    CRD_KIND,
+    EVENTS,
+    PODS,
+    Kinds,
+    Resource,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import DEFAULT_NAMESPACE, SET_LABEL, Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pod_logs import MOST_BYTES, logs_of, read_log
@@ -41,7 +48,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import (
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
 _Read = TypeVar("_Read")
-_EVENTS, _PODS = Resource("events", True), Resource("pods", True)
 _DEFINITIONS = Key(f"{CRD_GROUP}/v1", CRD_KIND, "", "")
 # After one of these no other request is answered; an error of the server may be one of a single kubelet.
 _HOPELESS = frozenset((Fault.CONFIGURATION, Fault.UNREACHABLE, Fault.TLS, Fault.TIMEOUT, Fault.UNAUTHORIZED))
@@ -174,7 +180,7 @@ class _Looking:
         whole = self._wish.namespace if self._wish.whole_namespace else ""
         found: list[Json] = []
         for place in sorted(places | ({whole} - {""})):
-            pods = self._listed("pods", "Pod", _PODS, place)
+            pods = self._listed("pods", "Pod", PODS, place)
             found += pods if place == whole else pods_among(pods, workloads)
         return sorted(found, key=_order)
 
@@ -182,14 +188,14 @@ class _Looking:
         """Return the events about the objects and pods: one LIST for each namespace that has pods or workloads."""
         bodies = [*objects, *pods]
         places = {str(body["metadata"].get("namespace", "")) for body in bodies if _has_events(body)}
-        events = [event for place in sorted(places) for event in self._listed("events", "Event", _EVENTS, place)]
+        events = [event for place in sorted(places) for event in self._listed("events", "Event", EVENTS, place)]
         uids = {str(body["metadata"].get("uid")) for body in bodies}
         return events_about(events, lambda about: str(about.get("uid")) in uids)
 
     def _events_of_nodes(self, names: Collection[str]) -> list[Json]:
         """Return the events about nodes, which are in the default namespace, as nodes have none."""
         selector = {"fieldSelector": "involvedObject.kind=Node"}
-        events = self._listed("events of nodes", "Event", _EVENTS, DEFAULT_NAMESPACE, selector) if names else []
+        events = self._listed("events of nodes", "Event", EVENTS, DEFAULT_NAMESPACE, selector) if names else []
         return events_about(events, lambda about: about.get("kind") == "Node" and about.get("name") in names)
 
     def _listed(

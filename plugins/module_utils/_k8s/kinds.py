@@ -48,6 +48,9 @@ class Resource:
     namespaced: bool
 
 
+PODS, EVENTS = Resource("pods", True), Resource("events", True)
+
+
 def plural_of(kind: str) -> str:
     """Return the resource name of a built-in kind: lower case, English plural."""
     lower = kind.lower()

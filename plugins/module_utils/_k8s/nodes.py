@@ -10,13 +10,12 @@ from typing import Callable, Mapping, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, object_path
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import PODS, Resource, object_path
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER, Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 
 _NODES = Resource("nodes", False)
-_PODS = Resource("pods", True)
 _DAEMON_SETS = Resource("daemonsets", True)
 # The drain decides when an eviction is asked for again.
 _ONCE = Patience(total=0.0)
@@ -118,7 +117,7 @@ def apply_labels(connection: Connection, name: str, uid: str, labels: Mapping[st
 def pods_on(connection: Connection, node: str, selector: str = "") -> list[Json]:
     """Return the pods that are bound to a node, those that a label selector takes where one is given."""
     selectors = {"fieldSelector": f"spec.nodeName={node}", **({"labelSelector": selector} if selector else {})}
-    return list_objects(connection, Key("v1", "Pod", "", ""), _PODS, selectors)
+    return list_objects(connection, Key("v1", "Pod", "", ""), PODS, selectors)
 
 
 def all_nodes(connection: Connection) -> list[Json]:
@@ -128,12 +127,12 @@ def all_nodes(connection: Connection) -> list[Json]:
 
 def all_pods(connection: Connection) -> list[Json]:
     """Return the pods of all namespaces."""
-    return list_objects(connection, Key("v1", "Pod", "", ""), _PODS, {})
+    return list_objects(connection, Key("v1", "Pod", "", ""), PODS, {})
 
 
 def labelled_pods(connection: Connection, label: str) -> list[Json]:
     """Return the pods of all namespaces that have a label."""
-    return list_objects(connection, Key("v1", "Pod", "", ""), _PODS, {"labelSelector": label})
+    return list_objects(connection, Key("v1", "Pod", "", ""), PODS, {"labelSelector": label})
 
 
 def has_daemon_set(connection: Connection, namespace: str, name: str) -> bool:
@@ -152,7 +151,7 @@ def evict_pod(connection: Connection, namespace: str, name: str, uid: str, *, dr
     }
     replace(connection, patience=_ONCE).request(
         "post",
-        f"{object_path(key, _PODS)}/eviction",
+        f"{object_path(key, PODS)}/eviction",
         what=f"eviction of {key}",
         query={"dryRun": "All"} if dry_run else None,
         body=body,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import container_statuses
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, collection_path
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import PODS, collection_path
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
@@ -17,7 +17,6 @@ MOST_BYTES = 256 * 1024
 """What is kept of one log, its end."""
 # The server counts its limit from the first of the lines that are asked for, and the last ones are the telling ones.
 _MOST_ASKED = 4 * MOST_BYTES
-_PODS = Resource("pods", True)
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def _of_pod(pod: Mapping[str, Any]) -> list[Log]:
 
 def read_log(connection: Connection, log: Log, lines: int) -> tuple[str, bool]:
     """Return the last ``lines`` of a log, ``MOST_BYTES`` at most, and whether bytes were cut. Raises ApiFault."""
-    path = f"{collection_path('v1', _PODS, log.namespace)}/{log.pod}/log"
+    path = f"{collection_path('v1', PODS, log.namespace)}/{log.pod}/log"
     query = {"container": log.container, "tailLines": str(lines), "limitBytes": str(_MOST_ASKED), "timestamps": "true"}
     if log.previous:
         query["previous"] = "true"

@@ -11,15 +11,13 @@ from typing import Any, Callable, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import event_reasons, pod_reasons
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import EVENTS, PODS
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 
 NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
-PODS = Resource("pods", True)
-_EVENTS = Resource("events", True)
 _FIRST_INTERVAL = 0.2
 _GROWTH = 1.5
 _LONGEST_INTERVAL = 3.0
@@ -144,7 +142,7 @@ def _explained(connection: Connection, namespace: str, view: PodView) -> PodView
         return PodView(view.name, reasons=["the pod was never listed by the API server"])
     selector = {"fieldSelector": f"involvedObject.uid={view.uid}"}
     try:
-        events = event_reasons(list_objects(connection, Key("v1", "Event", namespace, ""), _EVENTS, selector))
+        events = event_reasons(list_objects(connection, Key("v1", "Event", namespace, ""), EVENTS, selector))
     except ApiFault as fault:
         events = [f"its events can't be read: {fault.message}"]
     reasons = list(dict.fromkeys([*view.reasons, *events]))[:_MOST_REASONS]
