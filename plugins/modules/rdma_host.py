@@ -499,6 +499,7 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
     # The controller tells by it whether it runs here.
     result = {**outcome, "facts": as_returned(outcome["facts"]), "boot_id": boot_id(LiveHost())}
     if module.params["counters"]:
+        # Few runs ask for them, and the host compiles what is imported in every one.
         from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters  # noqa: PLC0415
 
         result["counters"] = read_counters(LiveHost())

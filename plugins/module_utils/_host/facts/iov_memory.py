@@ -29,11 +29,9 @@ def is_unassigned(text: str, vendor: str) -> bool:
     BAR that the device lacks. All six are wiped then with mlx5, whose functions need their BAR 0 (mlx5 core/main.c,
     request_bar); of other vendors nothing is concluded from such lines, nor from a file of another form.
     """
-    lines = [_LINE.fullmatch(line) for line in text.splitlines()][_FIRST:_AFTER_LAST]
-    if len(lines) < _AFTER_LAST - _FIRST:
-        return False
+    lines = map(_LINE.fullmatch, text.splitlines()[_FIRST:_AFTER_LAST])
     bars = [(int(line[1], 16), int(line[3], 16)) for line in lines if line is not None]
-    if len(bars) < len(lines):
+    if len(bars) < _AFTER_LAST - _FIRST:
         return False
     there = [(start, flags) for start, flags in bars if flags]
     if not there:
