@@ -17,11 +17,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, seen_or_told
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.leases import leases_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout, plain
@@ -117,7 +116,7 @@ class ActionModule(ClusterAction):
             try:
                 client = self.client(arguments)
                 connection = Connection(client, patience=_PATIENCE, notify=self.progress)
-                nodes = list_objects(connection, Key("v1", "Node", "", ""), Resource("nodes", False), {})
+                nodes = all_nodes(connection)
                 leases, unread = slots_in(connection, spec["namespace"])
                 result = run(connection, request).as_dict()
             except (ApiFault, BatchError) as error:

@@ -18,7 +18,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proo
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import ExecFault, Executor
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds, Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pods import (
     PodView,
@@ -30,7 +31,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Ba
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import (
     fetch_group,
     get_object,
-    list_objects,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import node_row
@@ -68,7 +68,7 @@ class ClusterPods:
 
     def nodes(self) -> list[Json]:
         """Return the cluster's nodes as the plan reads them. Raises ApiFault."""
-        bodies = list_objects(self.connection, Key("v1", "Node", "", ""), Resource("nodes", False), {})
+        bodies = all_nodes(self.connection)
         return [node_row(body) for body in bodies]
 
     def present(self, api_version: str, kind: str, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
