@@ -287,12 +287,11 @@ def refusals(playbook: str, tabbed: Path) -> Iterator[tuple[list[str], Path | st
     """Yield arguments and inventory of runs that leave out what they are asked for, and what they have to say."""
     typo = tabbed.parent / "typo.yml"
     of_hosts = f"no host of the inventory {{}} matches {PATTERN}" if playbook in READ_NO_INPUT else ""
-    # What is wrong with an input is what the archive of "support" tells.
-    if playbook != "support":
-        yield [], "gpu-01,", of_hosts.format("gpu-01,") or "no host"
+    yield [], "gpu-01,", of_hosts.format("gpu-01,") or "no host"
     yield ["--tags", "cluster"], INVENTORY, "--tags cluster would leave out what this playbook is for"
-    # What is looked at is one file for the playbooks that read the input, and another for those that do not.
-    if playbook in {"site", *READ_NO_INPUT}:
+    # What is looked at is one file for the playbooks that read the input, and another for those that do not. The
+    # support bundle goes on with an input that is not valid, but not without its hosts.
+    if playbook in {"site", "support", *READ_NO_INPUT}:
         yield [], typo, of_hosts.format(typo) or "typo.yml: does not exist"
         yield [], tabbed, of_hosts.format(tabbed) or "tabbed.yml: cannot be read from line 2 on"
         yield ["--skip-tags", "all"], INVENTORY, "--skip-tags all would leave out what this playbook is for"
