@@ -104,6 +104,9 @@ _value:
     version:
       description: What C(--version) printed, where the text has it. It counts the protocol, not the package.
       type: str
+    gpu:
+      description: PCIe bus and device of the GPU that this side has taken, such as V(1b:00), as perftest prints it.
+      type: str
     cuda:
       description: Whether this side says that its memory is a GPU's. The other side's memory is in its own output.
       type: bool

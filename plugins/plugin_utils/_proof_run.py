@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint i
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import device_limits
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState, Side, examine
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState, Side, examine
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 Item = TypeVar("Item")
@@ -30,7 +30,7 @@ MOST_AT_ONCE = 16
 """Pairs of one round that are measured at the same time: each takes a thread and a few streams of the API server."""
 _FIRST_PORT = 18515
 _PORTS = 12000
-_PORTS_OF_A_PAIR = 4
+_PORTS_OF_A_PAIR = 6
 
 
 class TestPods(Protocol):
@@ -97,11 +97,12 @@ class ProofRun:
             state = states[names[node]]
             host = network["nodes"][node]
 
-            def limits(choice: Choice) -> tuple[float | None, dict[str, Any] | None]:
+            def limits(choice: Choice) -> Known:
                 return device_limits(self.request.facts.get(host), choice)
 
             place = replace(state, name=f"{network['namespace']}/{state.name}")
-            return examine(self.shell, node, place, network=network["network"], mtu=network["mtu"], limits=limits)
+            name, mtu, gpu = network["network"], network["mtu"], self.request.settings.gpu
+            return examine(self.shell, node, place, network=name, mtu=mtu, limits=limits, gpu=gpu)
 
         sides = {side.node: side for side in self._at_once(look, sorted(names))}
         self.sides[network["network"]] = [sides[node] for node in sorted(sides)]
@@ -163,5 +164,5 @@ def all_pods(request: Request) -> list[Json]:
 
 
 def port_of(count: int) -> int:
-    """Return the first of four ports of the ``count``-th pair: no two pairs in flight share one."""
+    """Return the first of six ports of the ``count``-th pair: no two pairs in flight share one."""
     return _FIRST_PORT + (count * _PORTS_OF_A_PAIR) % _PORTS

@@ -65,6 +65,9 @@ _GPU_MEMORY = re.compile(
     r"CUDA device \d{1,4}: PCIe|cuMemAlloc\(\) of|allocated GPU buffer|using DMA-BUF for GPU"
     r"|Picking GPU number"
 )
+# Every GPU that this side sees, then the one that it takes (src/cuda_memory.c of perftest).
+_GPU_LISTED = re.compile(r"CUDA device (\d{1,4}): PCIe address is ([0-9A-F]{2}):([0-9A-F]{2})\b")
+_GPU_TAKEN = re.compile(r"Picking (?:device No\.|GPU number) (\d{1,4})\b", re.ASCII)
 _DASHES = re.compile(r"-{20}")
 _BARE_NUMBER = re.compile(r"\s{0,16}\d{1,12}\.\d{6}\s{0,16}", re.ASCII)
 _SECTION = re.compile(r"(Local|Remote) results:\s{0,40}$")
@@ -102,6 +105,7 @@ def perftest_result(output: Any, unit: str = "auto") -> dict[str, Any]:
         "bidirectional": run.bidirectional,
         **{key: run.info.get(key) for key in _INFO_KEYS.values()},
         "cuda": run.cuda,
+        "gpu": _gpu(lines),
         "unit": run.unit,
         "source": run.source if run.result_rows else None,
         "rows": run.result_rows,
@@ -111,6 +115,19 @@ def perftest_result(output: Any, unit: str = "auto") -> dict[str, Any]:
         "problems": problems,
         "notices": notices_in(lines) + run.notices,
     }
+
+
+def _gpu(lines: Sequence[str]) -> str | None:
+    """Return PCIe bus and device (``1b:00``) of the GPU that this side has taken; the output has no domain."""
+    listed: dict[str, str] = {}
+    taken = "0"
+    for line in lines:
+        if "CUDA" in line or "Picking" in line:
+            found, choice = _GPU_LISTED.search(line), _GPU_TAKEN.search(line)
+            if found:
+                listed[found[1]] = f"{found[2]}:{found[3]}".lower()
+            taken = choice[1] if choice else taken
+    return listed.get(taken)
 
 
 class _Run:

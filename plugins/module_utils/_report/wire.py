@@ -13,9 +13,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
     network_label,
     slow_words,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import GPU_TEST
 
 _KEPT = ("run", "started_at", "seconds", "image", "schedule", "verdict", "counts", "failures", "left_out")
 _PODS = ("node", "interface", "address", "mtu", "device", "gid_index", "rate_gbps", "software", "cpus", "any_cpu")
+
+# Whose memory a test writes from and to.
+_MEMORY = {"bandwidth": "host", GPU_TEST: "gpu"}
 
 
 def verification_section(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -76,8 +80,10 @@ def _pair(row: Mapping[str, Any]) -> dict[str, Any]:
             "expected_gbps": (test["figures"] or {}).get("expected_gbps"),
             "limit": (test["figures"] or {}).get("limit"),
             "threshold": (test["figures"] or {}).get("threshold"),
+            "memory": _MEMORY[test["test"]],
+            "distance": (test["figures"] or {}).get("distance"),
         }
         for test in row["tests"]
-        if test["test"] == "bandwidth"
+        if test["test"] in _MEMORY
     ]
     return {"a": row["a"], "b": row["b"], "verdict": row["verdict"], "tests": tests, "rates": rates}

@@ -302,6 +302,23 @@ def test_gpu_memory_of_this_side_is_seen(line: str) -> None:
     assert found["complete"]
 
 
+@pytest.mark.parametrize(
+    ("listed", "picked", "gpu"),
+    [
+        (["1B:00"], "Picking device No. 0", "1b:00"),
+        (["1B:00", "9A:00"], "Picking device No. 1", "9a:00"),
+        (["1B:00", "9A:00"], "Picking GPU number 1", "9a:00"),
+        (["1B:00"], "", "1b:00"),
+        (["1B:00"], "Picking device No. 3", None),
+        ([], "Picking device No. 0", None),
+    ],
+)
+def test_the_gpu_that_this_side_has_taken_is_told(listed: list[str], picked: str, gpu: str | None) -> None:
+    lines = [f"CUDA device {number}: PCIe address is {place}" for number, place in enumerate(listed)]
+    output = "\n".join([*lines, "", picked, ""]) + text("recorded/25.01.0/write-gbits.txt")
+    assert perftest_result(output)["gpu"] == gpu
+
+
 def test_columns_of_ports_and_service_levels_are_read() -> None:
     dashes = "-" * 115
     ports = (

@@ -13,8 +13,9 @@ from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin, nad
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import RESOURCE_NAME, plugins_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common import names
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import mirrored
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import parse_json
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, parse_json
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, build
 
 COMPONENT = "verify"
@@ -93,6 +94,23 @@ def _interfaces(item: dict[str, Any]) -> list[str]:
 def test_image(given: str | None, settings: Object) -> str:
     """Return the image of the test pods: the given one, or the usual one through the registry mirrors."""
     return given or mirrored(IMAGE, settings.get("registry_mirrors") or {})
+
+
+def gpu_problems(resource: str | None, image: str | None) -> list[Problem]:
+    """Return why GPU memory can't be tested with pods that have one of ``resource``; nothing where none is asked for.
+
+    The usual image has a perftest without CUDA, and which of the vendor's images has one changes.
+    """
+    if not resource:
+        return []
+    no_domain = "" if "/" in resource else "has no domain, so it is no device's"
+    found = names.label_key(resource) or ([Problem("", no_domain, "such as nvidia.com/gpu")] if no_domain else [])
+    if not image:
+        step = "give one whose perftest was built with CUDA (rdma_fabric_verify_image)"
+        found.append(
+            Problem("", "needs an image of the test pods: perftest of the usual one knows no GPU memory", step)
+        )
+    return found
 
 
 def pod_name(run: str, network: int, node: int) -> str:

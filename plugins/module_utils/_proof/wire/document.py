@@ -62,7 +62,7 @@ def side_row(side: Side) -> dict[str, Any]:
         "device": choice.device if choice else None,
         "port": choice.port if choice else None,
         "gid_index": choice.gid_index if choice else None,
-        "rate_gbps": (choice.rate_gbps if choice else None) or side.link_gbps,
+        "rate_gbps": (choice.rate_gbps if choice else None) or side.known.link_gbps,
         "software": choice.software if choice else None,
         "cpus": side.placement.cpus or None,
         "any_cpu": side.placement.why or None,

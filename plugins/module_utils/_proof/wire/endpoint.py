@@ -51,6 +51,8 @@ class Seen:
 
     ``near`` maps names of devices to the CPUs of their NUMA node; these, ``cpus`` (those the pod may use),
     ``online`` and ``isolated`` are lists as the kernel writes them. ``taskset``: it was tried, and works.
+    Where it was asked for, ``cuda`` has what the image's perftest can do with a GPU (memory, dmabuf), and ``peer`` the
+    modules of the kernel that let NICs reach GPU memory.
     """
 
     mac: str = ""
@@ -67,6 +69,8 @@ class Seen:
     online: str = ""
     isolated: str = ""
     taskset: bool = False
+    cuda: list[str] = field(default_factory=list)
+    peer: list[str] = field(default_factory=list)
     complete: bool = False
 
 
@@ -110,6 +114,8 @@ def _take(seen: Seen, kind: str, fields: list[str]) -> None:
         "netdev": seen.interfaces,
         "own": seen.own_devices,
         "char": seen.character_devices,
+        "cuda": seen.cuda,
+        "peer": seen.peer,
     }
     if kind in lists:
         lists[kind].append(fields[0])

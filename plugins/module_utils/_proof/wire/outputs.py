@@ -8,7 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import bandwidth_verdict, pcie_gbps
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import (
+    GPU_THRESHOLDS,
+    bandwidth_verdict,
+    pcie_gbps,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest import perftest_result
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
@@ -20,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters i
     saturated,
     sign_lines,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import Ways, farthest
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
 
 KILLED = 137
@@ -139,11 +144,46 @@ def judge_rping(output: Output) -> Judged:
 def judge_bandwidth(client: Output, server: str, ends: Ends, minimum: float | None) -> Judged:
     """Judge a run of ib_write_bw by its client side; what the ``server`` side printed tells the cause when it knows."""
     result = perftest_result(client.text, "gbps")
+    verdict = bandwidth_verdict(result, ends.link_gbps, pcie=ends.pcie, emulated=ends.software, threshold=minimum)
+    return _judged_rate(client, server, result, verdict)
+
+
+def judge_gpu_bandwidth(client: Output, server: str, ends: Ends, minimum: float | None, ways: Sequence[Ways]) -> Judged:
+    """Judge a run of ib_write_bw between GPUs, as ``judge_bandwidth``; ``ways`` are those of client and server.
+
+    The way that is farther decides what is asked for. ``minimum`` only lowers that: a share that is meant for host
+    memory is out of reach for many GPUs.
+    """
+    result = perftest_result(client.text, "gbps")
+    taken = [result["gpu"], perftest_result(server, "gbps")["gpu"] if server else None]
+    found = [known.get(gpu or "") for gpu, known in zip(taken, ways)]
+    distance = farthest(found)
+    verdict = bandwidth_verdict(
+        result,
+        ends.link_gbps,
+        pcie=ends.pcie,
+        kind="gpu",
+        distance=distance,
+        gpu_pcie=slower_pcie([way.pcie if way else None for way in found]),
+        emulated=ends.software,
+        threshold=minimum if minimum is not None and minimum < _least_of_gpus(distance) else None,
+    )
+    judged = _judged_rate(client, server, result, verdict)
+    if judged.figures is None:
+        return judged
+    told = [f"from GPU {taken[0]} to GPU {taken[1]}"] if all(taken) else []
+    figures = {**judged.figures, "distance": distance, "gpus": taken}
+    return judged._replace(summary="; ".join([judged.summary, *told]), figures=figures)
+
+
+def _least_of_gpus(distance: str | None) -> float:
+    return GPU_THRESHOLDS[distance] if distance else min(GPU_THRESHOLDS.values())
+
+
+def _judged_rate(client: Output, server: str, result: dict[str, Any], verdict: dict[str, Any]) -> Judged:
     early = ended_early(client, "ib_write_bw")
     if early and not result["rows"]:
         return early
-    link = ends.link_gbps if ends.link_gbps else None
-    verdict = bandwidth_verdict(result, link, pcie=ends.pcie, emulated=ends.software, threshold=minimum)
     figures = {key: verdict[key] for key in ("measured_gbps", "expected_gbps", "limit", "ratio", "threshold")}
     figures["peak_gbps"] = (result["summary"] or {}).get("peak_gbps")
     if result["complete"] and client.status not in (0, None) and verdict["verdict"] != "fail":

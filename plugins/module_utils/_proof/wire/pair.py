@@ -21,11 +21,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell impo
     ShellTrouble,
     trouble_problem,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Side, ends_of
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import GPU_TEST, Side, ends_of
 
 Test = Dict[str, Any]
 
-TESTS = ("pods", "interface", "device", "ping", "rping", "bandwidth", "latency")
+TESTS = ("pods", "interface", "device", "ping", "rping", "bandwidth", GPU_TEST, "latency")
 VERDICTS = ("pass", "reported", "skipped", "fail")
 MOST_OUTPUT_CHARACTERS = 4000
 _SERVE_LIMIT = 75
@@ -40,7 +40,8 @@ class Settings:
     """How pairs are tested: seconds a program may run, what a bandwidth test sends, the share of the rate asked for.
 
     ``size``, ``iterations`` and ``queue_pairs`` replace what fits the device; ``mtu`` is the one the network asks for.
-    ``idle`` is the node whose counters are judged where the other one works: its jobs lose packets, too.
+    ``idle`` is the node whose counters are judged where the other one works: its jobs lose packets, too. ``gpu``: pods
+    have a GPU, whose memory is tested.
     """
 
     limit: int = 60
@@ -50,6 +51,7 @@ class Settings:
     minimum: float | None = None
     mtu: int | None = None
     idle: str = ""
+    gpu: bool = False
 
     def load(self, software: bool) -> scripts.Load:
         """Return what a bandwidth test between devices of this kind sends."""
@@ -64,7 +66,7 @@ def prove(
 ) -> list[Test]:
     """Run every test between two sides and return what came of each, in order.
 
-    ``port`` and the three after it are TCP and RDMA ports that no other test of these pods uses.
+    ``port`` and the five after it are TCP and RDMA ports that no other test of these pods uses.
     """
     run = _Run(shell, now, settings)
     tests = [run.known(test, one, other) for test in ("pods", "interface", "device")]
@@ -77,6 +79,9 @@ def prove(
     tests.append(run.rping(one, other, port, stop))
     tests.append(run.bandwidth(one, other, port + 1, stop))
     tests.append(run.bandwidth(other, one, port + 2, stop))
+    if settings.gpu:
+        tests.append(run.gpu_bandwidth(one, other, port + 4, stop))
+        tests.append(run.gpu_bandwidth(other, one, port + 5, stop))
     tests.append(run.latency(one, other, port + 3, stop))
     return tests
 
@@ -91,13 +96,13 @@ class _Server(NamedTuple):
 
 
 class _Measurement(NamedTuple):
-    """A test by a program of perftest: ``argv`` of a side, given its port and the address of the server side (client
-    only), and ``judge`` of what the client left, given what the server side printed where the client failed.
+    """A test by a program of perftest: ``argv`` of a side, given the side and the address of the server side (client
+    only), and ``judge`` of what the client left, given what the server side printed.
     """
 
     test: str
     port: int
-    argv: Callable[[scripts.UsedPort, str], list[str]]
+    argv: Callable[[Side, scripts.UsedPort, str], list[str]]
     judge: Callable[[Output, str], Judged]
 
 
@@ -153,7 +158,7 @@ class _Run:
         ends = ends_of(source, target)
         load, minimum = self.settings.load(ends.software), self.settings.minimum
 
-        def argv(used: scripts.UsedPort, server: str) -> list[str]:
+        def argv(_side: Side, used: scripts.UsedPort, server: str) -> list[str]:
             return scripts.write_bandwidth(used, load, tcp_port=port, server=server)
 
         def judge(output: Output, theirs: str) -> Judged:
@@ -161,12 +166,30 @@ class _Run:
 
         return self._measured(_Measurement("bandwidth", port, argv, judge), source, target, stop)
 
+    def gpu_bandwidth(self, source: Side, target: Side, port: int, stop: Test | None) -> Test:
+        """Write from the memory of the GPU of ``source`` to that of ``target`` and judge the rate."""
+        ends = ends_of(source, target)
+        load, minimum = self.settings.load(ends.software), self.settings.minimum
+        for side in (source, target):
+            if GPU_TEST in side.problems and not stop:
+                problem = side.problems[GPU_TEST]
+                return _record(GPU_TEST, source, target, Judged("fail", f"{side.node}: {problem['problem']}", problem))
+
+        def argv(side: Side, used: scripts.UsedPort, server: str) -> list[str]:
+            return scripts.write_bandwidth(used, load, tcp_port=port, server=server, memory=side.memory)
+
+        def judge(output: Output, theirs: str) -> Judged:
+            ways = (source.known.gpus, target.known.gpus)
+            return outputs.judge_gpu_bandwidth(output, theirs, ends, minimum, ways)
+
+        return self._measured(_Measurement(GPU_TEST, port, argv, judge), source, target, stop)
+
     def latency(self, source: Side, target: Side, port: int, stop: Test | None) -> Test:
         """Write small messages from ``source`` to ``target`` and back, one at a time."""
         software = ends_of(source, target).software
         iterations = scripts.SOFTWARE_LATENCY_ITERATIONS if software else scripts.LATENCY_ITERATIONS
 
-        def argv(used: scripts.UsedPort, server: str) -> list[str]:
+        def argv(_side: Side, used: scripts.UsedPort, server: str) -> list[str]:
             return scripts.write_latency(used, iterations, tcp_port=port, server=server)
 
         def judge(output: Output, theirs: str) -> Judged:
@@ -180,15 +203,15 @@ class _Run:
         if stop or source.choice is None or target.choice is None or target.attached is None:
             return _skipped(test, source, target, stop)
         ours, theirs = source.choice.used, target.choice.used
-        client = [*source.placement.prefix, *argv(ours, target.attached.address)]
-        server = _Server(f"{test}-{port}", port, [*target.placement.prefix, *argv(theirs, "")], theirs)
+        client = [*source.placement.prefix, *argv(source, ours, target.attached.address)]
+        server = _Server(f"{test}-{port}", port, [*target.placement.prefix, *argv(target, theirs, "")], theirs)
 
         def work() -> tuple[Judged, str]:
             reading, output = _counted(self._bounded(source, client, ours))
             other, left = _counted(self._left(target, server, needed=output.status != 0))
             text = "" if output.status == 0 else left.stdout
             readings = {source.node: reading, target.node: other}
-            judged = outputs.with_counters(judge(output, text), readings, self.settings.idle)
+            judged = outputs.with_counters(judge(output, left.stdout), readings, self.settings.idle)
             return judged, _both(output.text, text)
 
         return self._with_server(test, source, target, server=server, client=client, work=work)

@@ -13,15 +13,18 @@ from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import SCHEDULES, rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import ways_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import TESTS
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import GPU_TEST, Known
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 Plan = Dict[str, Any]
 
 _SOURCE = "verify"
 # Programs of one pair that may each take their whole time: two pings, rping, two bandwidth tests and a latency test
-# with their servers.
+# with their servers, and two more bandwidth tests with GPU memory.
 _PROGRAMS = 9
+_GPU_PROGRAMS = 4
 _REACH = 60
 _MARGIN = 300
 
@@ -29,7 +32,8 @@ _MARGIN = 300
 class Wish(NamedTuple):
     """What is asked for: networks by name (empty: all), resources by network, the schedule, a namespace for the pods.
 
-    ``ready_timeout`` and ``test_timeout`` are in seconds.
+    ``ready_timeout`` and ``test_timeout`` are in seconds. ``gpu`` is the resource of a GPU that each pod gets as well;
+    without it no GPU memory is tested.
     """
 
     networks: Sequence[str]
@@ -38,6 +42,12 @@ class Wish(NamedTuple):
     namespace: str | None
     ready_timeout: int
     test_timeout: int
+    gpu: str = ""
+
+    @property
+    def tests(self) -> list[str]:
+        """The tests of each pair, in order."""
+        return [test for test in TESTS if self.gpu or test != GPU_TEST]
 
 
 class Surroundings(NamedTuple):
@@ -78,7 +88,7 @@ def make_plan(wish: Wish, around: Surroundings) -> Plan:
         left_out += without
     if violations:
         raise InvalidInput(violations)
-    return {"schedule": wish.schedule, "networks": networks, "left_out": left_out, "tests": list(TESTS)}
+    return {"schedule": wish.schedule, "networks": networks, "left_out": left_out, "tests": wish.tests}
 
 
 def networks_to_test(wish: Wish, around: Surroundings) -> list[dict[str, Any]]:
@@ -175,6 +185,7 @@ def _planned(
     why = f"its kubelet offers no {resource}"
     left_out = [{"host": node_of[node], "network": name, "why": why} for node in without]
     turns = rounds(nodes, wish.schedule) if wish.schedule in SCHEDULES else []
+    programs = _PROGRAMS + (_GPU_PROGRAMS if wish.gpu else 0)
     planned = {
         "network": name,
         "kind": network["kind"],
@@ -186,14 +197,15 @@ def _planned(
         "mtu": network["mtu"],
         "nodes": {node: node_of[node] for node in nodes},
         "rounds": [[list(pair) for pair in turn] for turn in turns],
-        "deadline": wish.ready_timeout + len(turns) * _PROGRAMS * (wish.test_timeout + _REACH) + _MARGIN,
+        "deadline": wish.ready_timeout + len(turns) * programs * (wish.test_timeout + _REACH) + _MARGIN,
     }
     return planned, flaws, left_out
 
 
 def _resources(wish: Wish, network: Mapping[str, Any]) -> list[str]:
     own = [network["resource"]] if network["resource"] else []
-    return list(wish.resources.get(network["network"]) or wish.resources.get(network["name"]) or own)
+    found = list(wish.resources.get(network["network"]) or wish.resources.get(network["name"]) or own)
+    return [*found, wish.gpu] if found and wish.gpu and wish.gpu not in found else found
 
 
 def _missing(name: str, namespace: str, around: Surroundings) -> list[Violation]:
@@ -269,13 +281,13 @@ def count_of(quantity: Any) -> int:
     return int(digits) * factor if digits.isascii() and digits.isdigit() else 0
 
 
-def device_limits(facts: Mapping[str, Any] | None, choice: Choice) -> tuple[float | None, dict[str, Any] | None]:
-    """Return (Gb/s of the link, PCIe link of the NIC) that the facts of a host know of a device of one of its pods.
+def device_limits(facts: Mapping[str, Any] | None, choice: Choice) -> Known:
+    """Return what the facts of a host know of a device of one of its pods.
 
     A virtual function has no PCIe link of its own: its physical function's counts.
     """
     if not facts:
-        return None, None
+        return Known()
     nics = {nic["address"]: nic for nic in facts.get("nics") or []}
     device = next((each for each in facts.get("rdma") or [] if each["name"] == choice.device), None)
     nic = nics.get(choice.pci or "") or nics.get((device or {}).get("pci") or "")
@@ -283,7 +295,7 @@ def device_limits(facts: Mapping[str, Any] | None, choice: Choice) -> tuple[floa
         nic = nics.get(nic.get("pf") or "") or nic
     port = next((each for each in (device or {}).get("ports") or [] if each["port"] == choice.port), None)
     rate = port.get("rate_gbps") if port else None
-    return rate, nic.get("link") if nic else None
+    return Known(rate, nic.get("link"), ways_of(facts, nic["address"])) if nic else Known(rate)
 
 
 def plan_lines(plan: Plan, image: str) -> list[str]:

@@ -34,6 +34,7 @@ shift
 # Reads only. Empty slots of a GID table answer EINVAL; a device without PCI parent (soft RDMA) has no device link.
 # The trial of taskset is the way it is run: an old one of busybox knows no lists, and a profile may forbid it.
 _LOOK = r"""
+k=$2
 get() { v=; { read -r v <"$1"; } 2>/dev/null; }
 for n in /sys/class/net/*; do [ -e "$n" ] && echo "netdev|${n##*/}"; done
 b=/sys/class/net/$1
@@ -72,9 +73,20 @@ set -- taskset -c "$c" sh -c :
 """
 _TRY = r"""
 "$r" "$@" >/dev/null 2>&1 </dev/null && echo "taskset|works"
+"""
+# Whether the kernel has a module that lets NICs reach GPU memory, and what the image's perftest can do with that.
+_LOOK_FOR_GPU = rf"""
+if [ "$k" = gpu ]; then
+  for m in nvidia_peermem nv_peer_mem; do [ -e "/sys/module/$m" ] && echo "peer|$m"; done
+  set -- ib_write_bw --help
+  {_PROGRAM}
+  h=$("$r" "$@" 2>&1 </dev/null)
+  case $h in *--use_cuda=*) echo "cuda|memory";; esac
+  case $h in *--use_cuda_dmabuf*) echo "cuda|dmabuf";; esac
+fi
 echo end
 """
-_PROBE = _LOOK + _PROGRAM + _TRY
+_PROBE = _LOOK + _PROGRAM + _TRY + _LOOK_FOR_GPU
 
 # The counters of port $2 of device $1, as ``counters.split_counters`` reads them; $3 says when. A counter that cannot
 # be read, or has no number, is left out. Where a device is shared by network namespaces, the sysfs of a pod has no
@@ -166,9 +178,9 @@ HARDWARE_LOAD = Load(1024 * 1024, 5000, 4)
 SOFTWARE_LOAD = Load(64 * 1024, 100, 1)
 
 
-def probe(interface: str) -> Argv:
-    """Return the command that prints what ``endpoint.read_probe`` reads."""
-    return ["sh", "-c", _PROBE, "probe", interface]
+def probe(interface: str, *, gpu: bool = False) -> Argv:
+    """Return the command that prints what ``endpoint.read_probe`` reads; with ``gpu`` also of GPU memory."""
+    return ["sh", "-c", _PROBE, "probe", interface, "gpu" if gpu else "-"]
 
 
 LATENCY_ITERATIONS = 1000
@@ -236,13 +248,13 @@ def rping_client(address: str, port: int) -> Argv:
     return ["rping", "-c", "-a", address, "-p", str(port), "-C", str(RPING_COUNT), "-V", "-v"]
 
 
-def write_bandwidth(port: UsedPort, load: Load, *, tcp_port: int, server: str = "") -> Argv:
+def write_bandwidth(port: UsedPort, load: Load, *, tcp_port: int, server: str = "", memory: Sequence[str] = ()) -> Argv:
     """Return one side of ib_write_bw; with the address of a ``server`` it is the client side.
 
-    Both sides need the same ``load`` and ``tcp_port``; the port is each side's own.
+    Both sides need the same ``load`` and ``tcp_port``; the port and the options of ``memory`` are each side's own.
     """
     options = ["--report_gbits", "-s", str(load.size), "-n", str(load.iterations), "-q", str(load.queue_pairs)]
-    return _perftest("ib_write_bw", port, options, tcp_port, server)
+    return _perftest("ib_write_bw", port, [*options, *memory], tcp_port, server)
 
 
 def write_latency(port: UsedPort, iterations: int, *, tcp_port: int, server: str = "") -> Argv:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Optional, Tuple
+from types import MappingProxyType
+from typing import Any, Callable, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import outputs, scripts
@@ -20,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint i
     placement_of,
     read_probe,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import Ways, memory_options
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import Placement
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import (
     Output,
@@ -28,10 +30,22 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell impo
     trouble_problem,
 )
 
-Limits = Callable[[Choice], Tuple[Optional[float], Optional[Dict[str, Any]]]]
-"""What the facts of a host say of a device: rate of its link in Gb/s, PCIe link of its NIC."""
 _PROBE_LIMIT = 60
 _ANYWHERE = Placement()
+GPU_TEST = "gpu_bandwidth"
+"""The test with GPU memory at both ends, which takes pods with a GPU."""
+
+
+class Known(NamedTuple):
+    """What the facts of a host say of a device: rate of its link in Gb/s, PCIe link of its NIC, GPUs beside that."""
+
+    link_gbps: float | None = None
+    pcie: dict[str, Any] | None = None
+    gpus: Ways = MappingProxyType({})
+
+
+_UNKNOWN = Known()
+Limits = Callable[[Choice], Known]
 
 
 @dataclass(frozen=True)
@@ -48,8 +62,9 @@ class PodState:
 class Side:
     """One end of a pair: its node and pod, what was found in the pod, and what is wrong before anything is sent.
 
-    ``problems`` is keyed by the test that found it (pods, interface, device). ``link_gbps`` and ``pcie`` are what the
-    facts of the host say of the chosen device. ``placement`` says on which CPUs programs measure.
+    ``problems`` is keyed by the test that found it (pods, interface, device, GPU_TEST). ``known`` is what the facts of
+    the host say of the chosen device. ``placement`` says on which CPUs programs measure, ``memory`` has the options of
+    perftest for GPU memory.
     """
 
     node: str
@@ -58,15 +73,17 @@ class Side:
     seen: Seen | None = None
     choice: Choice | None = None
     problems: dict[str, Problem] = field(default_factory=dict)
-    link_gbps: float | None = None
-    pcie: dict[str, Any] | None = None
+    known: Known = _UNKNOWN
     placement: Placement = _ANYWHERE
+    memory: tuple[str, ...] = ()
 
 
-def examine(shell: Shell, node: str, state: PodState, *, network: str, mtu: int | None, limits: Limits) -> Side:
-    """Look into one pod, by one command; ``limits(choice)`` tells (Gb/s, PCIe) that the host's facts know of a device.
+def examine(
+    shell: Shell, node: str, state: PodState, *, network: str, mtu: int | None, limits: Limits, gpu: bool = False
+) -> Side:
+    """Look into one pod, by one command; ``limits(choice)`` tells what the facts of the host know of a device.
 
-    ``network`` is ``namespace/name`` of the attachment.
+    ``network`` is ``namespace/name`` of the attachment. With ``gpu`` the pod has a GPU, whose memory is to be tested.
     """
     if not state.ready:
         return Side(node, state.name, problems={"pods": state.problem or _not_ready()})
@@ -74,7 +91,7 @@ def examine(shell: Shell, node: str, state: PodState, *, network: str, mtu: int 
     if attached is None:
         return Side(node, state.name, problems={"interface": problem or _not_ready()})
     try:
-        output = shell.run(state.name, scripts.probe(attached.interface), _PROBE_LIMIT)
+        output = shell.run(state.name, scripts.probe(attached.interface, gpu=gpu), _PROBE_LIMIT)
     except ShellTrouble as trouble:
         return Side(node, state.name, attached, problems={"pods": trouble_problem(trouble)})
     seen = read_probe(output.stdout)
@@ -87,9 +104,12 @@ def examine(shell: Shell, node: str, state: PodState, *, network: str, mtu: int 
     choice, found = choose(seen, attached)
     if found:
         problems["device"] = found
-    link, pcie = limits(choice) if choice else (None, None)
+    known = limits(choice) if choice else Known()
     placement = placement_of(seen, choice) if choice else _ANYWHERE
-    return Side(node, state.name, attached, seen, choice, problems, link, pcie, placement)
+    memory, found = memory_options(seen.cuda, seen.peer) if gpu else ((), None)
+    if found:
+        problems[GPU_TEST] = found
+    return Side(node, state.name, attached, seen, choice, problems, known, placement, memory)
 
 
 def ends_of(source: Side, target: Side) -> outputs.Ends:
@@ -97,11 +117,13 @@ def ends_of(source: Side, target: Side) -> outputs.Ends:
     rates = [
         rate
         for side in (source, target)
-        for rate in (side.choice.rate_gbps if side.choice else None, side.link_gbps)
+        for rate in (side.choice.rate_gbps if side.choice else None, side.known.link_gbps)
         if rate
     ]
     software = any(side.choice is not None and side.choice.software for side in (source, target))
-    return outputs.Ends(min(rates) if rates else None, outputs.slower_pcie([source.pcie, target.pcie]), software)
+    return outputs.Ends(
+        min(rates) if rates else None, outputs.slower_pcie([source.known.pcie, target.known.pcie]), software
+    )
 
 
 def _not_ready() -> Problem:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState, Side, examine
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState, Side, examine
 
 NETWORK = "default/rail0"
+UNKNOWN = Known()
 PASSED_PING = (
     "PING 192.168.111.2 (192.168.111.2) from 192.168.111.1 net1: 1472(1500) bytes of data.\n"
     "--- 192.168.111.2 ping statistics ---\n"
@@ -74,6 +75,8 @@ def probe_text(address: str, **changes: Any) -> str:
         "kind": "RoCE v2",
         "chars": "rdma_cm uverbs0",
         "locals": f"127.0.0.1 10.44.0.2 {address}",
+        "peer": "",
+        "cuda": "",
         **changes,
     }
     gid = "0000:0000:0000:0000:0000:ffff:" + "{:02x}{:02x}:{:02x}{:02x}".format(*map(int, address.split(".")))
@@ -87,6 +90,7 @@ def probe_text(address: str, **changes: Any) -> str:
         lines.append(f"gid|{name}|1|0|0000:0000:0000:0000:0000:ffff:0a2c:0002|RoCE v2|eth0")
         lines.append(f"gid|{name}|1|{int(given['slot']) - 1}|{gid}|IB/RoCE v1|net1")
         lines.append(f"gid|{name}|1|{given['slot']}|{gid}|{given['kind']}|net1")
+    lines += [f"{key}|{each}" for key in ("peer", "cuda") for each in given[key].split()]
     lines += [f"local|{each}" for each in given["locals"].split()]
     return "\n".join([*lines, "end", ""])
 
@@ -159,8 +163,20 @@ def memory_pods(**probes: str) -> MemoryPods:
 
 def sides(shell: MemoryPods, mtu: int | None = None, **states: PodState) -> list[Side]:
     """Look into pods a and b, on the nodes a and b."""
+    return sides_of(shell, states, mtu=mtu)
+
+
+def sides_of(
+    shell: MemoryPods,
+    states: Mapping[str, PodState],
+    *,
+    mtu: int | None = None,
+    known: Known = UNKNOWN,
+    gpu: bool = False,
+) -> list[Side]:
+    """Look into pods a and b, which may have a GPU; facts of both hosts say ``known`` of the device."""
     found = []
     for node, address in ADDRESSES.items():
         state = states.get(node, PodState(f"ns/{node}", True, network_status(address)))
-        found.append(examine(shell, node, state, network=NETWORK, mtu=mtu, limits=lambda _choice: (None, None)))
+        found.append(examine(shell, node, state, network=NETWORK, mtu=mtu, limits=lambda _choice: known, gpu=gpu))
     return found

@@ -12,7 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import build_document, pair_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState, Side, examine
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState, Side, examine
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     LOST_PING,
     PASSED_PING,
@@ -95,7 +95,7 @@ def _pods(rates: dict[str, float], network: str, number: int, *, soft: bool) -> 
         shell.answers[(f"default/{node}", "probe")] = [Output(0, probe_text(address, **changes), "")]
         shell.answers[(f"default/{node}", "ib_write_bw")] = [Output(0, table(rate), "")]
         state = PodState(f"default/{node}", True, network_status(address, network))
-        found[node] = examine(shell, node, state, network=network, mtu=None, limits=lambda _choice: (None, None))
+        found[node] = examine(shell, node, state, network=network, mtu=None, limits=lambda _choice: Known())
     return shell, found
 
 

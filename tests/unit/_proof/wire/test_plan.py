@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
     node_row,
     plan_lines,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
 Json = dict[str, Any]
@@ -239,12 +240,12 @@ FACTS: Json = {
     [(Choice("mlx5_0", 1, 3, None, "0000:18:00.0"), 200), (Choice("mlx5_2", 1, 3, None, "0000:18:00.2"), None)],
 )
 def test_the_pcie_link_of_a_virtual_function_is_that_of_its_card(choice: Choice, rate: int | None) -> None:
-    assert device_limits(FACTS, choice) == (rate, {"speed_gts": 16.0, "width": 16})
+    assert device_limits(FACTS, choice) == Known(rate, {"speed_gts": 16.0, "width": 16}, {})
 
 
 def test_facts_that_know_nothing_of_a_device_limit_nothing() -> None:
-    assert device_limits(FACTS, Choice("rxe0", 1, 1, None, None)) == (None, None)
-    assert device_limits(None, Choice("mlx5_0", 1, 1, None, None)) == (None, None)
+    assert device_limits(FACTS, Choice("rxe0", 1, 1, None, None)) == Known()
+    assert device_limits(None, Choice("mlx5_0", 1, 1, None, None)) == Known()
 
 
 def test_a_host_is_found_by_the_node_that_is_given_for_it_and_by_no_other_name() -> None:

@@ -130,6 +130,51 @@ def test_an_image_may_have_no_taskset(path: Path) -> None:
         assert (seen.complete, seen.taskset, done.stderr) == (True, False, "")
 
 
+@pytest.mark.parametrize(
+    ("usage", "known"),
+    [
+        (
+            "      --use_cuda=<cuda device id> Use CUDA specific device for GPUDirect RDMA testing\n"
+            "      --use_cuda_dmabuf Use CUDA DMA-BUF for GPUDirect RDMA testing\n",
+            ["memory", "dmabuf"],
+        ),
+        # Until 2020 the option took no GPU, and refuses one.
+        ("      --use_cuda Use CUDA lib for GPU-Direct testing.\n", []),
+        ("      --use_hugepages  Use Hugepages instead of contig, memalign allocations.\n", []),
+    ],
+)
+def test_the_probe_asks_perftest_what_it_can_do_with_a_gpu(
+    shell: list[str], path: Path, usage: str, known: list[str]
+) -> None:
+    """The lines are those of ``usage`` in linux-rdma/perftest, src/perftest_parameters.c."""
+    (path / "ib_write_bw").write_text(f"#!/bin/sh\n[ \"$*\" = --help ] || exit 1\nprintf '%s' '{usage}'\n")
+    (path / "ib_write_bw").chmod(0o755)
+    done = run(shell, scripts.probe("lo", gpu=True))
+    seen = read_probe(done.stdout)
+    assert (seen.cuda, seen.complete, done.stderr) == (known, True, "")
+    assert read_probe(run(shell, scripts.probe("lo")).stdout).cuda == []
+
+
+def test_an_image_may_have_no_perftest_or_one_without_its_libraries(shell: list[str], path: Path) -> None:
+    seen = read_probe(run(shell, scripts.probe("lo", gpu=True)).stdout)
+    assert (seen.cuda, seen.complete) == ([], True)
+    missing = "ib_write_bw: error while loading shared libraries: libcuda.so.1: cannot open shared object file"
+    (path / "ib_write_bw").write_text(f"#!/bin/sh\necho '{missing}' >&2\nexit 127\n")
+    (path / "ib_write_bw").chmod(0o755)
+    done = run(shell, scripts.probe("lo", gpu=True))
+    assert (read_probe(done.stdout).cuda, read_probe(done.stdout).complete, done.stderr) == ([], True, "")
+
+
+def test_the_probe_sees_modules_that_let_nics_reach_gpu_memory(shell: list[str], tmp_path: Path) -> None:
+    for name in ("nvidia_peermem", "nv_peer_mem", "mlx5_core"):
+        (tmp_path / "module" / name).mkdir(parents=True)
+    argv = scripts.probe("lo", gpu=True)
+    argv[2] = argv[2].replace("/sys/module/", f"{tmp_path}/module/")
+    assert read_probe(run(shell, argv).stdout).peer == ["nvidia_peermem", "nv_peer_mem"]
+    argv[2] = argv[2].replace(f"{tmp_path}/module/", f"{tmp_path}/none/")
+    assert read_probe(run(shell, argv).stdout).peer == []
+
+
 def test_the_probe_reads_the_cpus_of_a_devices_numa_node(shell: list[str], tmp_path: Path) -> None:
     """A device of PCI, one whose node has memory alone, and one of soft RDMA, which has no device behind it."""
     for name, cpus in {"mlx5_0": "56-111,168-223\n", "mlx5_1": "\n"}.items():
