@@ -214,7 +214,10 @@ class ActionModule(ChartAction):
                 found.append(rehearse_labelling(connection, drivers=_has_drivers(arguments["spec"])))
             if nodes.tested and removal is None:
                 wish = wish_to_rehearse(
-                    arguments["wire_networks"], arguments["wire_resources"], arguments["wire_namespace"]
+                    arguments["wire_networks"],
+                    arguments["wire_resources"],
+                    arguments["wire_namespace"],
+                    arguments["wire_gpu_resource"] or "",
                 )
                 image, spec = arguments["wire_image"], arguments["spec"]
                 found.append(rehearse_wire_test(connection, spec, wish, image, nodes.tested))

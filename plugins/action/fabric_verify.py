@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import test_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import gpu_problems, test_image
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import DEFAULT_NAMESPACE
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
@@ -217,6 +217,10 @@ def check_arguments(arguments: dict[str, Any]) -> None:
         flaws.append(
             Violation("image", "", f"{arguments['image']!r} is no image reference", "such as registry/name:tag")
         )
+    flaws += [
+        Violation("gpu_resource", "", each.problem, each.hint)
+        for each in gpu_problems(arguments["gpu_resource"], arguments["image"])
+    ]
     if flaws:
         raise InvalidInput(flaws)
 
@@ -230,6 +234,7 @@ def wish_of(arguments: dict[str, Any]) -> Wish:
         namespace=arguments["namespace"],
         ready_timeout=arguments["timeout"],
         test_timeout=arguments["test_timeout"],
+        gpu=arguments["gpu_resource"] or "",
     )
 
 
@@ -268,6 +273,7 @@ def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, fac
         iterations=arguments["iterations"],
         queue_pairs=arguments["queue_pairs"],
         minimum=arguments["minimum"],
+        gpu=bool(arguments["gpu_resource"]),
     )
     image = test_image(arguments["image"], spec.get("settings") or {})
     return Request(plan, run_id, image, settings, arguments["timeout"], spec, facts)

@@ -98,6 +98,14 @@ options:
         which RV(recap) tells, and with O(node) the message of a test that failed.
       - V(mellanox/rping-test) through the registry mirrors of O(spec), unless given.
     type: str
+  gpu_resource:
+    description:
+      - Resource of a GPU, such as V(nvidia.com/gpu), of which each test pod asks for one as well. Without it no GPU
+        memory is tested.
+      - With it C(ib_write_bw) also writes from the memory of one GPU to that of the other, both ways, and the rate is
+        judged by the way between GPU and NIC. Nodes without a GPU take no part.
+      - It takes an O(image) whose perftest was built with CUDA.
+    type: str
   size:
     description:
       - Bytes of one message of C(ib_write_bw). 1048576, or 65536 on an emulated device, unless given.
@@ -123,6 +131,7 @@ options:
   minimum:
     description:
       - Share of the expected rate below which a test fails, such as V(0.9), which is used unless another is given.
+      - Of GPU memory less may be asked for, by the way between GPU and NIC. This only lowers that.
     type: float
 seealso:
   - module: rdma.fabric.fabric_report
@@ -151,6 +160,13 @@ EXAMPLES = r"""
     networks:
       - rail0
     pairs: hunt
+
+- name: Prove GPUDirect RDMA between the GPUs of every pair of nodes
+  rdma.fabric.fabric_verify:
+    spec: "{{ rdma_fabric_preflight_result.spec }}"
+    run_dir: rdma-fabric-run
+    image: registry.example.com/perftest-cuda:26.04
+    gpu_resource: nvidia.com/gpu
 
 - name: Test a node that is cordoned before it takes pods again
   rdma.fabric.fabric_verify:

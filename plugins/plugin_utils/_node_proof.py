@@ -22,7 +22,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours
     judge,
     lacks_device,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import TESTS
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
     Plan,
     Surroundings,
@@ -115,7 +114,7 @@ class NodeProof:
                 self._leave_out(each, "no other node of the fabric is in service with a free device")
         if not planned:
             return None
-        return {"schedule": "node", "networks": planned, "left_out": [], "tests": list(TESTS)}
+        return {"schedule": "node", "networks": planned, "left_out": [], "tests": self.wish.tests}
 
     def pairs_of(self, plan: Plan) -> list[str]:
         """Return one line for each network of a plan that is not carried out."""

@@ -89,7 +89,8 @@ def _matrix(network: dict[str, Any], worst: list[dict[str, Any]], edge: int) -> 
 def _cell(pair: dict[str, Any] | None, same: bool) -> dict[str, str]:
     if pair is None:
         return {"verdict": "none", "text": "", "title": "" if same else "not tested"}
-    rates = [float(rate["gbps"]) for rate in pair["rates"] if rate["gbps"] is not None]
+    # Those of GPU memory are lower by the way between GPU and NIC, which is no matter of the pair.
+    rates = [float(rate["gbps"]) for rate in pair["rates"] if rate["gbps"] is not None and rate["memory"] == "host"]
     text = _short(min(rates)) if rates else {"fail": "\u2715"}.get(pair["verdict"], "")
     return {"verdict": pair["verdict"], "text": text, "title": f"{pair['a']} - {pair['b']}: {pair['verdict']}"}
 

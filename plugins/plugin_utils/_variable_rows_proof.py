@@ -59,6 +59,17 @@ ROWS = (
         _PODS,
     ),
     Variable(
+        "verify_gpu_resource",
+        "str",
+        (
+            "Resource of a GPU, such as V(nvidia.com/gpu), of which each test pod asks for one. Then bandwidth is "
+            "measured between the memory of GPUs as well, with a C(rdma_fabric_verify_image) whose perftest was built "
+            "with CUDA.",
+        ),
+        _PODS,
+        asked=True,
+    ),
+    Variable(
         "verify_size",
         "int",
         ("Bytes of one message. 1048576, or 65536 on an emulated device, unless given.",),
@@ -101,7 +112,10 @@ ROWS = (
     Variable(
         "verify_min_rate_ratio",
         "float",
-        ("Share of the expected rate below which a test fails, such as V(0.9), which is used unless given.",),
+        (
+            "Share of the expected rate below which a test fails, such as V(0.9), which is used unless given.",
+            "Of GPU memory less may be asked for, by the way between GPU and NIC. This only lowers that.",
+        ),
         _PROOF,
         least=0.001,
         most=1,

@@ -8,7 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of, test_image
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
+    gpu_problems,
+    networks_of,
+    test_image,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import Rehearsal, rehearse_proof
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
@@ -23,9 +27,9 @@ _RUN = "rehearsal"
 _SECONDS = 60
 
 
-def wish_to_rehearse(networks: Sequence[str], resources: dict[str, Any], namespace: str | None) -> Wish:
+def wish_to_rehearse(networks: Sequence[str], resources: dict[str, Any], namespace: str | None, gpu: str) -> Wish:
     """Return what a wire test is asked for, as far as it can be looked at before."""
-    return Wish(networks, resources_by_network(resources), "all", namespace, _SECONDS, _SECONDS)
+    return Wish(networks, resources_by_network(resources), "all", namespace, _SECONDS, _SECONDS, gpu)
 
 
 def rehearse_wire_test(
@@ -34,9 +38,10 @@ def rehearse_wire_test(
     """Return what would keep the test of ``node`` from its end. Raises ApiFault where the server gives no answer."""
     names, namespace = set(wish.networks), wish.namespace
     asked = [each for each in networks_of(spec) if not names or {each["name"], each["network"]} & names]
+    flaws = [f"the wire test: {wish.gpu!r} {each.problem}; {each.hint}" for each in gpu_problems(wish.gpu, image)]
     found = rehearse_proof(connection, sorted({namespace or each["namespace"] for each in asked}))
-    if found.problems:
-        return found
+    if flaws or found.problems:
+        return replace(found, problems=[*flaws, *found.problems])
     pods = ClusterPods(connection, _RUN, connection.notify)
     networks, attachments, namespaces = pods.networks(spec, namespace)
     try:

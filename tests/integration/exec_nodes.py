@@ -4,8 +4,9 @@
 """Nodes whose pods run commands: a second KWOK executes them on this machine, where stand-ins take the programs' place.
 
 Everything from the playbook to the API server's stream and back is real. Not real are the machines, the network and
-RDMA: the annotation of Multus is written by a KWOK stage, ``sh`` answers the probe from a file and runs the other
-scripts as they are, ``ping``, ``rping`` and ``ib_write_bw`` are a few lines of shell and Python.
+RDMA, nor the GPUs that the nodes offer: the annotation of Multus is written by a KWOK stage, ``sh`` answers the probe
+from a file and runs the other scripts as they are, ``ping``, ``rping`` and ``ib_write_bw`` are a few lines of shell and
+Python.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
 Json = dict[str, Any]
 
 KIND = "exec"
+GPU = "nvidia.com/gpu"
 SETTLED_SECONDS = 60.0
 _SH = """#!/bin/sh
 case $3 in
@@ -50,6 +52,9 @@ _MEASURING = """#!/usr/bin/env python3
 import socket, sys
 words = sys.argv[1:]
 port = int(words[words.index("-p") + 1])
+if "--use_cuda=0" in words:
+    sys.stdout.write("initializing CUDA\\nCUDA device 0: PCIe address is 1B:00\\n\\nPicking device No. 0\\n")
+    sys.stdout.flush()
 if words[-2] == "-p":
     with socket.create_server(("127.0.0.1", port)) as server:
         server.accept()
@@ -69,7 +74,7 @@ class ExecNodes:
         for each in (self.programs, folder / "scratch"):
             each.mkdir(parents=True)
         for number in range(1, count + 1):
-            text = probe_text(f"192.168.111.{number}", netdevs=f"lo eth0 net{number}")
+            text = probe_text(f"192.168.111.{number}", netdevs=f"lo eth0 net{number}", cuda="memory dmabuf")
             (folder / f"probe-net{number}").write_text(text, encoding="utf-8")
         for name, text in {"ib_write_bw": table(), "ib_write_lat": latency_table()}.items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -103,7 +108,7 @@ class ExecNodes:
         """Return the manifests of the nodes."""
         found = []
         for name in self.names:
-            node = kwok_node(name, allocatable={self.resource: "100"})
+            node = kwok_node(name, allocatable={self.resource: "100", GPU: "8"})
             node["metadata"]["annotations"][ANNOTATION] = KIND
             found.append(node)
         return found

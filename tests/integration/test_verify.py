@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.tests.integration.exec_nodes import ExecNodes, running, wait_until
+from ansible_collections.rdma.fabric.tests.integration.exec_nodes import GPU, ExecNodes, running, wait_until
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
@@ -148,6 +148,26 @@ def test_two_nodes_pass(wire: Wire) -> None:
     assert report["validation"]["verdict"] == "pass"
     assert report["cluster"]["skipped"] == "verify pushes nothing, it proves what is there"
     assert "not done: The push to a cluster: verify pushes nothing, it proves what is there" in outcome.output
+
+
+def test_gpu_memory_is_tested_with_a_gpu_in_each_pod(wire: Wire) -> None:
+    outcome = wire.verify(gpu_resource=GPU, image="registry.example.com/perftest-cuda:1").succeeded()
+    assert "1 pair tested: 1 pass" in outcome.output
+    (pair,) = wire.document()["pairs"]
+    of_gpus = [test for test in pair["tests"] if test["test"] == "gpu_bandwidth"]
+    assert [(test["from"], test["to"]) for test in of_gpus] == [tuple(wire.nodes.names), tuple(wire.nodes.names[::-1])]
+    assert all("--use_cuda=0 --use_cuda_dmabuf" in test["command"] for test in of_gpus)
+    assert of_gpus[0]["figures"]["gpus"] == ["1b:00", "1b:00"]
+    rates = wire.user.report()["validation"]["networks"][0]["pairs"][0]["rates"]
+    assert [rate["memory"] for rate in rates] == ["host", "host", "gpu", "gpu"]
+    assert wire.document()["networks"][0]["resource"] == f"{RESOURCE} and {GPU}"
+
+
+def test_gpu_memory_without_an_image_for_it_is_told_before_anything_is_made(wire: Wire) -> None:
+    mark = wire.cluster.audit.mark()
+    (violation,) = wire.verify(gpu_resource=GPU).refused().violations()
+    assert "needs an image of the test pods" in violation["problem"]
+    assert stored_writes(wire.cluster.audit, mark) == []
 
 
 def test_the_scheduler_places_the_pods(wire: Wire) -> None:
