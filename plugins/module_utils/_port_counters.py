@@ -25,6 +25,11 @@ WIDTHS: Mapping[str, int] = {
     **dict.fromkeys(("local_link_integrity_errors", "excessive_buffer_overrun_errors"), 4),
     "port_xmit_wait": 32,
 }
+# What to do about saturated counters of a port of InfiniBand, and of RoCE:
+# perfquery can't open the port of a RoCE device, whose management stops at the connection manager (treydock/
+# infiniband_exporter issue 26: "client_register for mgmt 1 failed"), and no file of sysfs sets a counter back.
+SET_BACK = "perfquery -R -C DEVICE -P PORT"
+BEYOND_ROCE = "perfquery does not reach a RoCE port; ethtool -S of its interface counts errors further"
 _WRAP = 1 << 32
 # What a counter of a function's representor begins with; it means the same.
 _REPRESENTED = "vport_"

@@ -385,8 +385,8 @@ counters:
   type: list
   elements: dict
   sample:
-    - {"device": "mlx5_1", "port": 1, "readable": 51, "counters": {"link_downed": 255}, "saturated": ["link_downed"],
-       "hw_counters": {"np_cnp_sent": 1333}}
+    - {"device": "mlx5_1", "port": 1, "link_layer": "Ethernet", "readable": 51, "counters": {"link_downed": 255},
+       "saturated": ["link_downed"], "hw_counters": {"np_cnp_sent": 1333}}
 shown_later:
   description: What is printed of the host after those of all hosts are known.
   returned: when O(grouped) is true and Ansible prints no JSON

@@ -267,6 +267,11 @@ counters:
       returned: always
       type: int
       sample: 1
+    link_layer:
+      description: C(InfiniBand), where C(perfquery -R) sets counters back, or C(Ethernet), where nothing does.
+      returned: always
+      type: str
+      sample: Ethernet
     readable:
       description: How many counters could be read, those at 0 among them. With 0, nothing is known of the port.
       returned: always

@@ -13,8 +13,10 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import (
+    BEYOND_ROCE,
     DRIVER,
     PORT,
+    SET_BACK,
     is_saturated,
     plain_name,
     rise_of,
@@ -35,12 +37,16 @@ _MOST_NAMED = 5
 
 
 class Port(NamedTuple):
-    """A port as one host told it: ``values`` are its known counters above 0 by ``FOLDER/NAME``."""
+    """A port as one host told it: ``values`` are its known counters above 0 by ``FOLDER/NAME``.
+
+    ``infiniband``: its counters can be set back.
+    """
 
     host: str
     device: str
     number: int
     readable: bool
+    infiniband: bool
     values: dict[str, int]
 
 
@@ -104,7 +110,8 @@ def _ports(host: str, rows: Any) -> Iterator[Port]:
             for name, value in (counters.items() if isinstance(counters, dict) else ())
             if plain_name(f"{folder}/{name}") in MEANINGS and _is_number(value) and value > 0
         }
-        yield Port(host, one_line(str(row.get("device"))), row["port"], bool(row.get("readable")), values)
+        infiniband = row.get("link_layer") == "InfiniBand"
+        yield Port(host, one_line(str(row.get("device"))), row["port"], bool(row.get("readable")), infiniband, values)
 
 
 def _is_number(value: Any) -> bool:
@@ -126,6 +133,7 @@ def _found(ports: Sequence[Port], before: Earlier | None) -> list[Json]:
                     "host": port.host,
                     "device": port.device,
                     "port": port.number,
+                    "infiniband": port.infiniband,
                     "key": key,
                     "value": port.values[key],
                     "saturated": is_saturated(key, port.values[key]),
@@ -170,10 +178,19 @@ def counter_lines(state: Mapping[str, Any] | None) -> list[str]:
     ]
     loads = [f"{name} on {counted(len(ports), 'port')}" for name, ports in heavy if ports]
     lines += [_line(MEANINGS[LOADS[0]][1], ", ".join(loads))] if loads else []
-    if any(each["saturated"] for _entry, ports in errors for each in ports):
-        lines.append("  saturated counters cannot rise any more; next: set them back, on InfiniBand with perfquery -R")
+    lines += _saturated([each for _entry, ports in errors for each in ports if each["saturated"]])
     if state["silent"]:
         lines.append(_line("no counters", named([_place(each) for each in state["silent"]], _MOST_NAMED)))
+    return lines
+
+
+def _saturated(ports: Sequence[Json]) -> list[str]:
+    """Return what to do about ports with counters at their largest value, by what kind of port they are."""
+    lines = []
+    if any(each["infiniband"] for each in ports):
+        lines.append(_line("saturated counters cannot rise any more", f"{SET_BACK} on the host sets them back"))
+    if not all(each["infiniband"] for each in ports):
+        lines.append(_line("saturated counters of RoCE ports cannot rise any more", BEYOND_ROCE))
     return lines
 
 

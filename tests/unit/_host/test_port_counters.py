@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
@@ -52,6 +54,7 @@ def test_a_port_that_tells_no_counter_is_known_to_tell_none() -> None:
     assert port == {
         "device": "i40iw0",
         "port": 1,
+        "link_layer": None,
         "readable": 0,
         "counters": {},
         "hw_counters": {},
@@ -68,6 +71,15 @@ def test_a_counter_that_cannot_be_read_takes_none_of_the_others_with_it() -> Non
     tree.attributes(base, {"port_xmit_wait": 7})
     (port,) = read_counters(RecordedHost(tree.document()))
     assert (port["readable"], port["counters"]) == (6, {"port_xmit_wait": 7})
+
+
+@pytest.mark.parametrize("layer", ["InfiniBand", "Ethernet"])
+def test_the_link_layer_says_what_sets_counters_back(layer: str) -> None:
+    tree = Tree("node", "counters of ports")
+    device(tree, facts_of("port_counters", "mlx5-roce"))
+    tree.attributes("/sys/class/infiniband/mlx5_0/ports/1", {"link_layer": layer})
+    (port,) = read_counters(RecordedHost(tree.document()))
+    assert port["link_layer"] == layer
 
 
 def test_ports_come_in_the_order_of_their_numbers() -> None:
@@ -97,8 +109,9 @@ def test_each_counter_is_read_once_and_no_program_is_run() -> None:
     tree = FLEET["dgx-h100-01"]()
     device(tree, facts_of("port_counters", "connectx-7-saturated"), "mlx5_0")
     host = NoPrograms(tree.document())
-    assert len(read_counters(host)) > 8
-    assert len(host.reads) == len(set(host.reads)) == 21
+    ports = len(read_counters(host))
+    assert ports > 8
+    assert len(host.reads) == len(set(host.reads)) == 21 + ports, "and the link layer of each port"
 
 
 def test_every_capture_is_read() -> None:

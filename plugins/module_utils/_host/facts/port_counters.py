@@ -32,6 +32,7 @@ class PortCounters(TypedDict):
 
     device: str
     port: int
+    link_layer: str | None
     readable: int
     counters: dict[str, int]
     hw_counters: dict[str, int]
@@ -56,6 +57,7 @@ def _port(probe: Probe, place: str, device: str, number: int) -> PortCounters:
     return {
         "device": printable(device, _LONGEST_NAME),
         "port": number,
+        "link_layer": probe.text(f"{place}/link_layer", limit=32),
         "readable": len(by_port) + len(by_driver),
         "counters": {name: value for name, value in by_port.items() if value},
         "hw_counters": {name: value for name, value in by_driver.items() if value},

@@ -11,10 +11,17 @@ in ``_port_counters.py``.
 from __future__ import annotations
 
 import re
-from typing import Dict, Mapping, NamedTuple, Sequence
+from typing import Dict, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import plain_name, rise_of, saturated_of
+from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import (
+    BEYOND_ROCE,
+    SET_BACK,
+    plain_name,
+    rise_of,
+    saturated_of,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.scripts import UsedPort
 
 _LINE = re.compile(r"^counter\|(before|after)\|(\w{1,16})/(\w{1,64})\|(\d{1,20})$", re.ASCII)
 _PREFIX = "counter|"
@@ -24,10 +31,11 @@ Rises = Dict[str, int]
 
 
 class Reading(NamedTuple):
-    """The counters of one port by ``FOLDER/NAME``, before and after a test."""
+    """The counters of one port by ``FOLDER/NAME``, before and after a test; ``port`` is the one they are of."""
 
     before: Values
     after: Values
+    port: UsedPort | None = None
 
 
 class Loss(NamedTuple):
@@ -141,8 +149,8 @@ def loss_problem(lost: Mapping[str, Rises]) -> Problem | None:
     return problem_of(f"packets were lost or damaged: {told}", cause, LOSSES[name].next_step)
 
 
-def sign_lines(unjudged: Mapping[str, Rises], stuck: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return what else a person should know: rises that fail nothing, ``stuck`` counters that can't rise, by node."""
+def sign_lines(unjudged: Mapping[str, Rises], readings: Mapping[str, Reading]) -> list[str]:
+    """Return what else a person should know, by node: rises that fail nothing, and counters that can't rise."""
     words = {**SIGNS, **{name: loss.words for name, loss in LOSSES.items()}}
     lines = [
         f"{name} of {node} rose by {by}: {words[name]}"
@@ -151,7 +159,14 @@ def sign_lines(unjudged: Mapping[str, Rises], stuck: Mapping[str, Sequence[str]]
         if name in words
     ]
     return lines + [
-        f"{' and '.join(names)} of {node} cannot rise any more: set back with perfquery -R"
-        for node, names in stuck.items()
+        f"{' and '.join(names)} of {node} cannot rise any more: {_way_out(reading.port)}"
+        for node, reading in readings.items()
+        for names in [saturated(reading)]
         if names
     ]
+
+
+def _way_out(port: UsedPort | None) -> str:
+    """Return what to do about saturated counters of a port."""
+    infiniband = port is not None and port.gid_index is None
+    return f"{SET_BACK} on the node sets them back" if infiniband else BEYOND_ROCE

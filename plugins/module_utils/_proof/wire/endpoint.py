@@ -22,7 +22,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.scripts im
 ROCE_V2 = "RoCE v2"
 INFINIBAND = "InfiniBand"
 _RATE = re.compile(r"(\d{1,5}(?:\.\d{1,3})?) Gb/sec", re.ASCII)
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+# A sub-function carries its traffic through the PCI function before the slash.
+_PCI_PLACE = re.compile(r"([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?:/[a-z0-9_]{1,32}\.sf\.\d{1,10})?", re.ASCII)
 _MOST_FIELDS = 8
 
 
@@ -47,7 +48,8 @@ class Port:
 
 @dataclass
 class Seen:
-    """What the probe of one pod printed. ``devices`` maps names to ports, ``pci`` names to PCI addresses, if any.
+    """What the probe of one pod printed. ``devices`` maps names to ports, ``pci`` names to the
+    addresses of the PCI functions that carry them, if any.
 
     ``near`` maps names of devices to the CPUs of their NUMA node; these, ``cpus`` (those the pod may use),
     ``online`` and ``isolated`` are lists as the kernel writes them. ``taskset``: it was tried, and works.
@@ -129,7 +131,8 @@ def _take(seen: Seen, kind: str, fields: list[str]) -> None:
         seen.addresses += _local_address(kind, fields[0])
     elif kind == "device" and len(fields) == 2:
         seen.devices.setdefault(fields[0], [])
-        seen.pci[fields[0]] = fields[1] if _PCI_ADDRESS.fullmatch(fields[1]) else None
+        place = _PCI_PLACE.fullmatch(fields[1])
+        seen.pci[fields[0]] = place[1] if place else None
     elif kind == "near" and len(fields) == 2:
         seen.near[fields[0]] = fields[1]
     elif kind in ("cpus", "online", "isolated"):

@@ -21,7 +21,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters i
     loss_problem,
     losses,
     rises,
-    saturated,
     sign_lines,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import Ways, farthest
@@ -230,7 +229,7 @@ def with_counters(judged: Judged, readings: Mapping[str, Reading], idle: str = "
     lost = {node: losses(reading) if idle in ("", node) else {} for node, reading in readings.items()}
     problem = loss_problem(lost)
     rest = {node: {name: by for name, by in risen.items() if name not in lost[node]} for node, risen in sides.items()}
-    told = sign_lines(rest, {node: saturated(reading) for node, reading in readings.items()})
+    told = sign_lines(rest, readings)
     known = any(reading.before for reading in readings.values())
     risen = {node: names for node, names in sides.items() if names} if known else None
     figures = {**(judged.figures or {}), "counters": risen}

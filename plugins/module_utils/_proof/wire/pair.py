@@ -210,7 +210,7 @@ class _Run:
             reading, output = _counted(self._bounded(source, client, ours))
             other, left = _counted(self._left(target, server, needed=output.status != 0))
             text = "" if output.status == 0 else left.stdout
-            readings = {source.node: reading, target.node: other}
+            readings = {source.node: reading._replace(port=ours), target.node: other._replace(port=theirs)}
             judged = outputs.with_counters(judge(output, left.stdout), readings, self.settings.idle)
             return judged, _both(output.text, text)
 

@@ -31,7 +31,9 @@ esac
 shift
 """
 
-# Reads only. Empty slots of a GID table answer EINVAL; a device without PCI parent (soft RDMA) has no device link.
+# Reads only. Empty slots of a GID table answer EINVAL. Soft RoCE, which alone has ``parent``, has no device link, or
+# with old kernels that of the NIC below it (rxe_dma_device in drivers/infiniband/sw/rxe). A sub-function of mlx5 hangs
+# on the auxiliary bus below its PCI function, which alone knows its CPUs: 0000:18:00.0/mlx5_core.sf.4.
 # The trial of taskset is the way it is run: an old one of busybox knows no lists, and a profile may forbid it.
 _LOOK = r"""
 k=$2
@@ -45,8 +47,11 @@ for d in /sys/class/infiniband/*; do
   [ -e "$d" ] || continue
   n=${d##*/}
   a=$(cd -P "$d/device" 2>/dev/null && pwd -P)
-  echo "device|$n|${a##*/}"
-  get "$d/device/local_cpulist"; echo "near|$n|$v"
+  [ -e "$d/parent" ] && a=
+  s=
+  case ${a##*/} in *.sf.*) s=/${a##*/} a=${a%/*};; esac
+  echo "device|$n|${a##*/}$s"
+  get "$a/local_cpulist"; echo "near|$n|$v"
   for p in "$d"/ports/*; do
     i=${p##*/}
     get "$p/state"; s=$v; get "$p/rate"; r=$v; get "$p/link_layer"

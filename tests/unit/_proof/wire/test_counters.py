@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters i
     split_counters,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import Judged, with_counters
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.scripts import UsedPort
 
 RECORDED = Path(__file__).parents[3] / "fixtures" / "perftest" / "counters"
 
@@ -62,8 +63,8 @@ def test_an_emulated_device_loses_a_few_packets_on_a_busy_machine() -> None:
 
 
 def test_a_counter_that_both_folders_have_is_counted_once() -> None:
-    both = [{"counters/link_downed": value, "hw_counters/link_downed": value} for value in (1, 2)]
-    assert rises(Reading(*both)) == {"link_downed": 1}
+    before, after = ({"counters/link_downed": value, "hw_counters/link_downed": value} for value in (1, 2))
+    assert rises(Reading(before, after)) == {"link_downed": 1}
 
 
 @pytest.mark.parametrize(
@@ -111,9 +112,13 @@ def test_a_counter_that_is_gone_after_the_test_tells_nothing() -> None:
 )
 def test_a_counter_at_its_largest_value_is_named_with_what_sets_it_back(name: str, most: int) -> None:
     assert saturated(reading(f"counters/{name}", most - 1, most)) == []
-    stuck = saturated(reading(f"counters/{name}", most, most))
-    assert stuck == [name]
-    assert sign_lines({}, {"a": stuck}) == [f"{name} of a cannot rise any more: set back with perfquery -R"]
+    stuck = reading(f"counters/{name}", most, most)
+    assert saturated(stuck) == [name]
+    infiniband, roce = (stuck._replace(port=UsedPort("mlx5_0", 1, index)) for index in (None, 3))
+    able = "perfquery -R -C DEVICE -P PORT on the node sets them back"
+    assert sign_lines({}, {"a": infiniband}) == [f"{name} of a cannot rise any more: {able}"]
+    unable = "perfquery does not reach a RoCE port; ethtool -S of its interface counts errors further"
+    assert sign_lines({}, {"a": roce}) == [f"{name} of a cannot rise any more: {unable}"]
     assert saturated(reading(f"hw_counters/{name}", most, most)) == []
 
 
@@ -126,7 +131,8 @@ def test_every_loss_has_a_cause_and_a_next_step() -> None:
 
 
 def test_what_is_no_loss_is_no_problem() -> None:
-    quiet = Reading(*({f"hw_counters/{name}": value for name in (*SIGNS, *LOADS)} for value in (1, 10)))
+    before, after = ({f"hw_counters/{name}": value for name in (*SIGNS, *LOADS)} for value in (1, 10))
+    quiet = Reading(before, after)
     assert losses(quiet) == {}
     assert loss_problem({"a": {}, "b": {}}) is None
     assert sign_lines({"a": dict.fromkeys(LOADS, 9)}, {}) == []

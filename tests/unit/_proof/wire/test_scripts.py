@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Iterator
 
@@ -20,7 +21,12 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import proof_pods
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import scripts
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import split_counters
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import read_probe
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import (
+    Attached,
+    choose,
+    gid_of,
+    read_probe,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import ended_early
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import Placement
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
@@ -189,6 +195,37 @@ def test_the_probe_reads_the_cpus_of_a_devices_numa_node(shell: list[str], tmp_p
     seen = read_probe(done.stdout)
     assert seen.near == {"mlx5_0": "56-111,168-223", "mlx5_1": "", "rxe0": ""}
     assert (set(seen.devices), done.stderr) == (set(seen.near), "")
+
+
+def test_the_probe_tells_hardware_from_software(shell: list[str], tmp_path: Path) -> None:
+    """A sub-function of mlx5 is hardware, on the CPUs of its PCI function (mlx5_sf_dev_probe makes its auxiliary device
+    the parent); soft RoCE is none, though old kernels put it below the NIC it stands on (rxe_dma_device).
+    """
+    function = tmp_path / "devices" / "0000:18:00.0"
+    (function / "mlx5_core.sf.4").mkdir(parents=True)
+    (function / "local_cpulist").write_text("0-55\n")
+    for name, place in {"mlx5_0": function, "mlx5_12": function / "mlx5_core.sf.4", "rxe0": function}.items():
+        port = tmp_path / "infiniband" / name / "ports" / "1"
+        (port / "gids").mkdir(parents=True)
+        (port / "gid_attrs" / "types").mkdir(parents=True)
+        (port / "state").write_text("4: ACTIVE\n")
+        (port / "gids" / "3").write_text(f"{gid_of('10.9.0.1')}\n")
+        (port / "gid_attrs" / "types" / "3").write_text("RoCE v2\n")
+        (tmp_path / "infiniband" / name / "device").symlink_to(place)
+    (tmp_path / "infiniband" / "rxe0" / "parent").write_text("eth1\n")
+    argv = [word.replace("/sys/class/infiniband", str(tmp_path / "infiniband")) for word in scripts.probe("lo")]
+    seen = read_probe(run(shell, argv).stdout)
+    seen.character_devices.append("uverbs0")
+    assert seen.near == {"mlx5_0": "0-55", "mlx5_12": "0-55", "rxe0": ""}
+    told = {}
+    for name, ports in seen.devices.items():
+        choice, _problem = choose(replace(seen, devices={name: ports}), Attached("net1", "10.9.0.1"))
+        told[name] = choice and (choice.pci, choice.software)
+    assert told == {
+        "mlx5_0": ("0000:18:00.0", False),
+        "mlx5_12": ("0000:18:00.0", False),
+        "rxe0": (None, True),
+    }
 
 
 def test_both_sides_of_a_measurement_run_on_the_cpus_they_are_held_to(shell: list[str]) -> None:
