@@ -294,8 +294,8 @@ def recap_of(document: dict[str, Any]) -> list[str]:
 
 
 def explained(document: dict[str, Any]) -> list[str]:
-    """Return what all pairs together tell: nodes that failures point at, pairs whose latency stands out, and
-    programs that are not held to the CPUs of their NIC.
+    """Return what all pairs together tell: nodes that failures point at, pairs whose latency stands out, ports that
+    PCIe holds back, and programs that are not held to the CPUs of their NIC.
     """
-    lines = (documents.suspect_lines, documents.slow_lines, documents.any_cpu_lines)
+    lines = (documents.suspect_lines, documents.slow_lines, documents.held_back_lines, documents.any_cpu_lines)
     return [line for lines_of in lines for line in lines_of(document)]

@@ -38,7 +38,7 @@ def _network(network: dict[str, Any], most: int, edge: int) -> dict[str, Any]:
     emulated = {pod["node"] for pod in network["pods"] if pod["software"]}
     counts = [(verdict, verdicts.count(verdict)) for verdict in order if verdict in verdicts]
     return {
-        **{key: network[key] for key in ("label", "resource", "suspects", "slow", "any_cpu")},
+        **{key: network[key] for key in ("label", "resource", "suspects", "slow", "held_back", "any_cpu")},
         "pods": {"entries": network["pods"][:most], "more": max(0, len(network["pods"]) - most)},
         "counts": counts,
         "pairs": [_drawn(pair, emulated) for pair in worst[:most]],

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proo
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label, pair_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import device_limits
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import MOST_AT_ONCE, device_limits
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState, Side, examine
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
@@ -26,8 +26,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-MOST_AT_ONCE = 16
-"""Pairs of one round that are measured at the same time: each takes a thread and a few streams of the API server."""
 _FIRST_PORT = 18515
 _PORTS = 12000
 _PORTS_OF_A_PAIR = 6

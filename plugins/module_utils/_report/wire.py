@@ -10,6 +10,7 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import (
     any_cpu_words,
     headline,
+    held_back_words,
     network_label,
     slow_words,
 )
@@ -54,6 +55,7 @@ def _network(network: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str
         "pods": [{key: pod.get(key) for key in _PODS} for pod in network["pods"]],
         "suspects": network["suspects"],
         "slow": slow_words(own),
+        "held_back": held_back_words(network["pods"]),
         "any_cpu": any_cpu_words(network["pods"]),
         "pairs": [_pair(row) for row in own],
     }

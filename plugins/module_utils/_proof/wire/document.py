@@ -13,10 +13,13 @@ from collections import Counter
 from statistics import median
 from typing import Any, Dict, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import HOST_THRESHOLD
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import suspects
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import carried_by
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import VERDICTS, Test
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import words_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Side
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 FORMAT = "rdma.fabric/verify/v1"
 NODE_FORMAT = "rdma.fabric/wire-test/v1"
@@ -63,6 +66,7 @@ def side_row(side: Side) -> dict[str, Any]:
         "port": choice.port if choice else None,
         "gid_index": choice.gid_index if choice else None,
         "rate_gbps": (choice.rate_gbps if choice else None) or side.known.link_gbps,
+        "pcie_gbps": carried_by(side.known.pcie),
         "software": choice.software if choice else None,
         "cpus": side.placement.cpus or None,
         "any_cpu": side.placement.why or None,
@@ -186,6 +190,29 @@ def slow_words(rows: Sequence[dict[str, Any]]) -> str:
     return (
         f"latency stands out: {told}; {usual:g} us is usual here (compare cables, switch hops and PCIe of these nodes)"
     )
+
+
+def held_back_lines(document: Document) -> list[str]:
+    """Return a line for each network with ports that PCIe holds back; their pairs pass by what PCIe carries."""
+    lines = []
+    for network in document["networks"]:
+        words = held_back_words(network["pods"])
+        lines += [f"{network_label(network)}: {words}"] if words else []
+    return lines
+
+
+def held_back_words(pods: Sequence[Mapping[str, Any]]) -> str:
+    """Return which nodes of a network have a NIC whose PCIe link carries less than is asked of its port."""
+    slow = {
+        str(pod["node"]): (float(pod["pcie_gbps"]), float(pod["rate_gbps"]))
+        for pod in pods
+        if pod.get("pcie_gbps") and pod["rate_gbps"] and pod["pcie_gbps"] < HOST_THRESHOLD * pod["rate_gbps"]
+    }
+    if not slow:
+        return ""
+    worst = sorted(slow, key=lambda node: slow[node][0] / slow[node][1])
+    told = named([f"{node} ({slow[node][0]:g} of {slow[node][1]:g} Gb/s)" for node in worst], _MOST_SLOW)
+    return f"PCIe holds back the port of {told}: look at speed and width of the slot, riser and BIOS"
 
 
 def any_cpu_lines(document: Document) -> list[str]:

@@ -266,6 +266,17 @@ def _unknown() -> Problem:
 
 def slower_pcie(links: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
     """Return the PCIe link (``{"speed_gts", "width"}``) that carries least; None when none is known."""
+    known = _carried(links)
+    return min(known, key=lambda each: each[0])[1] if known else None
+
+
+def carried_by(link: dict[str, Any] | None) -> float | None:
+    """Return the Gb/s that a PCIe link carries in one direction; None when it is not known."""
+    known = _carried([link])
+    return known[0][0] if known else None
+
+
+def _carried(links: Sequence[dict[str, Any] | None]) -> list[tuple[float, dict[str, Any]]]:
     known = []
     for link in links:
         if link and link.get("speed_gts") and link.get("width"):
@@ -274,7 +285,7 @@ def slower_pcie(links: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None
             except KeyError:
                 continue
             known.append((carried, {"speed_gts": link["speed_gts"], "width": link["width"]}))
-    return min(known, key=lambda each: each[0])[1] if known else None
+    return known
 
 
 def _first_line(text: str) -> str:

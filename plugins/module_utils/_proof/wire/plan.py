@@ -20,6 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 Plan = Dict[str, Any]
 
+MOST_AT_ONCE = 16
+"""Pairs of one round that are measured at the same time: each takes a thread and a few streams of the API server."""
 _SOURCE = "verify"
 # Programs of one pair that may each take their whole time: two pings, rping, two bandwidth tests and a latency test
 # with their servers, and two more bandwidth tests with GPU memory.
@@ -185,7 +187,6 @@ def _planned(
     why = f"its kubelet offers no {resource}"
     left_out = [{"host": node_of[node], "network": name, "why": why} for node in without]
     turns = rounds(nodes, wish.schedule) if wish.schedule in SCHEDULES else []
-    programs = _PROGRAMS + (_GPU_PROGRAMS if wish.gpu else 0)
     planned = {
         "network": name,
         "kind": network["kind"],
@@ -197,9 +198,20 @@ def _planned(
         "mtu": network["mtu"],
         "nodes": {node: node_of[node] for node in nodes},
         "rounds": [[list(pair) for pair in turn] for turn in turns],
-        "deadline": wish.ready_timeout + len(turns) * programs * (wish.test_timeout + _REACH) + _MARGIN,
+        "deadline": wish.ready_timeout + _longest(len(nodes), turns, wish) + _MARGIN,
     }
     return planned, flaws, left_out
+
+
+def _longest(pods: int, turns: Sequence[Sequence[Any]], wish: Wish) -> int:
+    """Return the seconds that looking into pods and testing the pairs of every round may take."""
+    looks, batches = _batches(pods), sum(_batches(len(turn)) for turn in turns)
+    programs = _PROGRAMS + (_GPU_PROGRAMS if wish.gpu else 0)
+    return looks * _REACH + batches * programs * (wish.test_timeout + _REACH)
+
+
+def _batches(count: int) -> int:
+    return -(-count // MOST_AT_ONCE)
 
 
 def _resources(wish: Wish, network: Mapping[str, Any]) -> list[str]:

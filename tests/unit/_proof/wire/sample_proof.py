@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import build_document, pair_row
@@ -32,10 +34,11 @@ def document(
     far: tuple[str, ...] = (),
     soft: bool = False,
     networks: int = 1,
+    slots: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the document of a proof of all pairs.
 
-    ``bad`` nodes answer no ping, ``slow`` ones write at half rate, ``far`` ones answer late.
+    ``bad`` nodes answer no ping, ``slow`` ones write at half rate, ``far`` ones answer late; ``slots`` are PCIe links.
     """
     plan: dict[str, Any] = {"schedule": "all", "networks": [], "left_out": [], "tests": []}
     rows: list[dict[str, Any]] = []
@@ -46,6 +49,7 @@ def document(
         plan["networks"].append(network)
         rates = {node: 0.42 if soft else 47.0 if node in slow else 96.5 for node in nodes}
         shell, found = _pods(rates, name, number, soft=soft)
+        found = {node: replace(side, pcie=slots.get(node)) for node, side in found.items()}
         sides[name] = list(found.values())
         for turn in network["rounds"]:
             for one, other in turn:

@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
     document_text,
     failure_lines,
     headline,
+    held_back_lines,
     slow_lines,
     suspect_lines,
 )
@@ -292,6 +293,19 @@ def test_pairs_whose_latency_stands_out_are_named_the_slowest_first() -> None:
     assert "latency stands out: dgx-03 - dgx-04 11 us, dgx-01 - dgx-02 9 us; 1.82 us is usual here" in line
 
 
+def test_nodes_whose_pcie_holds_their_port_back_are_named_though_they_pass() -> None:
+    """A slot of x4 passes by what it carries; the rate of a port with nothing in its way is no word worth."""
+    slots = {"dgx-02": {"speed_gts": 16.0, "width": 4}, "dgx-01": {"speed_gts": 16.0, "width": 16}}
+    proof = document(["dgx-01", "dgx-02", "dgx-03"], slow=("dgx-02",), slots=slots)
+    assert proof["verdict"] == "pass"
+    words = "PCIe holds back the port of dgx-02 (50.4 of 100 Gb/s): look at speed and width of the slot, riser and BIOS"
+    assert held_back_lines(proof) == [f"default/rail0: {words}"]
+    assert f"default/rail0: {words}" in recap_of(proof)
+    jsonschema.validate(json.loads(json.dumps(report_of(proof))), SCHEMA)
+    assert f"<bdi>{words}" in render_page(report_of(proof))
+    assert held_back_lines(document(TWO)) == []
+
+
 def test_few_pairs_and_even_ones_have_no_latency_that_stands_out() -> None:
     assert slow_lines(document(EIGHT[:3], far=("dgx-01",))) == []
     assert slow_lines(document(EIGHT, far=tuple(EIGHT))) == []
@@ -320,6 +334,6 @@ def test_programs_that_are_held_to_no_cpus_are_told_once_a_network_with_their_no
 def test_a_report_of_a_proof_of_an_earlier_release_says_nothing_of_cpus() -> None:
     proof = document(TWO)
     for pod in proof["networks"][0]["pods"]:
-        del pod["cpus"], pod["any_cpu"]
+        del pod["cpus"], pod["any_cpu"], pod["pcie_gbps"]
     assert verification_violations("verify.json", json.loads(document_text(proof))) == []
     assert report_of(proof)["validation"]["networks"][0]["any_cpu"] == ""

@@ -100,7 +100,17 @@ def test_pods_may_live_long_enough_for_every_round_and_no_longer() -> None:
         "deadline"
     ]
     assert few > 180 + 60 * 5
-    assert many - few == 6 * (few - 180 - 300)
+    assert many - few == 6 * (few - 180 - 300 - 60)
+
+
+def test_pods_of_a_large_cluster_live_until_all_pairs_of_a_round_had_their_turn() -> None:
+    """A round of 40 pairs is measured 16 at a time, and 80 pods are looked into as many at a time."""
+    few = make_plan(wish(), around())["networks"][0]["deadline"] - 180 - 300 - 60
+    nodes = [node(f"n{number}") for number in range(80)]
+    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
+    (planned,) = make_plan(wish(schedule="hunt"), there)["networks"]
+    assert [len(turn) for turn in planned["rounds"]] == [40] * 7
+    assert planned["deadline"] == 180 + 300 + 60 * 5 + 7 * 3 * few
 
 
 @pytest.mark.parametrize("name", ["rail0", "default/rail0"])
