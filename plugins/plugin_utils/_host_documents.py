@@ -21,8 +21,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
 
 # A host document is tens of kilobytes; more than this is no host document.
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
-# Every pair of a hundred nodes takes about 14 MB.
-MAX_VALIDATION_BYTES = 128 * 1024 * 1024
+# A hunt over a thousand nodes with eight rails takes 160 MB, as many pairs as one run may have (MOST_PAIRS) 400 MB or
+# more: what counters tell of each port comes on top.
+MAX_VALIDATION_BYTES = 1024 * 1024 * 1024
 _MOST_NAMED = 10
 _READ_AGAIN = "delete the file and run rdma.fabric.site or rdma.fabric.preview again"
 

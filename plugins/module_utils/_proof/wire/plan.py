@@ -22,6 +22,8 @@ Plan = Dict[str, Any]
 
 MOST_AT_ONCE = 16
 """Pairs of one round that are measured at the same time: each takes a thread and a few streams of the API server."""
+MOST_PAIRS = 100_000
+"""Pairs of one run, over all networks. Each takes some 4 kB of ``verify.json``, which the report reads whole."""
 _SOURCE = "verify"
 # Programs of one pair that may each take their whole time: two pings, rping, two bandwidth tests and a latency test
 # with their servers, and two more bandwidth tests with GPU memory.
@@ -88,9 +90,18 @@ def make_plan(wish: Wish, around: Surroundings) -> Plan:
         networks.append(planned)
         violations += flaws
         left_out += without
+    violations += _too_many(networks)
     if violations:
         raise InvalidInput(violations)
     return {"schedule": wish.schedule, "networks": networks, "left_out": left_out, "tests": wish.tests}
+
+
+def _too_many(networks: Sequence[dict[str, Any]]) -> list[Violation]:
+    pairs = sum(len(turn) for network in networks for turn in network["rounds"])
+    if pairs <= MOST_PAIRS:
+        return []
+    hint = "test fewer networks in one run (rdma_fabric_verify_networks), or rdma_fabric_verify_pairs: hunt"
+    return [Violation(_SOURCE, "pairs", f"{pairs:,} pairs are more than the {MOST_PAIRS:,} of one run", hint)]
 
 
 def networks_to_test(wish: Wish, around: Surroundings) -> list[dict[str, Any]]:

@@ -103,6 +103,14 @@ def test_pods_may_live_long_enough_for_every_round_and_no_longer() -> None:
     assert many - few == 6 * (few - 180 - 300 - 60)
 
 
+def test_more_pairs_than_the_report_could_read_are_refused_before_any_is_tested() -> None:
+    nodes = [node(f"n{number}") for number in range(448)]
+    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
+    assert problems(wish(), there) == {"100,128 pairs are more than the 100,000 of one run"}
+    (planned,) = make_plan(wish(schedule="hunt"), there)["networks"]
+    assert sum(map(len, planned["rounds"])) == 9 * 224
+
+
 def test_pods_of_a_large_cluster_live_until_all_pairs_of_a_round_had_their_turn() -> None:
     """A round of 40 pairs is measured 16 at a time, and 80 pods are looked into as many at a time."""
     few = make_plan(wish(), around())["networks"][0]["deadline"] - 180 - 300 - 60
