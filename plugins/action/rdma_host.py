@@ -270,7 +270,7 @@ def for_later(diff: str, plan: Mapping[str, Any] | None, diff_mode: bool) -> dic
 
     ``diff`` is the plan as it was before the run, ``plan`` what is left after it; the notices of both count.
     """
-    lines = diff.splitlines()
+    lines = printed_lines(diff)
     notices = [line[len(_NOTICE) :] for line in lines if line.startswith(_NOTICE)]
     notices += [one_line(text) for text in (plan or {}).get("notices", ())]
     shown: dict[str, Any] = {"notices": list(dict.fromkeys(notices))}
@@ -284,8 +284,13 @@ def show_plan(host: str, diff: Mapping[str, str] | None) -> None:
 
     Those that print JSON show every result as it is, so there the plan stays in it.
     """
-    for line in (diff or {}).get("prepared", "").splitlines():
+    for line in printed_lines((diff or {}).get("prepared", "")):
         display.display(f"[{host}] {line}")
+
+
+def printed_lines(diff: object) -> list[str]:
+    """Return the lines of a plan as they are printed: the host wrote them, so they may hold escapes of a terminal."""
+    return [one_line(line) for line in str(diff).split("\n") if line]
 
 
 def show_notices(host: str, plan: Mapping[str, Any] | None) -> None:

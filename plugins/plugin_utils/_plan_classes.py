@@ -43,7 +43,7 @@ def notice_lines(notices: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _same_step(line: str) -> str:
     """Return what makes the step of a printed line the same as that of another host: ``planned: mtu 0000:29:00.0``."""
-    status, rest = line.split(": ", 1)
+    status, _colon, rest = line.partition(": ")
     return f"{status}: {' '.join(rest.split(' ', 2)[:2]).rstrip(':')}"
 
 

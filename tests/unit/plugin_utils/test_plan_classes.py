@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.action.rdma_host import for_later
 from ansible_collections.rdma.fabric.plugins.plugin_utils._plan_classes import notice_lines, plan_lines_of_classes
 
 MTU = "planned: mtu 0000:29:00.0 (storage0): set the MTU to 9000 (now 1500) [now; interrupts traffic on storage0]"
@@ -66,3 +67,17 @@ def test_a_thousand_hosts_print_one_plan() -> None:
 def test_a_notice_is_printed_once_with_its_hosts() -> None:
     notices = {"gpu-2": ["slow slot", "no link"], "gpu-1": ["slow slot"], "gpu-3": []}
     assert notice_lines(notices) == ["notice: gpu-1,gpu-2: slow slot", "notice: gpu-2: no link"]
+
+
+def test_what_a_host_writes_into_its_plan_reaches_no_terminal_and_stops_nobody() -> None:
+    """One host of a thousand may answer anything; the plans of the others are printed all the same."""
+    escaped = for_later("planned: mtu 0000:18:00.0: \x1b[2J\u202e\u2028\x0cit\nnotice: \x9b31m\n", None, True)
+    line = "planned: mtu 0000:18:00.0: \\x1b[2J\\u202e\\u2028\\x0cit"
+    assert escaped == {"notices": ["\\x9b31m"], "steps": [line]}
+    odd = for_later("garbage\n", None, True)["steps"]
+    assert plan_lines_of_classes({"a": odd, "b": escaped["steps"]}) == [
+        "a: 1 step",
+        "  garbage",
+        "b: 1 step",
+        f"  {line}",
+    ]
