@@ -59,10 +59,11 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "pcie_degraded": {
         "severity": ATTENTION,
-        "title": "A NIC's PCIe link runs below what both ends can do",
+        "title": "A NIC's PCIe link runs below what the NIC can do",
         "meaning": "The bandwidth of the NIC is cut by its slot, whatever the network link says. "
         "Typical causes are a card that is not seated well, a riser, or a BIOS limit.",
-        "next": "Reseat the card or lift the limit, then read the host again.",
+        "next": "Reseat the card or lift the limit, then read the host again. Nothing to do where the slot is built "
+        "for less.",
     },
     "rail_across_cpus": {
         "severity": ATTENTION,

@@ -165,7 +165,7 @@ def _common(device: dict[str, Any], kind: str, rails_of: dict[str, list[dict[str
 
 
 def pcie_degraded(link: dict[str, Any]) -> bool:
-    """Return whether a PCIe link runs slower or narrower than both its ends can."""
+    """Return whether a PCIe link runs slower or narrower than the device can."""
     pairs = ((link["speed_gts"], link["max_speed_gts"]), (link["width"], link["max_width"]))
     return any(current is not None and best is not None and current < best for current, best in pairs)
 
