@@ -167,13 +167,25 @@ class TestInterfaces:
         assert not kernel.exists(LINK)
         assert kernel.exists(LINK.replace("00.0", "00.1"))
 
-    def test_the_file_of_a_card_that_is_away_stays(self) -> None:
+    @pytest.mark.parametrize("selector", [{"pci": PF}, {"mac": "52:54:00:77:01:00"}, {"current_name": "enp1s0f0"}])
+    @pytest.mark.parametrize("gone", [f"/sys/bus/pci/devices/{PF}", f"/sys/bus/pci/devices/{PF}/net"])
+    def test_the_file_of_a_card_that_is_away_stays(self, selector: dict[str, str], gone: str) -> None:
+        kernel = booted()
+        entry = {**selector, "name": "rail0"}
+        done(kernel, entry)
+        kernel.tree.discard(gone)
+        kernel.tree.discard(f"{NET}/rail0")
+        applied(kernel, wish(entry))
+        assert kernel.exists(LINK)
+        applied(kernel, wish({**(selector if "pci" not in selector else {"pci": OTHER}), "name": "rail1"}))
+        assert not kernel.exists(LINK)
+
+    def test_the_file_at_a_former_place_of_a_card_goes(self) -> None:
         kernel = booted()
         done(kernel, {"pci": PF, "name": "rail0"})
-        kernel.tree.discard(f"/sys/bus/pci/devices/{PF}")
-        kernel.tree.discard(f"{NET}/rail0")
-        applied(kernel, wish({"pci": PF, "name": "rail0"}))
-        assert kernel.exists(LINK)
+        done(kernel, {"pci": PF, "name": "rail2"}, {"mac": "52:54:00:77:01:01", "name": "rail0"})
+        assert "Name=rail2\n" in kernel.read(LINK)
+        assert "Name=rail0\n" in kernel.read(LINK.replace("00.0", "00.1"))
 
     def test_removal_gives_the_former_name_back(self) -> None:
         kernel = booted()
@@ -299,6 +311,15 @@ class TestRdmaDevices:
         steps = previewed(kernel, wish({"pci": "0000:40:00.0", "rdma_name": "rdma_rail0"}))["plan"]["steps"]
         refused = next(step for step in steps if step["status"] == "refused")
         assert RAIL in refused["detail"]
+
+    def test_the_rule_of_a_port_that_is_away_stays(self) -> None:
+        kernel = rails()
+        entry = {"mac": kernel.read(f"{NET}/enp24s0np0/address").strip(), "rdma_name": "rdma_rail0"}
+        done(kernel, entry)
+        kernel.tree.discard(f"/sys/bus/pci/devices/{RAIL}/net")
+        kernel.tree.discard(f"{NET}/enp24s0np0")
+        applied(kernel, wish(entry))
+        assert kernel.exists("/etc/udev/rules.d/60-rdma-fabric-0000-18-00.0.rules")
 
     def test_a_port_without_an_rdma_device_is_refused_with_the_cause(self) -> None:
         (step,) = previewed(booted(), wish({"pci": PF, "rdma_name": "rdma_rail0"}))["plan"]["steps"]

@@ -100,8 +100,12 @@ class TestMade:
 
     def test_the_rule_of_a_card_that_is_away_stays(self) -> None:
         kernel = switched(representor_prefix="rail0_")
+        by_address = igb.wish({"mac": kernel.read(f"{NET}/{PORT}/address").strip(), "representor_prefix": "rail0_"})
         kernel.tree.discard(f"/sys/bus/pci/devices/{PF}")
+        kernel.tree.discard(f"{NET}/{PORT}")
         applied(kernel, wish(**SWITCHDEV, representor_prefix="rail0_"))
+        assert kernel.exists(RULE)
+        applied(kernel, by_address)
         assert kernel.exists(RULE)
 
     def test_no_initramfs_is_made_for_them(self) -> None:

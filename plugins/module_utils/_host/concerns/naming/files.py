@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Dict, Mapping
+from typing import TYPE_CHECKING, Collection, Dict, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import SETTINGS_OF
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import selector_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReplacedLink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.representors import DIGITS, SUBFUNCTION
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
 
 LINKS = "/etc/systemd/network/05-rdma-fabric-"
 # Before 80-net-setup-link.rules, which applies .link files.
@@ -184,6 +188,7 @@ def wanted_files(context: Context) -> Files:
         if address is not None and address not in matched:
             for key in ("name", "rdma_name", "representor_prefix"):
                 files.update(_as_they_are(context, address, key) if entry[key] else {})
+    files.update(_of_entries_without_device(context, matched))
     return files
 
 
@@ -216,6 +221,37 @@ def _as_they_are(context: Context, address: str, key: str) -> Files:
     }
     found = {path: context.boot_files.get(path) for path in places[key]}
     return {path: text for path, text in found.items() if isinstance(text, str)}
+
+
+def _of_entries_without_device(context: Context, matched: Collection[str]) -> Files:
+    """Return the files that give the names of entries which no device of the host fits now.
+
+    An entry with ``mac`` or ``current_name`` does not say where its device is, but the file with its name does: that
+    of no other device, of those ``matched`` by their address.
+    """
+    known = {selector_of(interface.wanted) for interface in context.interfaces}
+    ends = [
+        end
+        for entry in context.desired["interfaces"]
+        if entry.get("pci") is None and selector_of(entry) not in known
+        for end in _line_ends(entry)
+    ]
+    others = tuple(_file_part(address) for address in matched)
+    return {
+        path: text
+        for path, text in context.boot_files.items()
+        if is_naming_file(path)
+        and not (others and path.rsplit(".", 1)[0].endswith(others))
+        and any(f"{line}\n".endswith(end) for line in text.splitlines() for end in ends)
+    }
+
+
+def _line_ends(entry: InterfaceSpec) -> list[str]:
+    """Return the ends of the lines that give the names of an entry, with the line's end."""
+    name, rdma_name, prefix = entry["name"], entry["rdma_name"], entry["representor_prefix"]
+    ends = [f"Name={name}\n", f', NAME="{name}"\n'] if name else []
+    ends += [f'dev set %k name {rdma_name}"\n'] if rdma_name else []
+    return ends + ([f', NAME="{prefix}%c"\n'] if prefix else [])
 
 
 def _file_part(address: str) -> str:
