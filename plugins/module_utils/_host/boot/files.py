@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import away
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import kept_routes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.losses import held_back
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import files
@@ -52,7 +53,9 @@ def _of_the_guard(context: Context) -> dict[str, str]:
 
 def manager_files(context: Context) -> dict[str, str]:
     """Return the files that managers of interfaces read."""
-    return {} if context.removing else files(context.once(persistence), context.once(kept_routes))
+    if context.removing:
+        return {}
+    return {**away.manager_files(context), **files(context.once(persistence), context.once(kept_routes))}
 
 
 def wanted_wishes(context: Context) -> list[Wish]:

@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted i
     SELECTING,
     Setting,
     Wish,
+    device_of,
     only,
     wished_in,
 )
@@ -58,11 +59,6 @@ class Loss(NamedTuple):
     def step_now(self) -> str:
         """Return the id of the step that changes the setting on the running host."""
         return KEPT[self.key].step_id(self.device)
-
-
-def device_of(wish: Wish) -> str:
-    """Return what a wish selects."""
-    return str(wish.get("pci") or wish.get("current_name"))
 
 
 def losses(context: Context, wishes: list[Wish]) -> list[Loss]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import away
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import (
     BOOT_UNIT,
     is_refused,
@@ -20,7 +21,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import present_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import is_guest_function
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import MAKER, Setting, Wish, only
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
+    MAKER,
+    Setting,
+    Wish,
+    device_of,
+    only,
+)
 
 
 class Kept(NamedTuple):
@@ -85,6 +92,7 @@ def wishes(context: Context) -> list[Wish]:
                 wish["mtu"] = keep.mtu
             if keep.state is not None:
                 wish["state"] = keep.state
+        wish.update(away.of_interface(context, interface))
         carried = _carried_for_functions(context, interface, wish, stack)
         if carried and "mtu" not in wish:
             wish["mtu"] = carried
@@ -93,7 +101,8 @@ def wishes(context: Context) -> list[Wish]:
             wish["qos"] = qos
         if wish:
             found.append({**_selector(context, interface), **only(wish, sorted(wish))})
-    return _with_makers(context, found)
+    left = away.former_wishes(context, matched=False)
+    return _with_makers(context, sorted([*found, *left.values()], key=device_of) if left else found)
 
 
 def _carried_for_functions(context: Context, interface: Interface, wish: Wish, stack: Stack) -> int:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Callable, List, Mapping, Sequence, Tuple, TypeVar, cast
+from typing import TYPE_CHECKING, Callable, List, Mapping, Sequence, Tuple, TypeVar, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import steps
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
@@ -20,8 +20,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import nic_daemon, unowned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import selector_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HostSpec
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
 
 ConcernPlan = Tuple[List[Step], List[str]]
 T = TypeVar("T")
@@ -111,6 +115,12 @@ class Context:
         return tuple(
             replace(interface, wanted=unowned(facts, interface.nic, interface.wanted)) for interface in self.interfaces
         )
+
+    @property
+    def entries_without_device(self) -> list[InterfaceSpec]:
+        """Return the entries of ``rdma_fabric_interfaces`` that no device of the host, or none alone, fits now."""
+        known = {selector_of(interface.wanted) for interface in self.interfaces}
+        return [entry for entry in self.desired["interfaces"] if selector_of(entry) not in known]
 
     @property
     def has_nic_operator(self) -> bool:

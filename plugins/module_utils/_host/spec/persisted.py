@@ -51,6 +51,11 @@ class Wish(TypedDict, total=False):
     pcie: WishedPcie
 
 
+def device_of(wish: Wish) -> str:
+    """Return what a wish selects."""
+    return str(wish.get("pci") or wish.get("current_name"))
+
+
 def only(wish: Mapping[str, object], keys: Iterable[str]) -> Wish:
     """Return what a wish has of these keys, in their order."""
     return cast(Wish, {key: wish[key] for key in keys if key in wish})

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Collection, Dict, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import SETTINGS_OF
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import selector_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReplacedLink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.representors import DIGITS, SUBFUNCTION
@@ -229,13 +228,8 @@ def _of_entries_without_device(context: Context, matched: Collection[str]) -> Fi
     An entry with ``mac`` or ``current_name`` does not say where its device is, but the file with its name does: that
     of no other device, of those ``matched`` by their address.
     """
-    known = {selector_of(interface.wanted) for interface in context.interfaces}
-    ends = [
-        end
-        for entry in context.desired["interfaces"]
-        if entry.get("pci") is None and selector_of(entry) not in known
-        for end in _line_ends(entry)
-    ]
+    entries = [entry for entry in context.entries_without_device if entry.get("pci") is None]
+    ends = [end for entry in entries for end in _line_ends(entry)]
     others = tuple(_file_part(address) for address in matched)
     return {
         path: text

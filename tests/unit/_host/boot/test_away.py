@@ -1,0 +1,85 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An interface that is away while a run comes has what is kept of it for the next boot afterwards."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.tests.unit._host import igb
+from ansible_collections.rdma.fabric.tests.unit._host.boot.test_losses import APPLY, done, kept
+from ansible_collections.rdma.fabric.tests.unit._host.igb import ALLOWED, OTHER, PF, VF0, booted, guest, wish
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.managers.test_managers import NETWORKD
+
+DEVICE = f"/sys/bus/pci/devices/{PF}"
+GONE = (DEVICE, f"{DEVICE}/net")
+SELECTORS = ({"pci": PF}, {"mac": "52:54:00:77:01:00"}, {"current_name": "enp1s0f0"})
+SETTINGS: dict[str, Any] = {"vfs": 2, "mtu": 9000, "state": "up"}
+NEIGHBOUR = {"pci": OTHER, "vfs": 1}
+NETWORK = "/etc/systemd/network/20-rail.network"
+DROP_IN = f"{NETWORK}.d/90-rdma-fabric.conf"
+
+
+def taken_away(kernel: Kernel, gone: str) -> Kernel:
+    kernel.tree.discard(gone)
+    kernel.tree.discard("/sys/class/net/enp1s0f0")
+    return kernel
+
+
+def refused(kernel: Kernel, *entries: Mapping[str, Any]) -> None:
+    outcome = igb.applied(kernel, wish(*map(dict, entries), **ALLOWED), APPLY)
+    assert outcome["failed"]
+    kernel.revive()
+
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_the_boot_unit_keeps_its_settings(selector: dict[str, str], gone: str) -> None:
+    kernel = booted()
+    entry = {**selector, **SETTINGS}
+    done(kernel, wish(entry, NEIGHBOUR))
+    before = kernel.read(WISHES_FILE)
+    taken_away(kernel, gone)
+    refused(kernel, entry, NEIGHBOUR)
+    assert kernel.read(WISHES_FILE) == before
+
+
+def test_it_keeps_those_of_its_functions() -> None:
+    kernel = booted()
+    function = {"pci": VF0, "mtu": 9000}
+    done(kernel, wish({"pci": PF, **SETTINGS}))
+    done(kernel, wish({"pci": PF, **SETTINGS}, function))
+    before = kernel.read(WISHES_FILE)
+    assert [one["pci"] for one in kept(kernel)] == [PF, VF0]
+    kernel.tree.discard(f"/sys/bus/pci/devices/{VF0}")
+    kernel.tree.discard("/sys/class/net/enp1s0f0v0")
+    refused(taken_away(kernel, DEVICE), {"pci": PF, **SETTINGS}, function)
+    assert kernel.read(WISHES_FILE) == before
+
+
+def test_what_nothing_asks_for_any_more_goes() -> None:
+    kernel = booted()
+    done(kernel, wish({"pci": PF, **SETTINGS}, NEIGHBOUR))
+    taken_away(kernel, f"{DEVICE}/net")
+    refused(kernel, {"pci": PF, "vfs": 2, "state": "up"}, NEIGHBOUR)
+    assert kept(kernel)[0] == {"pci": PF, "state": "up", "vfs": 2}
+    done(kernel, wish(NEIGHBOUR, **ALLOWED))
+    assert [one["pci"] for one in kept(kernel)] == [OTHER]
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_the_file_of_a_network_manager_stays(gone: str) -> None:
+    tree = guest()
+    tree.files.update({NETWORKD: "", NETWORK: "[Match]\nName=enp1s0f0\n"})
+    kernel = booted(tree)
+    done(kernel, wish({"pci": PF, "mtu": 9000}))
+    before = kernel.read(DROP_IN)
+    refused(taken_away(kernel, gone), {"pci": PF, "mtu": 9000})
+    assert kernel.read(DROP_IN) == before
+    done(kernel, wish())
+    assert not kernel.exists(DROP_IN)
