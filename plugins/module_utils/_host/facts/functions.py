@@ -8,7 +8,7 @@ Only netlink tells it (IFLA_VFINFO_LIST), so ``ip`` is asked: once per port that
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionSettings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parsed, printable
@@ -38,16 +38,22 @@ def parse_port_settings(text: str) -> PortSettings:
     """Parse what ``show_command`` prints: each function as ``{"mac", "vlan", "trust", "spoofchk", "max_tx_rate",
     "link_state"}``, None for a setting that the driver does not tell. A text that was cut off tells nothing.
     """
+    link, entries = shown_port(text)
+    permanent = _text(link.get("permaddr"))
+    return PortSettings(permanent, None if not link or entries is None else [_function(entry) for entry in entries])
+
+
+def shown_port(text: str) -> tuple[Mapping[str, Any], list[dict[str, Any]] | None]:
+    """Parse what ``show_command`` prints: the port, empty where a text was cut off, and its functions by number.
+
+    With a gap in the numbers it would not be known which function an entry means: then there is None.
+    """
     links = parsed(text)
     link = links[0] if isinstance(links, list) and links and isinstance(links[0], dict) else {}
-    entries = link.get("vfinfo_list", [])
-    permanent = link.get("permaddr")
-    entries = entries if isinstance(entries, list) else []
+    listed = link.get("vfinfo_list")
+    entries = listed if isinstance(listed, list) else []
     numbers = [entry.get("vf") if isinstance(entry, dict) else None for entry in entries]
-    # With a gap in the numbers it would not be known which function an entry means.
-    if not link or numbers != list(range(len(entries))):
-        return PortSettings(_text(permanent), None)
-    return PortSettings(_text(permanent), [_function(entry) for entry in entries])
+    return link, entries if numbers == list(range(len(entries))) else None
 
 
 def _function(entry: dict[str, Any]) -> FunctionSettings:

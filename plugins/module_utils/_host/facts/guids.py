@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command, shown_port
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionGuids, Guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parsed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import guid_number, guid_text
 
 INFINIBAND = "/sys/class/infiniband"
@@ -74,13 +74,8 @@ def read_files(host: Host, device: str, count: int) -> list[FunctionGuids]:
 
 def parse(text: str) -> list[FunctionGuids]:
     """Parse what ``show_command`` prints of an InfiniBand port; a text that was cut off tells nothing."""
-    links = parsed(text)
-    link = links[0] if isinstance(links, list) and links and isinstance(links[0], dict) else {}
-    entries = link.get("vfinfo_list")
-    entries = entries if isinstance(entries, list) else []
-    numbers = [entry.get("vf") if isinstance(entry, dict) else None for entry in entries]
-    # With a gap in the numbers it would not be known which function an entry means.
-    return [_function(entry) for entry in entries] if numbers == list(range(len(entries))) else []
+    _link, entries = shown_port(text)
+    return [_function(entry) for entry in entries or []]
 
 
 def _function(entry: Mapping[str, Any]) -> FunctionGuids:
