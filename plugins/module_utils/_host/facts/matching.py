@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable, NamedTuple
+from typing import TYPE_CHECKING, Collection, Iterable, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
@@ -48,9 +48,16 @@ def match_interfaces(wanted: Iterable[InterfaceSpec], actual: HostState) -> Matc
     """Return the device of each wanted interface."""
     interfaces: list[Interface] = []
     unknown = []
-    for entry in wanted:
-        key, value = selector_of(entry)
-        found = _candidates(actual, key, value, entry["name"])
+    entries = [(*selector_of(entry), entry) for entry in wanted]
+    placed = [
+        netdev
+        for key, value, entry in entries
+        if key != "current_name"
+        for _nic, netdev in _candidates(actual, key, value, entry["name"])
+    ]
+    others = {str(netdev["name"]) for netdev in placed if netdev is not None}
+    for key, value, entry in entries:
+        found = _candidates(actual, key, value, entry["name"], others)
         if len(found) == 1:
             interfaces.append(Interface(entry, *found[0]))
         else:
@@ -76,8 +83,11 @@ def selector_of(entry: InterfaceSpec) -> tuple[str, str]:
 
 
 def _candidates(
-    actual: HostState, key: str, value: str, new_name: str | None
+    actual: HostState, key: str, value: str, new_name: str | None, others: Collection[str] = ()
 ) -> list[tuple[Nic | None, Netdev | None]]:
+    """Return the devices that a selector fits; ``others`` are names of interfaces that entries select by their place
+    or address.
+    """
     if key == "pci":
         nic = actual.nics.get(value)
         return [(nic, actual.port_of(nic))] if nic else []
@@ -89,8 +99,21 @@ def _candidates(
     else:
         # The entry's own name counts too: after the rename the interface is found by nothing else.
         names = [name for name in (value, new_name) if name in actual.netdevs]
+        if len(names) > 1 and names[1] not in others and _is_named_here(actual, actual.netdevs[names[1]]):
+            # A new interface has taken the name that is free since: a virtual function the first ethN, for one.
+            names.reverse()
         netdevs = [actual.netdevs[name] for name in names[:1]]
     return [(_function_of(actual, netdev), netdev) for netdev in netdevs]
+
+
+def _is_named_here(actual: HostState, netdev: Netdev) -> bool:
+    """Say whether a file of ours (concerns/naming/files.py) gives an interface the name that it has."""
+    end, name = (netdev["pci"] or "").replace(":", "-"), netdev["name"]
+    return bool(end) and any(
+        path.rsplit(".", 1)[0].endswith(f"-{end}") and line.endswith((f"Name={name}", f', NAME="{name}"'))
+        for path, text in actual.facts["boot"]["files"].items()
+        for line in text.splitlines()
+    )
 
 
 def _function_of(actual: HostState, netdev: Netdev) -> Nic | None:

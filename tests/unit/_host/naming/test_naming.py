@@ -180,6 +180,21 @@ class TestInterfaces:
         applied(kernel, wish({**(selector if "pci" not in selector else {"pci": OTHER}), "name": "rail1"}))
         assert not kernel.exists(LINK)
 
+    def test_an_interface_that_takes_the_former_name_is_another_one(self) -> None:
+        kernel = booted()
+        entry = {"current_name": "enp1s0f0", "name": "rail0", "vfs": 1}
+        done(kernel, entry)
+        kernel.run(("ip", "link", "set", "dev", "enp1s0f0v0", "name", "enp1s0f0"), 5.0)
+        kernel.revive()
+        done(kernel, entry)
+        assert kernel.mutations == []
+
+    def test_names_move_on_between_entries_of_both_kinds(self) -> None:
+        kernel = booted()
+        done(kernel, {"pci": PF, "name": "rail0"})
+        done(kernel, {"pci": PF, "name": "rail1"}, {"current_name": "enp1s0f1", "name": "rail0"})
+        assert (names(kernel)[PF], names(kernel)[OTHER]) == ("rail1", "rail0")
+
     def test_the_file_at_a_former_place_of_a_card_goes(self) -> None:
         kernel = booted()
         done(kernel, {"pci": PF, "name": "rail0"})
