@@ -113,8 +113,8 @@ options:
   strict:
     description:
       - Whether refused steps fail the task when a plan is applied. All other steps are executed before.
-      - Steps that wait for a consent never fail it.
-      - Check mode fails where a run would, for refused steps and for want of root on a host that has to be changed.
+      - Steps that wait for a consent fail it only with O(state=absent), which leaves behind what they are about.
+      - Check mode fails where a run would, for such steps and for want of root on a host that has to be changed.
     type: bool
     default: true
   sealed:

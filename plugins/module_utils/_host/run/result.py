@@ -34,6 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 APPLY = "apply"
 # A port of 400 Gb/s trains for half a minute, an InfiniBand one then waits for its subnet manager.
 LINK_SECONDS = 120.0
+_NOT_STRICT = "set strict: false (for the role host rdma_fabric_host_strict: false)"
 ABSENT = "absent"
 PREVIOUS = "previous"
 
@@ -112,11 +113,11 @@ class Outcome(_Looked, total=False):
 class Run:
     """How the task runs: in check mode or not, with differences or not, its mode, on a recorded host or a live one.
 
-    ``strict`` lets refused steps fail a run that applies; ``state`` absent brings the original values back, previous
-    what the host was brought to before. A task about some of the ``concerns`` only leaves the others alone. With
-    ``defers_reload`` the run ends before a reload of the driver, which is left to a turn of the host. ``sealed`` is the
-    plan of the host that was approved, ``links`` what its ports offered before, which they are to offer again
-    within ``link_seconds``.
+    ``strict`` lets refused steps fail a run that applies, and one that ``removes`` also fail for steps without their
+    consent; ``state`` absent brings the original values back, previous what the host was brought to before. A task
+    about some of the ``concerns`` only leaves the others alone. With ``defers_reload`` the run ends before a reload of
+    the driver, which is left to a turn of the host. ``sealed`` is the plan of the host that was approved, ``links``
+    what its ports offered before, which they are to offer again within ``link_seconds``.
     """
 
     check: bool
@@ -176,9 +177,11 @@ def as_it_would_end(outcome: Outcome, run: Run, *, root: bool) -> Outcome:
     reasons = []
     if outcome["changed"] and not root:
         reasons.append("it would change the host, and it needs root for that; next: set ansible_become: true for it")
-    refused = [step for step in outcome["plan"]["steps"] if step["status"] == REFUSED]
+    refused, waiting = (_steps_with(outcome["plan"], status) for status in (REFUSED, NEEDS_CONSENT))
     if refused and run.strict:
         reasons.append(_refused_sentence(refused, run, "would not come to"))
+    if waiting and run.removes and run.strict:
+        reasons.append(_kept_sentence(waiting, "would not all be"))
     if not reasons:
         return outcome
     return {**outcome, "failed": True, "msg": f"{outcome['msg']}; a run would fail: {'; '.join(reasons)}"}
@@ -208,7 +211,8 @@ def applied_result(
     reading and planning the host again gave.
 
     Of a run that leaves the reload of the driver to a turn, ``reload_due`` tells that there is one to come.
-    ``failed`` is set when a step failed, and in a strict run when a step is refused; what could be done is done then.
+    ``failed`` is set when a step failed, and in a strict run when a step is refused or, where everything of ours was to
+    go, lacks its consent; what could be done is done then.
     """
     awaiting = _awaiting_reboot(left)
     outcome: Outcome = {
@@ -224,16 +228,20 @@ def applied_result(
         "awaiting_reboot": awaiting,
     }
     _add_difference(outcome, plan, run)
-    refused = [step for step in left["steps"] if step["status"] == REFUSED]
+    refused, waiting = (_steps_with(left, status) for status in (REFUSED, NEEDS_CONSENT))
     parts = [_executed_sentence(execution)] if execution.done or execution.failure else []
     if execution.failure is not None:
         outcome["failed"] = True
         outcome["failed_step"] = _failed_step(execution.failure)
         outcome["not_reached"] = _lines(execution.not_reached)
         parts += _failure_sentences(execution)
-    elif refused and (run.strict or any(step["id"] == KERNEL for step in refused)):
-        outcome["failed"] = True
-        parts.append(_refused_sentence(refused, run, "is not in"))
+    else:
+        if refused and (run.strict or any(step["id"] == KERNEL for step in refused)):
+            outcome["failed"] = True
+            parts.append(_refused_sentence(refused, run, "is not in"))
+        if waiting and run.removes and run.strict:
+            outcome["failed"] = True
+            parts.append(_kept_sentence(waiting, "is not all"))
     if execution.failure is None:
         parts.append(f"{'left: ' if execution.done and left['steps'] else ''}{sentence(left)}")
     outcome["reload_due"] = run.defers_reload and needs_turn(left) and "failed" not in outcome
@@ -249,9 +257,22 @@ def _refused_sentence(refused: list[Step], run: Run, verb: str) -> str:
     """Name the refused steps and the way on; only a task about the whole host may go on without them."""
     way = "change what is asked for"
     if set(run.concerns) == set(ORDER):
-        way += ", or set strict: false (for the role host rdma_fabric_host_strict: false) to go on"
-    lines = "\n".join(f"  - {line}" for line in _lines(refused))
-    return f"refused, so the host {verb} the desired state ({way}):\n{lines}"
+        way += f", or {_NOT_STRICT} to go on"
+    return f"refused, so the host {verb} the desired state ({way}):\n{_listed(refused)}"
+
+
+def _kept_sentence(waiting: list[Step], verb: str) -> str:
+    """Name the steps of a removal that lack their consent; whoever wants to keep what they are about says so."""
+    way = f"give each its consent, or {_NOT_STRICT} to keep that"
+    return f"what rdma.fabric has set up {verb} taken back without a consent ({way}):\n{_listed(waiting)}"
+
+
+def _listed(steps: list[Step]) -> str:
+    return "\n".join(f"  - {line}" for line in _lines(steps))
+
+
+def _steps_with(plan: Plan, status: str) -> list[Step]:
+    return [step for step in plan["steps"] if step["status"] == status]
 
 
 def _executed_sentence(execution: Execution) -> str:

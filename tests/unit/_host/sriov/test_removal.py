@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Mapping
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run, as_it_would_end
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -59,3 +62,45 @@ def test_a_card_that_was_taken_out_is_no_obstacle_to_a_removal() -> None:
     kernel.set_attribute(f"/sys/bus/pci/devices/{igb.PF}/sriov_numvfs", "0", 1.0)
     outcome = succeeded(kernel, igb.wish(), REMOVE)
     assert outcome["plan"]["steps"] == [] and not kernel.exists(baseline.PATH)
+
+
+class TestWithoutConsent:
+    """Functions that a removal may not destroy stay, and who hands the host on has to know it."""
+
+    def test_the_run_fails_and_names_what_stays_and_the_consent(self) -> None:
+        kernel = host_with_rails()
+        outcome = apply(kernel, igb.wish(), REMOVE, None, kernel)
+        assert outcome["failed"] and outcome["changed"]
+        assert "is not all taken back without a consent" in outcome["msg"]
+        assert "vfs 0000:01:00.0" in outcome["msg"] and "rdma_fabric_allow_vf_reset: true" in outcome["msg"]
+        assert "rdma_fabric_host_strict: false" in outcome["msg"]
+
+    def test_so_does_the_next_one_that_finds_nothing_else_to_do(self) -> None:
+        kernel = host_with_rails()
+        apply(kernel, igb.wish(), REMOVE, None, kernel)
+        outcome = apply(kernel, igb.wish(), REMOVE, None, kernel)
+        assert outcome["failed"] and not outcome["changed"] and outcome["executed"] == []
+
+    def test_check_mode_fails_before_anything_is_drained_for_it(self) -> None:
+        check = replace(REMOVE, check=True)
+        looked = preview(host_with_rails(), igb.wish(), check, None)
+        assert "would not all be taken back" in as_it_would_end(looked, check, root=True)["msg"]
+        allowed = preview(host_with_rails(), igb.wish(**CONSENT), check, None)
+        assert "failed" not in as_it_would_end(allowed, check, root=True)
+
+    def test_whoever_keeps_them_on_purpose_says_so_and_takes_them_back_later(self) -> None:
+        kernel = host_with_rails()
+        lenient = replace(REMOVE, strict=False)
+        assert "failed" not in as_it_would_end(
+            preview(kernel, igb.wish(), replace(lenient, check=True), None), replace(lenient, check=True), root=True
+        )
+        outcome = succeeded(kernel, igb.wish(), lenient)
+        assert [step["status"] for step in outcome["plan"]["steps"]] == ["needs_consent"]
+        succeeded(kernel, igb.wish(**CONSENT), REMOVE)
+        assert not kernel.exists(baseline.PATH)
+
+    @pytest.mark.parametrize("state", ["present", "previous"])
+    def test_other_runs_report_it_and_go_on(self, state: str) -> None:
+        kernel = host_with_rails()
+        outcome = apply(kernel, igb.wish({"pci": igb.PF, "vfs": 4}), replace(APPLY, state=state), None, kernel)
+        assert "failed" not in outcome
