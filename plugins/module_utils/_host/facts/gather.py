@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import node_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, match_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.names import read_naming
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.neighbours import read_neighbours
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import Netdev, read_netdevs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.numa import place_by_processors, processor_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_own_files
@@ -134,7 +135,7 @@ def read_host(
         "routing": {},
         "unreadable": [],
     }
-    _add_shared_subnets(probe, tables, facts)
+    _add_state_of_ports(probe, tables, facts)
     _add_gpu_state(probe, functions, facts, managers)
     matched = match_spec(wish, HostState(facts))
     _read_asked(probe, wish, matched, facts)
@@ -185,13 +186,16 @@ def _read_every_port(probe: Probe, facts: Facts) -> None:
     read_every_port(probe, facts)
 
 
-def _add_shared_subnets(probe: Probe, tables: Tables, facts: Facts) -> None:
-    """Add the subnets that ports with RDMA share, where they share any."""
+def _add_state_of_ports(probe: Probe, tables: Tables, facts: Facts) -> None:
+    """Add the subnets that ports with RDMA share, where they share any, and tables that are too small for them."""
     addresses = {nic["address"] for nic in facts["nics"] if nic["vendor"] == MELLANOX}
     ports = {netdev["name"] for netdev in facts["netdevs"] if netdev["pci"] in addresses}
     found = read_shared_subnets(probe, tables.routes, ports)
     if found:
         facts["settings"]["shared_subnets"] = found
+    short = read_neighbours(probe) if ports else {}
+    if short:
+        facts["settings"]["neighbours"] = short
 
 
 def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts) -> None:

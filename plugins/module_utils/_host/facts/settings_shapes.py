@@ -114,6 +114,16 @@ class HostQos(TypedDict):
     rdma_cm: bool
 
 
+class Neighbours(TypedDict):
+    """A table of neighbours that is too small: its entries, how often it was full since the boot, and the numbers of
+    entries from which on others are dropped (``soft``) and no further one is taken (``hard``)."""
+
+    entries: int
+    overflows: int
+    soft: int
+    hard: int
+
+
 class Settings(TypedDict, total=False):
     """What a host has of the settings that are asked for (settings.py)."""
 
@@ -127,4 +137,5 @@ class Settings(TypedDict, total=False):
     sysctl_conf: dict[str, str]
     addresses: dict[str, list[str]] | None
     shared_subnets: dict[str, list[str]]
+    neighbours: dict[str, Neighbours]
     qos: HostQos

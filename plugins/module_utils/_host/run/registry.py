@@ -121,9 +121,10 @@ def _is_routed(context: Context) -> bool:
 
 
 def _is_of_sysctls(context: Context) -> bool:
-    """Return whether settings are asked for or are ours, or NICs share a subnet without the settings for it."""
-    shared = context.actual.facts["settings"].get("shared_subnets")
-    return bool(shared and context.interfaces) or _asked_or_kept("sysctls", "multirail_sysctls")(context)
+    """Return whether settings are asked for or are ours, or NICs lack those that their subnets need."""
+    told = context.actual.facts["settings"]
+    lacking = told.get("shared_subnets") or told.get("neighbours")
+    return bool(lacking and context.interfaces) or _asked_or_kept("sysctls", "multirail_sysctls")(context)
 
 
 def _is_kept_at_boot(context: Context) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_neighbours as neighbours
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_uplink as uplink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_files import (
     Setting,
@@ -44,7 +45,7 @@ def plan(context: Context) -> ConcernPlan:
         if not setting.problem and not context.removing:
             steps += _overridden(context, setting)
             notices += _remarks(context, setting, {other.name: other.wanted for other in wanted})
-    return steps, notices
+    return steps, [*notices, *neighbours.remarks(context)]
 
 
 def _steps_of(context: Context, setting: Setting) -> list[Step]:
