@@ -139,10 +139,7 @@ def confirm_start(machine: Machine, clock: Clock) -> str:
 
 def revert(machine: Machine, clock: Clock) -> bool:
     """Take the changes back, each whatever became of the one before; return False when somebody confirmed first."""
-    # Another process may have been killed half way: what it took on is done again from the start.
-    with contextlib.suppress(HostError):
-        machine.rename(GUARD_FILE, REVERTING_FILE)
-    record = read_record(machine, REVERTING_FILE)
+    record = _taken_on(machine)
     if record is None:
         return False
     problems = [
@@ -154,6 +151,18 @@ def revert(machine: Machine, clock: Clock) -> bool:
     machine.remove(REVERTING_FILE)
     _leave_no_unit(machine, clock)
     return True
+
+
+def _taken_on(machine: Machine) -> Record | None:
+    """Return the record of what this process is to take back, None when somebody confirmed it first."""
+    # Another process may have been killed half way: what it took on is done again from the start.
+    try:
+        machine.rename(GUARD_FILE, REVERTING_FILE)
+    except HostError as error:
+        if error.code != "ENOENT":
+            # On a disk that takes no change any more nobody can confirm either, and the host has to be reached again.
+            return read_record(machine, GUARD_FILE) or read_record(machine, REVERTING_FILE)
+    return read_record(machine, REVERTING_FILE)
 
 
 def confirm(machine: Machine, clock: Clock, token: str) -> Answer:

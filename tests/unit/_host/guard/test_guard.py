@@ -31,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     unreported,
     watch,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
     BOOT_ID,
     ENABLED_BY,
@@ -279,6 +280,14 @@ def _context(kernel: Kernel) -> Any:
     return assess(kernel, check_spec(WISH), CHECK, None).context
 
 
+def confirm_fails(kernel: Kernel) -> bool:
+    try:
+        confirm(kernel, kernel, TOKEN)
+    except HostError:
+        return True
+    return False
+
+
 class TestRevert:
     def test_what_nobody_confirms_is_taken_back_in_time(self) -> None:
         kernel = host()
@@ -339,6 +348,26 @@ class TestRevert:
         answer = confirm(kernel, kernel, TOKEN)
         assert mtu(kernel, UPLINK) == "1400"
         assert "no-such-program" in answer.problems[0]
+
+    @pytest.mark.parametrize("code", ["EROFS", "ENOSPC", "EIO"])
+    def test_a_disk_that_takes_no_change_any_more_does_not_keep_the_host_cut_off(
+        self, code: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kernel = host()
+        guarded(kernel)
+
+        def fail(path: str, *_rest: object) -> None:
+            raise HostError(code, path)
+
+        with monkeypatch.context() as broken:
+            for change in ("rename", "replace", "remove"):
+                broken.setattr(kernel, change, fail)
+            with pytest.raises(HostError, match=code):
+                watch(kernel, kernel)
+            assert mtu(kernel, UPLINK) == "1500"
+            assert confirm_fails(kernel)
+        assert "set the MTU to 9000" in obstacle(kernel, kernel)
+        assert obstacle(kernel, kernel) == "" and not kernel.exists(GUARD_FILE)
 
     def test_a_revert_that_was_killed_anywhere_is_finished_by_the_next_start(self) -> None:
         number, finished = 0, False
