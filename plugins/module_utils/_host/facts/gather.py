@@ -19,7 +19,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import node_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, match_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.names import read_naming
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.neighbours import read_neighbours
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import Netdev, read_netdevs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.numa import place_by_processors, processor_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_own_files
@@ -193,7 +192,11 @@ def _add_state_of_ports(probe: Probe, tables: Tables, facts: Facts) -> None:
     found = read_shared_subnets(probe, tables.routes, ports)
     if found:
         facts["settings"]["shared_subnets"] = found
-    short = read_neighbours(probe) if ports else {}
+    if not ports:
+        return
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.neighbours import read_neighbours
+
+    short = read_neighbours(probe)
     if short:
         facts["settings"]["neighbours"] = short
 
