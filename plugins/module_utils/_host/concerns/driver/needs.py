@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -22,17 +22,20 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.sta
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, OnDisk, Snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import natural
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     DKMS,
     INBOX,
     VENDOR_FLAVOURS,
     Family,
     family_of,
+    inbox_package,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import (
     DriverVersion,
     parse_driver_version,
     parse_installed,
+    parse_packaged,
 )
 
 UPGRADE_CONSENT = "driver_upgrade"
@@ -146,9 +149,12 @@ def kernels_without(case: Case) -> list[str]:
     # Without any build of DKMS the driver came as a precompiled one.
     if not built and disk_flavour(state["on_disk"]) != INBOX:
         return []
-    if following and state["next_on_disk"] is not None:
-        fits = not unfit(wish, state["next_on_disk"].get(NETDEV_DRIVER), following)
-        built = built | {following} if fits else built - {following}
+    # DKMS keeps what it compiled apart from what it installed, and may have been ended in between.
+    on_disk = {state["kernel"]: state["on_disk"], **({following: state["next_on_disk"]} if following else {})}
+    for kernel, modules in on_disk.items():
+        if modules is not None:
+            fits = not unfit(wish, modules.get(NETDEV_DRIVER), kernel)
+            built = built | {kernel} if fits else built - {kernel}
     return [kernel for kernel in sorted(state["headers"]) if kernel not in built]
 
 
@@ -169,9 +175,41 @@ def runs_without_headers(case: Case) -> bool:
     return case.family is not None and kernel in kernels_without(case) and kernel not in kernels_to_build(case)
 
 
+def lacking(case: Case) -> str:
+    """Say why the disk has not the wanted driver where no step of this plan brings it; empty when it has.
+
+    A reload would interrupt the network and load what runs already.
+    """
+    on_disk, kernel = case.state["on_disk"], case.state["kernel"]
+    if on_disk is None or needs_packages(case) or kernel in kernels_to_build(case):
+        return ""
+    if NETDEV_DRIVER not in on_disk:
+        package = f": install {inbox_package(case.family, kernel)}" if case.family is not None else ""
+        return f"the kernel {kernel} has no {NETDEV_DRIVER} on this host{package}"
+    problem = unfit(case.wish, on_disk[NETDEV_DRIVER], kernel)
+    if not problem:
+        return ""
+    if case.wish.is_vendor:
+        return (
+            f"{problem}; nothing is unloaded for it; next: install the vendor's modules that were built for {kernel} "
+            f"(on RHEL weak-modules --add-kernel {kernel} links those that fit it), or boot a kernel that has them"
+        )
+    return f"{problem}, and no package has it; nothing is unloaded for it; next: remove it, and run depmod -a {kernel}"
+
+
 def sources(case: Case) -> list[str]:
-    """Return what DKMS has built the driver from, as it names it: ``mlnx-ofa_kernel/25.10``."""
-    return sorted({f"{build['name']}/{build['version']}" for build in case.state["built"]})
+    """Return what DKMS has built the driver from, as it names it: ``mlnx-ofa_kernel/25.10``.
+
+    The newest is last, and after it what the wanted release calls itself: leftovers of others may be there.
+    """
+    wanted = case.wish.version
+    found = {f"{build['name']}/{build['version']}": build["version"] for build in case.state["built"]}
+
+    def order(source: str) -> tuple[bool, tuple[Any, ...]]:
+        release = parse_packaged(found[source])
+        return wanted is not None and release is not None and release.fields == wanted.fields, natural(source)
+
+    return sorted(found, key=order)
 
 
 def build_command(case: Case, kernel: str, *, fresh: bool = False) -> tuple[str, ...]:

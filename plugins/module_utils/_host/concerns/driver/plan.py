@@ -62,7 +62,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_fami
     FLAVOUR_TITLES,
     INBOX,
     VENDOR_FLAVOURS,
-    inbox_package,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
@@ -93,7 +92,7 @@ def _plan_case(case: Case) -> ConcernPlan:
     if changes or (container_owns(case.state) and not needs.runs_wanted(case)):
         refused = refusals(wish, case.state, case.actual.facts["system"], case.family)
         if refused:
-            return [_refused(case, *refusal) for refusal in refused], []
+            return [*_unfinished(case), *(_refused(case, *refusal) for refusal in refused)], []
     steps = [*_files(case), *_disk(case), *_load(case)]
     done = {step["id"] for step in steps if is_executable(step)}
     return steps, [*_remarks(case), *map(next_boot.noticed, next_boot.problems(case.context, done))]
@@ -277,11 +276,12 @@ def _load(case: Case) -> list[Step]:
         "after": _wanted(case.wish),
         "reason": _reason(case),
     }
+    lacking = needs.lacking(case)
+    if lacking:
+        return [*(first if swaps else []), refused_step("driver", "load", **wording, detail=lacking)]
     if not swaps:
-        lacking = _lacking(case)
-        if lacking:
-            return [refused_step("driver", "load", **wording, detail=lacking)]
-        return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it")]
+        # A reload that was ended after it had unloaded the driver still has its network to bring back.
+        return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it"), *first]
     settings = case.wish.settings
     found = stack_blockers(case.actual, case.state, settings["storage_modules"] == UNLOAD)
     if first:
@@ -309,16 +309,6 @@ def _load(case: Case) -> list[Step]:
             detail=_load_detail(case),
         ),
     ]
-
-
-def _lacking(case: Case) -> str:
-    """Say what keeps a driver from being loaded that no step of this plan installs; empty when nothing does."""
-    on_disk = case.state["on_disk"]
-    if on_disk is None or NETDEV_DRIVER in on_disk or needs.needs_packages(case):
-        return ""
-    kernel = case.state["kernel"]
-    package = f": install {inbox_package(case.family, kernel)}" if case.family is not None else ""
-    return f"the kernel {kernel} has no {NETDEV_DRIVER} on this host{package}"
 
 
 def _unfinished(case: Case) -> list[Step]:
