@@ -69,7 +69,7 @@ class Container(TypedDict):
 
 
 class SigningKey(TypedDict):
-    """The key that local builds are signed with (driver/read.py)."""
+    """The key that local builds are signed with (driver/signing.py)."""
 
     path: str | None
     enrolled: bool | None

@@ -11,14 +11,22 @@ from typing import Any, Sequence
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import parse_modinfo, read_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import (
+    CONTAINER_BLACKLIST,
+    parse_modinfo,
+    read_driver,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.signing import certificate_of_dkms
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
     container_owns,
     runs_what_is_installed,
     same_build,
     stale_blacklist,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import read_open_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import (
+    CONTAINER_LOCK,
+    read_open_files,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
@@ -222,34 +230,81 @@ def test_programs_and_package_managers_are_named_with_their_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("paths", "owns", "stale"),
+    ("paths", "held", "owns", "stale"),
     [
-        ([], False, False),
-        (["/run/mellanox/drivers/.driver-ready"], True, False),
-        (["/run/mellanox/drivers/.lock", "/etc/modprobe.d/blacklist-ofed-modules.conf"], True, False),
-        (["/etc/modprobe.d/blacklist-ofed-modules.conf"], False, True),
-        (["/run/mellanox/drivers/.lock"], False, False),
+        ([], False, False, False),
+        (["/run/mellanox/drivers/.driver-ready"], True, True, False),
+        ([CONTAINER_LOCK, CONTAINER_BLACKLIST], True, True, False),
+        # The container was killed in the swap of modules: the file of its lock stays until the next boot.
+        ([CONTAINER_LOCK, CONTAINER_BLACKLIST], False, False, True),
+        ([CONTAINER_BLACKLIST], False, False, True),
+        ([CONTAINER_LOCK], True, False, False),
     ],
 )
-def test_a_driver_container_and_what_it_left(paths: list[str], owns: bool, stale: bool) -> None:
-    found = state(files=dict.fromkeys(paths, ""))
+def test_a_driver_container_and_what_it_left(paths: list[str], held: bool, owns: bool, stale: bool) -> None:
+    links = {"/proc/4711/fd/7": CONTAINER_LOCK} if held else {}
+    found = state(files=dict.fromkeys(paths, ""), links=links)
     assert (container_owns(found), stale_blacklist(found)) == (owns, stale)
 
 
 @pytest.mark.parametrize(
-    ("said_by_mokutil", "enrolled"),
-    [("/var/lib/dkms/mok.pub is already enrolled\n", True), ("/var/lib/dkms/mok.pub is not enrolled\n", False)],
+    ("system", "command", "rc", "told"),
+    [
+        ("ubuntu", "dpkg-query", 1, {}),
+        ("ubuntu", "dpkg-query", 2, None),
+        ("rocky", "rpm", 0, {}),
+        ("rocky", "rpm", 1, None),
+    ],
 )
-def test_the_key_that_modules_are_signed_with(said_by_mokutil: str, enrolled: bool) -> None:
-    host = RecordedHost(
-        document(
-            files={"/var/lib/dkms/mok.pub": ""},
-            commands={"mokutil --test-key /var/lib/dkms/mok.pub": said(said_by_mokutil)},
-        )
-    )
-    system: Any = {**SYSTEM, "secure_boot": True}
-    found = read_driver(Probe(host), system, None)
-    assert found["key"] == {"path": "/var/lib/dkms/mok.pub", "enrolled": enrolled}
+def test_a_package_database_that_fails_tells_nothing(system: str, command: str, rc: int, told: Any) -> None:
+    """A database that is damaged, or held by somebody who hangs, is not one without packages."""
+
+    class Failing(RecordedHost):
+        def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
+            if argv[0] == command:
+                return CommandResult(rc, "", "error: cannot open Packages database in /var/lib/rpm")
+            return super().run(argv, timeout)
+
+    release = {"id": system, "version_id": "24.04" if system == "ubuntu" else "9.4"}
+    known: Any = {**SYSTEM, "os": release}
+    assert read_driver(Probe(Failing(document())), known, None)["packages"] == told
+
+
+OF_UBUNTU, OF_DKMS = "/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub"
+
+
+@pytest.mark.parametrize(
+    ("distribution", "there", "settings", "path"),
+    [
+        ("ubuntu", (OF_UBUNTU, OF_DKMS), "", OF_UBUNTU),
+        # DKMS makes a new key for Ubuntu, which nobody has enrolled.
+        ("ubuntu", (OF_DKMS,), "", None),
+        ("ubuntu", (OF_UBUNTU, OF_DKMS), "mok_certificate=/root/mok.der\n", OF_UBUNTU),
+        ("debian", (OF_UBUNTU, OF_DKMS), "", OF_DKMS),
+        ("rocky", (OF_UBUNTU,), "", None),
+        ("rocky", (OF_DKMS, "/root/mok.der"), "mok_certificate='/root/mok.der'  # ours\n", "/root/mok.der"),
+        ("rocky", (OF_DKMS,), "# mok_certificate=/root/mok.der\n", OF_DKMS),
+        ("rocky", (OF_DKMS,), "mok_certificate=/root/mok.der\n", None),
+    ],
+)
+@pytest.mark.parametrize("enrolled", [True, False])
+def test_the_key_that_modules_are_signed_with(
+    distribution: str, there: tuple[str, ...], settings: str, path: str | None, enrolled: bool
+) -> None:
+    """Any other key may be enrolled and prove nothing: modules of DKMS would not load, and the NICs would be gone."""
+    words = "is already enrolled" if enrolled else "is not enrolled"
+    answers = {f"mokutil --test-key {each}": said(f"{each} {words}\n") for each in there}
+    files = {**dict.fromkeys(there, ""), "/etc/dkms/framework.conf": settings}
+    system: Any = {**SYSTEM, "os": {"id": distribution, "version_id": "24.04"}, "secure_boot": True}
+    found = read_driver(Probe(RecordedHost(document(files=files, commands=answers))), system, None)
+    assert found["key"] == {"path": path, "enrolled": enrolled if path else None}
+
+
+def test_settings_of_dkms_as_a_shell_reads_them() -> None:
+    first = 'mok_signing_key="/root/mok.key"\nmok_certificate="/root/old.der"\n'
+    assert certificate_of_dkms("ubuntu", [first, "  mok_certificate=/root/new.der; x=1\n"]) == "/root/new.der"
+    assert certificate_of_dkms("ubuntu", ["mok_signing_key=/root/mok.key\n"]) == OF_DKMS
+    assert certificate_of_dkms("debian", ["mok_certificate=\n"]) == OF_DKMS
 
 
 @pytest.mark.parametrize(

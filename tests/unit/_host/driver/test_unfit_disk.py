@@ -97,3 +97,11 @@ class TestReloadThatWasEndedWithoutADriver:
         made = host(state, stack=stack("doca-ofed", "24.07-0.6.1"))
         found = statuses(steps(made, driver={"state": "absent"}, **CONSENTED))
         assert found == {"restore": "planned", "load": "refused"}
+
+
+@pytest.mark.parametrize("driver", [{"state": "absent"}, {"flavour": "inbox"}, {"flavour": "doca-ofed"}])
+def test_a_package_database_that_does_not_answer_is_no_empty_one(driver: Any) -> None:
+    """State absent ended with nothing to do, and the vendor's packages were there."""
+    found = steps(host(read(family="Ubuntu 24.04", packages=None)), driver=driver, **CONSENTED)
+    assert statuses(found) == {"database": "refused"}
+    assert "dpkg-query --show fails" in found[0]["detail"]

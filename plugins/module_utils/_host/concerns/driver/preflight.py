@@ -50,6 +50,8 @@ def refusals(wish: Wish, state: DriverState, system: System, family: Family | No
         return [Refusal("system", "check the system", detail)]
     if family is None:
         return [_unknown_system(wish, system)]
+    if state["family"] is not None and state["packages"] is None:
+        return [_no_database(family)]
     found = _environment(state)
     if wish.is_vendor:
         found = [*_platform(wish, system, family), *_build(wish, state, system, family), *found]
@@ -64,6 +66,16 @@ def _unknown_system(wish: Wish, system: System) -> Refusal:
         f"packages of {FLAVOUR_TITLES[wish.flavour]} are not known for {name}; known: {', '.join(SUPPORTED)}; its "
         "own inbox driver is left as it is",
     )
+
+
+def _no_database(family: Family) -> Refusal:
+    program = "dpkg-query --show" if family.manager == "apt" else "rpm -qa"
+    repair = "dpkg --audit" if family.manager == "apt" else "rpm --rebuilddb"
+    detail = (
+        f"the package database does not answer ({program} fails), so it can't be told which driver is installed: see "
+        f"what {program} says, repair it ({repair}) and run again"
+    )
+    return Refusal("database", "read the package database", detail)
 
 
 def _platform(wish: Wish, system: System, family: Family) -> list[Refusal]:

@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.elf
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.initrd import read_initrd
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.signing import read_key
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import read_open_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
     Built,
@@ -27,7 +28,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_sha
     Identity,
     Loaded,
     OnDisk,
-    SigningKey,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import (
@@ -47,12 +47,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_fami
     headers_of,
 )
 
-# NVIDIA's driver container: it makes the first when the driver is ready, holds the second, and writes the third while
-# it swaps modules (Mellanox/doca-driver-build). A crash in between leaves the third behind.
+# NVIDIA's driver container: it makes the first when the driver is ready, and writes the second while it swaps modules
+# (Mellanox/doca-driver-build). A crash in between leaves the second behind.
 CONTAINER_READY = "/run/mellanox/drivers/.driver-ready"
-CONTAINER_LOCK = "/run/mellanox/drivers/.lock"
 CONTAINER_BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
-SIGNING_KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
 _OPENIBD = ("/etc/init.d/openibd", "/usr/lib/systemd/system/openibd.service", "/etc/systemd/system/openibd.service")
 _DKMS = "/var/lib/dkms"
 # One file for each change of a package that a dpkg which was interrupted did not bring into its database; apt does
@@ -141,10 +139,10 @@ def read_driver(
         "locks": opened.locks,
         "container": {
             "ready": probe.host.exists(CONTAINER_READY),
-            "lock": probe.host.exists(CONTAINER_LOCK),
+            "lock": opened.container,
             "blacklist": probe.host.exists(CONTAINER_BLACKLIST),
         },
-        "key": _key(probe, signing_key) if system["secure_boot"] else None,
+        "key": read_key(probe, system, signing_key) if system["secure_boot"] else None,
         "free_mib": _free_space(probe),
         "openibd": any(probe.host.exists(path) for path in _OPENIBD),
         "openib": openib.parse(probe.content(openib.FILE)),
@@ -250,12 +248,15 @@ def _packages(probe: Probe, family: Family | None) -> tuple[dict[str, str] | Non
         *header_patterns(family),
         FIRMWARE_UPDATER,
     )
+    answers: tuple[int, ...] = (0,)
     if family.manager == "apt":
         asked = "${Package}\t${Version}\t${db:Status-Status}\n"
         result = probe.command("dpkg-query", "--show", f"--showformat={asked}", *patterns)
+        # 1: nothing has a name of some of the patterns (dpkg-query(1)).
+        answers = (0, 1)
     else:
         result = probe.command("rpm", "-qa", "--queryformat", "%{NAME}\t%{VERSION}-%{RELEASE}\tinstalled\n", *patterns)
-    if result is None:
+    if result is None or result.rc not in answers:
         return None, {}
     installed: dict[str, str] = {}
     unfinished: dict[str, str] = {}
@@ -312,16 +313,6 @@ def _headers_offered(probe: Probe, family: Family | None, kernel: str) -> bool |
     result = probe.command("zypper", "--non-interactive", "--no-refresh", "search", "--match-exact", package)
     # zypper ends with 104 when nothing matches.
     return {0: True, 104: False}.get(result.rc) if result is not None else None
-
-
-def _key(probe: Probe, given: str | None) -> SigningKey:
-    """Tell whether the firmware trusts the key that local builds are signed with; only asked with Secure Boot on."""
-    candidates = (given,) if given else SIGNING_KEYS
-    path = next((candidate for candidate in candidates if probe.host.exists(candidate)), None)
-    result = probe.command("mokutil", "--test-key", path) if path else None
-    if result is None:
-        return {"path": path, "enrolled": None}
-    return {"path": path, "enrolled": "already enrolled" in result.stdout}
 
 
 def _free_space(probe: Probe) -> dict[str, int]:

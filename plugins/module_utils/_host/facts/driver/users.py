@@ -23,31 +23,41 @@ LOCKS = (
     "/var/cache/dnf/metadata_lock.pid",
     "/run/zypp.pid",
 )
+# NVIDIA's driver container holds it while it runs, and leaves the file where it ends (Mellanox/doca-driver-build,
+# entrypoint/internal/entrypoint/entrypoint.go, lock: flock(2)).
+CONTAINER_LOCK = "/run/mellanox/drivers/.lock"
 _MOST = 64
 
 
 class OpenFiles(NamedTuple):
-    """Processes by what they have open: ``{"pid", "program", "path"}`` each, in order of their numbers."""
+    """Processes by what they have open: ``{"pid", "program", "path"}`` each, in order of their numbers.
+
+    ``container`` says whether any has the lock of the driver container open.
+    """
 
     verbs: list[User]
     locks: list[User]
+    container: bool
 
 
 def read_open_files(host: Host) -> OpenFiles:
-    """Return which processes have verbs devices and package managers' locks open, each device and process once.
+    """Return which processes have verbs devices and locks open, each device and process once.
 
     Processes in containers are seen as well; a process that ends meanwhile is left out.
     """
-    found = OpenFiles([], [])
+    found_verbs: list[User] = []
+    found_locks: list[User] = []
+    container = False
     for pid in sorted((name for name in _names(host, "/proc") if name.isdecimal()), key=natural):
         paths = {_target(host, f"/proc/{pid}/fd/{number}") for number in _names(host, f"/proc/{pid}/fd")}
         verbs = sorted(path for path in paths if path.startswith(VERBS))
         locks = sorted(path for path in paths if path in LOCKS)
+        container = container or CONTAINER_LOCK in paths
         if verbs or locks:
             program = _program(host, pid)
-            found.verbs.extend({"pid": int(pid), "program": program, "path": printable(path)} for path in verbs)
-            found.locks.extend({"pid": int(pid), "program": program, "path": path} for path in locks)
-    return OpenFiles(found.verbs[:_MOST], found.locks[:_MOST])
+            found_verbs.extend({"pid": int(pid), "program": program, "path": printable(path)} for path in verbs)
+            found_locks.extend({"pid": int(pid), "program": program, "path": path} for path in locks)
+    return OpenFiles(found_verbs[:_MOST], found_locks[:_MOST], container)
 
 
 def _names(host: Host, path: str) -> list[str]:
