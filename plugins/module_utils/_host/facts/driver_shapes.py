@@ -130,8 +130,15 @@ class SnapshotRoute(TypedDict):
     words: list[str]
 
 
-class Snapshot(TypedDict):
-    """What a reload of a driver takes away (driver/snapshot.py)."""
+class _Modules(TypedDict, total=False):
+    modules: list[str]
+
+
+class Snapshot(_Modules):
+    """What a reload of a driver takes away (driver/snapshot.py).
+
+    ``modules`` are what it loads again, in order; once it has unloaded them nothing else tells.
+    """
 
     driver: str
     functions: list[SnapshotFunction]

@@ -67,6 +67,8 @@ def driver_host(system: str = "ubuntu-24.04", **changes: Any) -> Kernel:
     document["files"]["/etc/os-release"] = f'{os_release}NAME="Some Linux"\n'
     document["files"]["/proc/sys/kernel/osrelease"] = f"{release}\n"
     document["files"][f"/boot/vmlinuz-{release}"] = ""
+    if manager == "apt":
+        document["files"]["/var/lib/apt/lists/mirror.example_dists_stable_main_binary-amd64_Packages"] = ""
     # No GPU: peer memory has tests of its own.
     document["files"]["/proc/modules"] = "".join(
         line for line in document["files"]["/proc/modules"].splitlines(True) if "nvidia" not in line

@@ -248,6 +248,24 @@ def test_a_driver_container_and_what_it_left(paths: list[str], held: bool, owns:
 
 
 @pytest.mark.parametrize(
+    ("policy", "indexes", "offered"),
+    [
+        ("", [], None),
+        ("headers:\n  Installed: (none)\n  Candidate: (none)\n", ["lock", "partial/x"], None),
+        ("", ["mirror.example_dists_noble_main_binary-amd64_Packages.lz4"], False),
+        ("headers:\n  Installed: (none)\n  Candidate: 6.8.0-45.45\n", [], True),
+    ],
+)
+def test_headers_of_an_apt_that_never_read_an_index(policy: str, indexes: list[str], offered: bool | None) -> None:
+    """Images come without indexes: the installation reads them, where the plan had refused it."""
+    found = state(
+        commands={f"apt-cache policy linux-headers-{KERNEL}": said(policy)},
+        files={f"/var/lib/apt/lists/{name}": "" for name in indexes},
+    )
+    assert found["headers_offered"] == {KERNEL: offered}
+
+
+@pytest.mark.parametrize(
     ("system", "command", "rc", "told"),
     [
         ("ubuntu", "dpkg-query", 1, {}),

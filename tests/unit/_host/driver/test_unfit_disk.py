@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.apply import work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Each, PutFile, Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import empty_snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.unit._host.driver.test_driver_plan import (
@@ -97,6 +98,21 @@ class TestReloadThatWasEndedWithoutADriver:
         made = host(state, stack=stack("doca-ofed", "24.07-0.6.1"))
         found = statuses(steps(made, driver={"state": "absent"}, **CONSENTED))
         assert found == {"restore": "planned", "load": "refused"}
+
+    def test_modules_that_it_had_unloaded_are_loaded_by_the_next_run(self) -> None:
+        """Interfaces of IPoIB come from a module of their own, which is not loaded any more then."""
+        ipoib = {"refcount": 0, "users": []}
+        spec = check_spec({"driver": {"state": "absent"}, **CONSENTED})
+        state = read(loaded=running("BBBB", ib_ipoib=ipoib), snapshot=empty_snapshot("mlx5_core"))
+        with_ipoib = host(state, stack=stack("doca-ofed", "24.07-0.6.1"))
+        found, context = plan_with_context(spec, with_ipoib, ("driver",))
+        written = next(do for do in work(context, step_named(found["steps"], "load")).do if isinstance(do, PutFile))
+        killed = host(read(journal=written.text, loaded={}), **NOTHING_LOADED)
+        found, context = plan_with_context(spec, killed, ("driver",))
+        (back, *_rest) = work(context, step_named(found["steps"], "restore")).do
+        assert isinstance(back, Each)
+        loads = [do.argv for do in back.operations if isinstance(do, Run) and do.argv[0] == "modprobe"]
+        assert loads == [("modprobe", name) for name in ("mlx5_core", "mlx5_ib", "ib_ipoib")]
 
 
 @pytest.mark.parametrize("driver", [{"state": "absent"}, {"flavour": "inbox"}, {"flavour": "doca-ofed"}])

@@ -206,16 +206,17 @@ def _load(case: Case) -> Work:
             [Run(("modprobe", name), _LOAD_SECONDS) for name in module_graph.ALWAYS_LOADED],
             [Run(("modprobe", "-r", name), _LOAD_SECONDS) for name in reversed(module_graph.ALWAYS_LOADED)],
         )
-    snapshot = interrupted_reload(case) or case.state["snapshot"]
+    interrupted = interrupted_reload(case)
+    snapshot = interrupted or case.state["snapshot"]
     if snapshot is None:
         raise Fault("the network of the host was not read, so it could not be brought back after a reload")
     by_service = case.wish.is_vendor and (case.state["openibd"] or _installs(case))
-    return reload_work(reload_of_stack(case.state, by_service), snapshot, module_graph.IDENTITY)
+    return reload_work(reload_of_stack(case.state, by_service, interrupted), snapshot, module_graph.IDENTITY)
 
 
 def _restore(case: Case) -> Work:
     snapshot = interrupted_reload(case) or empty_snapshot(NETDEV_DRIVER)
-    return restore_work(reload_of_stack(case.state, by_service=False), snapshot)
+    return restore_work(reload_of_stack(case.state, by_service=False, interrupted=snapshot), snapshot)
 
 
 def _installs(case: Case) -> bool:

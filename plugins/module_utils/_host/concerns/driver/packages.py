@@ -57,6 +57,8 @@ _REPLACED = (
     "Status code: 404",
     "mirrors were already tried",
     "not found on medium",
+    # Of apt, which may never have read an index.
+    "Unable to locate package",
 )
 
 _LOCKED = "another package manager is at work; next: wait for it (or for unattended upgrades) to end and run again"

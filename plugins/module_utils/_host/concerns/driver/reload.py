@@ -44,10 +44,11 @@ class Reload(NamedTuple):
     by_service: bool = False
 
 
-def reload_of_stack(state: DriverState, by_service: bool) -> Reload:
+def reload_of_stack(state: DriverState, by_service: bool, interrupted: Snapshot | None) -> Reload:
     """Return how the RDMA stack is reloaded: what stands on it goes first and comes back last.
 
-    The service (openibd) replaces the modules of the stack itself; what it does not know is left to modprobe.
+    The service (openibd) replaces the modules of the stack itself; what it does not know is left to modprobe. What a
+    reload that was ``interrupted`` had unloaded is loaded as well.
     """
     loaded = state["loaded"]
     peers = [name for name in module_graph.PEER_MEMORY if name in loaded]
@@ -58,9 +59,10 @@ def reload_of_stack(state: DriverState, by_service: bool) -> Reload:
     replaced = [name for name in module_graph.REPLACED if name in loaded]
     auxiliary = [name for name in replaced if name in module_graph.AUXILIARY]
     again = [name for name in module_graph.LOADED_AGAIN if name in loaded or name in module_graph.ALWAYS_LOADED]
+    unloaded = interrupted.get("modules", []) if interrupted is not None else []
     return Reload(
         unload=(*peers, *storage, *(auxiliary if by_service else replaced)),
-        load=(*again, *reversed(storage), *peers),
+        load=tuple(dict.fromkeys((*unloaded, *again, *reversed(storage), *peers))),
         by_service=by_service,
     )
 
@@ -71,7 +73,7 @@ def reload_work(reload: Reload, snapshot: Snapshot, compared: tuple[str, ...] = 
     What is written down stays until all of it is back: whoever finds the file finishes the work. ``compared`` are
     modules that must run as they are on the disk afterwards.
     """
-    do: list[Operation] = [PutFile(JOURNAL, as_text(snapshot), 0o600)]
+    do: list[Operation] = [PutFile(JOURNAL, as_text({**snapshot, "modules": list(reload.load)}), 0o600)]
     do += [Run(("modprobe", "-r", name), _SECONDS) for name in reload.unload]
     if reload.by_service:
         do.append(Run(("systemctl", "restart", SERVICE), 2 * _SECONDS))

@@ -53,6 +53,7 @@ CONTAINER_READY = "/run/mellanox/drivers/.driver-ready"
 CONTAINER_BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
 _OPENIBD = ("/etc/init.d/openibd", "/usr/lib/systemd/system/openibd.service", "/etc/systemd/system/openibd.service")
 _DKMS = "/var/lib/dkms"
+_APT_INDEXES = "/var/lib/apt/lists"
 # One file for each change of a package that a dpkg which was interrupted did not bring into its database; apt does
 # nothing until dpkg has (dpkg, lib/dpkg/dbmodify.c; apt, debSystem::CheckUpdates).
 _DPKG_UPDATES = "/var/lib/dpkg/updates"
@@ -306,13 +307,19 @@ def _headers_offered(probe: Probe, family: Family | None, kernel: str) -> bool |
     package = headers_of(family, kernel)[0].partition("=")[0]
     if family.manager == "apt":
         result = probe.command("apt-cache", "policy", package)
-        return None if result is None else bool(re.search(r"(?m)^ +Candidate: (?!\(none\))", result.stdout))
+        offers = result is not None and bool(re.search(r"(?m)^ +Candidate: (?!\(none\))", result.stdout))
+        return offers if offers or (result is not None and _has_apt_indexes(probe)) else None
     if family.manager == "dnf":
         result = probe.command("dnf", "--quiet", "--cacheonly", "repoquery", package)
         return bool(result.stdout.strip()) if result is not None and result.rc == 0 else None
     result = probe.command("zypper", "--non-interactive", "--no-refresh", "search", "--match-exact", package)
     # zypper ends with 104 when nothing matches.
     return {0: True, 104: False}.get(result.rc) if result is not None else None
+
+
+def _has_apt_indexes(probe: Probe) -> bool:
+    """Say whether apt has read any index: images are often made without, and nothing is offered then."""
+    return any("_Packages" in name for name in probe.names(_APT_INDEXES))
 
 
 def _free_space(probe: Probe) -> dict[str, int]:
