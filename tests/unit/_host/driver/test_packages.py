@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+from typing import Any, Sequence, cast
+
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import packages
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     CommandFailed,
+    Found,
     PutFile,
     RemoveFile,
     Run,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import Repository
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family, family_of
 
@@ -202,3 +206,15 @@ def test_a_name_that_two_packages_of_the_vendor_stand_for_is_asked_for_once() ->
     names = ["librdmacm1", "librdmacm1t64"]
     install = packages.replace_by_distribution(UBUNTU, names, [])[2]
     assert isinstance(install, Run) and install.argv[-3:] == ("install", "librdmacm1t64", "librdmacm1-")
+
+
+@pytest.mark.parametrize(("printed", "updates"), [(APT_MISSING, 1), (APT_GONE, 1), (APT_LOCK, 0)])
+def test_indexes_are_read_where_apt_does_not_know_a_package(printed: str, updates: int) -> None:
+    class Apt:
+        def run(self, _argv: Sequence[str], _timeout: float) -> CommandResult:
+            return CommandResult(100, "", printed)
+
+    before, _install = packages.install(UBUNTU, ["linux-headers-6.8.0-45-generic"], refresh=False)
+    assert isinstance(before, Found)
+    found = before.operations(cast(Any, Apt()))
+    assert [do.argv[-1] for do in found if isinstance(do, Run)] == ["update"] * updates
