@@ -79,8 +79,8 @@ class ActionModule(ClusterAction):
         for name, value in (waits(drivers, live, pods) if drivers else {}).items():
             if before[name] != value:
                 patch = {"metadata": {"labels": {WAIT_LABEL: value}}}
-                nodes.patch_node(connection, name, patch, dry_run=self.check_mode)
-                found[name] = (before[name], value)
+                if nodes.patch_node(connection, name, patch, dry_run=self.check_mode) is not None:
+                    found[name] = (before[name], value)
         return found
 
     def _label(

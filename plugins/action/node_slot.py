@@ -20,7 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.events import create_event, warning_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import patch_node, read_node
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import patch_node, write_node
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import in_one_line, to_fail
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import Slots, domain_group
@@ -149,12 +150,14 @@ def _lost(node: str, lease: str, now: str) -> str:
 def _tell(connection: Connection, wish: Wish, reason: str) -> list[str]:
     """Say on the node, and in an Event about it, what it has failed by; return what could not be said and why."""
     event = warning_of(wish.node, _FAILED, reason, wish.run, datetime.now(timezone.utc))
+
+    def attempt(node: Json) -> bool | None:
+        patch = to_fail(node, reason).patch
+        return True if patch is None or patch_node(connection, wish.node, patch) is not None else None
+
     try:
         create_event(connection, event)
-        node = read_node(connection, wish.node)
-        patch = to_fail(node, reason).patch if node is not None else None
-        if patch is not None:
-            patch_node(connection, wish.node, patch)
+        write_node(connection, wish.node, attempt)
     except ApiFault as fault:
         return [f"only the slot of node {wish.node} says what it has failed by: {fault}"]
     return []

@@ -46,7 +46,7 @@ def cordoned_nodes(connection: Connection) -> list[Json]:
 
 
 def patch_node(connection: Connection, name: str, patch: Mapping[str, object], *, dry_run: bool = False) -> Json | None:
-    """Merge a patch into a node; None when it is another now than the one whose resourceVersion the patch names."""
+    """Merge a patch into a node; None when it is gone, or another one than that of the patch's resourceVersion."""
     key = Key("v1", "Node", "", name)
     query = {"fieldManager": "rdma.fabric", **({"dryRun": "All"} if dry_run else {})}
     try:
@@ -59,7 +59,8 @@ def patch_node(connection: Connection, name: str, patch: Mapping[str, object], *
             content_type="application/merge-patch+json",
         )[1]
     except ApiFault as fault:
-        if fault.fault is not Fault.CONFLICT:
+        # Nodes of a cloud go at any moment, also between a LIST and the write.
+        if fault.fault not in (Fault.CONFLICT, Fault.NOT_FOUND):
             raise
         return None
     return checked_object(body, key, f"patch {key}")

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import node_slot
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import domain_group
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
@@ -18,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     STATE_LABEL,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
-from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, failure
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, failure, good
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 LEASE = "rdma-fabric-slot-upgrade-0"
@@ -146,6 +148,25 @@ def test_a_failure_that_only_the_slot_can_say_is_noticed(server: FakeServer) -> 
     result = done("a", state="failed", reason="no links")
     assert result["changed"] is True
     assert "only the slot of node a says what it has failed by" in result["notices"][0]
+
+
+def test_what_a_node_failed_by_is_written_to_it_though_its_kubelet_writes_at_the_same_time(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done("a")
+    mark = '{"holder": "h", "run": "one", "reason": "upgrade", "time": "t"}'
+    node(server, "a", annotations={ANNOTATION: mark})
+    answers, written, send = [failure(409, "Conflict", "the object has been modified")], [], server.send
+
+    def merged(method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
+        if (method, path.partition("?")[0]) != ("PATCH", "/api/v1/nodes/a"):
+            return send(method, path, body, content_type)
+        written.append(json.loads(body or b""))
+        return answers.pop() if answers else good(server.objects[("nodes", "", "a")])
+
+    monkeypatch.setattr(server, "send", merged)
+    assert done("a", state="failed", reason="no links")["notices"] == []
+    assert [json.loads(each["metadata"]["annotations"][ANNOTATION])["reason"] for each in written] == ["no links"] * 2
 
 
 def test_what_the_server_refuses_is_told(server: FakeServer) -> None:
