@@ -132,7 +132,7 @@ class ActionModule(ClusterAction):
             return what_keeps_it(None, [], devices=[], daemon_sets=[], boot="")
         chosen = on_node(objects_of(render(arguments["spec"])) if arguments["spec"] else [], node)
         devices = chosen.devices if arguments["devices"] is None else arguments["devices"]
-        pods = cluster.pods() if chosen.daemon_sets else []
+        pods = cluster.pods(recent=True) if chosen.daemon_sets else []
         missing = what_keeps_it(node, pods, devices=devices, daemon_sets=chosen.daemon_sets, boot=boot)
         return [*missing, chosen.undecided] if chosen.undecided else missing
 

@@ -35,22 +35,21 @@ class NodeCluster:
         with passing_as_silence():
             return nodes.read_node(self.connection, self.name)
 
-    def pods(self) -> list[dict[str, Any]]:
+    def pods(self, *, recent: bool = False) -> list[dict[str, Any]]:
         """Return all pods that are bound to the node."""
         with passing_as_silence():
-            return nodes.pods_on(self.connection, self.name)
+            return nodes.pods_on(self.connection, self.name, recent=recent)
 
-    def selected(self) -> frozenset[str] | None:
+    def selected(self, *, recent: bool = False) -> frozenset[str] | None:
         """Return the uids of the pods that the label selector takes, None without one."""
         if not self.selector:
             return None
-        with passing_as_silence():
-            return frozenset(pod["metadata"]["uid"] for pod in nodes.pods_on(self.connection, self.name, self.selector))
+        return frozenset(pod["metadata"]["uid"] for pod in self.working(self.selector, recent=recent))
 
-    def working(self, selector: str) -> list[dict[str, Any]]:
+    def working(self, selector: str, *, recent: bool = False) -> list[dict[str, Any]]:
         """Return the pods of the node that a label selector takes."""
         with passing_as_silence():
-            return nodes.pods_on(self.connection, self.name, selector)
+            return nodes.pods_on(self.connection, self.name, selector, recent=recent)
 
     def has_daemon_set(self, namespace: str, name: str) -> bool:
         """Tell whether a DaemonSet is there."""

@@ -115,9 +115,15 @@ def apply_labels(connection: Connection, name: str, uid: str, labels: Mapping[st
     return checked_object(answer, key, f"patch {key}")
 
 
-def pods_on(connection: Connection, node: str, selector: str = "") -> list[Json]:
-    """Return the pods that are bound to a node, those that a label selector takes where one is given."""
+def pods_on(connection: Connection, node: str, selector: str = "", *, recent: bool = False) -> list[Json]:
+    """Return the pods that are bound to a node, those that a label selector takes where one is given.
+
+    What is ``recent`` comes out of the API server's memory, where it has the pods by node. Else servers before 1.31
+    read the pods of the whole cluster from etcd for it (k8s.io/apiserver, storage/cacher, shouldDelegateList).
+    """
     selectors = {"fieldSelector": f"spec.nodeName={node}", **({"labelSelector": selector} if selector else {})}
+    if recent:
+        selectors["resourceVersion"] = "0"
     return list_objects(connection, Key("v1", "Pod", "", ""), PODS, selectors)
 
 

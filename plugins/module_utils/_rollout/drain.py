@@ -4,7 +4,8 @@
 """Empties a node of the pods that hold its devices: evictions are tried until the limit, each pod's end is seen.
 
 The cluster is injected. One LIST for all pods of the node a round tells what has ended, so the number of requests
-grows with evictions and time, not with pods.
+grows with evictions and time, not with pods. Who waits looks at what the API server has in memory. That a node is empty
+is believed only of what the cluster is now.
 """
 
 from __future__ import annotations
@@ -55,18 +56,22 @@ class Refusal:
 
 
 class Cluster(Clock, Protocol):
-    """One node and its pods, as a drain sees them. Every request may raise :class:`Unanswered`."""
+    """One node and its pods, as a drain sees them. Every request may raise :class:`Unanswered`.
+
+    What is ``recent`` is so as the API server has it in memory, maybe of moments ago. For what is so now, one before
+    Kubernetes 1.31 reads the pods of all nodes.
+    """
 
     def node(self) -> Json | None:
         """Return the node, None when it is not there."""
 
-    def pods(self) -> Sequence[Json]:
+    def pods(self, *, recent: bool = False) -> Sequence[Json]:
         """Return all pods that are bound to the node."""
 
-    def selected(self) -> frozenset[str] | None:
+    def selected(self, *, recent: bool = False) -> frozenset[str] | None:
         """Return the uids of the pods that the label selector takes, None without one."""
 
-    def working(self, selector: str) -> Sequence[Json]:
+    def working(self, selector: str, *, recent: bool = False) -> Sequence[Json]:
         """Return the pods of the node that a label selector takes."""
 
     def has_daemon_set(self, namespace: str, name: str) -> bool:
@@ -108,9 +113,9 @@ class Drain:
     _owners: set[str] = field(default_factory=set)
     _looked_at: float = 0.0
 
-    def plan(self) -> list[Verdict]:
-        """Return a verdict on each pod of the node as it is now. Raises DrainFailed for those that forbid a drain."""
-        verdicts = self._look()
+    def plan(self, *, recent: bool = False) -> list[Verdict]:
+        """Return a verdict on each pod of the node. Raises DrainFailed for those that forbid a drain."""
+        verdicts = self._look(recent)
         refused = [f"pod {verdict} on node {self.name}: {verdict.reason}" for verdict in verdicts if _refuses(verdict)]
         if refused:
             raise DrainFailed(refused)
@@ -126,13 +131,17 @@ class Drain:
         """Evict what has to leave and wait for its end; return the verdicts on the pods that stay."""
         pace = Pace(self.cluster, self.limit, self.progress)
         self._looked_at = pace.started
+        recent = False
         while True:
             silence = ""
             try:
-                staying = self._take_in(self.plan(), pace.started)
-                if not self.pending:
+                staying = self._take_in(self.plan(recent=recent), pace.started)
+                if not self.pending and not recent:
                     self._still_cordoned()
                     return staying
+                recent = bool(self.pending)
+                if not recent:
+                    continue
                 self._evict_those_due()
                 self._look_at_the_node()
             except Unanswered as err:
@@ -141,10 +150,10 @@ class Drain:
                 raise DrainFailed(([f"node {self.name}: {silence}"] if silence else []) + self._left(pace.waited()))
             pace.wait(partial(self._said, silence))
 
-    def _look(self) -> list[Verdict]:
-        pods = self.cluster.pods()
+    def _look(self, recent: bool) -> list[Verdict]:
+        pods, selected = self.cluster.pods(recent=recent), self.cluster.selected(recent=recent)
         self.last = {str(pod["metadata"]["uid"]): pod for pod in pods}
-        return judge(pods, replace(self.wishes, selected=self.cluster.selected()), self.cluster.has_daemon_set)
+        return judge(pods, replace(self.wishes, selected=selected), self.cluster.has_daemon_set)
 
     def _take_in(self, verdicts: list[Verdict], started: float) -> list[Verdict]:
         """Keep the books: what has ended, what is new, what stays."""
@@ -156,8 +165,10 @@ class Drain:
             if uid not in self.seen:
                 self._count_return(uid, verdict)
                 self.seen[uid] = verdict
+            if uid not in self.pending:
+                # One that was seen before was missing in what an API server that is behind had in memory.
                 self.pending[uid] = _Pending(verdict, granted=verdict.ending)
-            elif verdict.ending and uid in self.pending:
+            elif verdict.ending:
                 self.pending[uid].granted = True
         for uid in [uid for uid, entry in self.pending.items() if uid not in leaving and not entry.granted]:
             # Nothing was asked of it, and what it held is over, as for a pod that has finished: it may stay.
@@ -255,10 +266,15 @@ class Drain:
 def wait_for_jobs(cluster: Cluster, selector: str, limit: float, progress: Callable[[str], None]) -> list[str]:
     """Wait until no pod that the selector takes runs or waits on the node; return those that do at the limit."""
     pace = Pace(cluster, limit, progress)
+    recent = False
     while True:
         try:
-            pods = [pod for pod in cluster.working(selector) if (pod.get("status") or {}).get("phase") not in FINISHED]
+            found = cluster.working(selector, recent=recent)
+            pods = [pod for pod in found if (pod.get("status") or {}).get("phase") not in FINISHED]
             left = sorted(f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}" for pod in pods)
+            was_recent, recent = recent, bool(left)
+            if was_recent and not left:
+                continue
         except Unanswered as err:
             left = [str(err)]
         if not left or pace.is_over():

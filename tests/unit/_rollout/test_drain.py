@@ -36,22 +36,28 @@ class Memory:
     stuck: bool = False
     time: float = 0.0
     lists: int = 0
+    # LISTs that are not of the memory of the API server, and whether that lacks pods that are there.
+    whole: int = 0
+    behind: bool = False
     asked: list[tuple[str, float]] = field(default_factory=list)
 
     def node(self) -> Json | None:
         return self.found
 
-    def pods(self) -> Sequence[Json]:
+    def pods(self, *, recent: bool = False) -> Sequence[Json]:
         self.lists += 1
+        self.whole += not recent
         if self.silent:
             raise Unanswered("list pods: connection refused")
-        return list(self.held.values())
+        behind = {} if recent and self.behind else self.held
+        return list(behind.values())
 
-    def selected(self) -> frozenset[str] | None:
+    def selected(self, *, recent: bool = False) -> frozenset[str] | None:
         return None
 
-    def working(self, selector: str) -> Sequence[Json]:
-        return [pod for pod in self.pods() if (pod["metadata"].get("labels") or {}).get("app") == selector]
+    def working(self, selector: str, *, recent: bool = False) -> Sequence[Json]:
+        pods = self.pods(recent=recent)
+        return [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("app") == selector]
 
     def has_daemon_set(self, namespace: str, name: str) -> bool:
         raise AssertionError(f"nobody asks for {namespace}/{name}")
@@ -120,6 +126,33 @@ def test_requests_do_not_grow_with_pods_that_are_waited_for() -> None:
     failure(many)
     assert few.lists == many.lists
     assert len(many.asked) == 50
+
+
+def test_who_waits_looks_at_what_the_server_has_in_memory() -> None:
+    cluster = memory("a", stuck=True)
+    cluster.events[40.0] = cluster.held.clear
+    drain(cluster).run()
+    assert cluster.lists > 5
+    assert cluster.whole == 2
+    jobs = Memory({"uid-job": job()})
+    jobs.events[40.0] = jobs.held.clear
+    assert wait_for_jobs(jobs, "train", unlimited(0), lambda _text: None) == []
+    assert jobs.lists > 5
+    assert jobs.whole == 2
+
+
+def test_a_node_is_not_empty_because_the_memory_of_a_server_lacks_its_pods() -> None:
+    cluster = memory("a", stuck=True, behind=True)
+    cluster.events[20.0] = cluster.held.clear
+    done = drain(cluster)
+    done.run()
+    assert cluster.time >= 20.0
+    assert done.seconds["uid-a"] >= 20.0
+    assert len(cluster.asked) == 1
+    jobs = Memory({"uid-job": job()}, behind=True)
+    jobs.events[20.0] = jobs.held.clear
+    assert wait_for_jobs(jobs, "train", unlimited(0), lambda _text: None) == []
+    assert jobs.time >= 20.0
 
 
 def test_a_budget_that_never_allows_ends_at_the_limit_with_its_name() -> None:
