@@ -79,7 +79,8 @@ class Client:
     ) -> None:
         """Build the connection from kubernetes.core's options; nothing is sent yet. Raises :class:`ApiFault`."""
         _require_libraries()
-        self._plugin_timeout = plugin_timeout
+        self._options, self._read_timeout, self._plugin_timeout = options, read_timeout, plugin_timeout
+        self._certificate = b""
         self._stream_context: ssl.SSLContext | None = None
         given = {name: value for name, value in options.items() if value is not None}
         try:
@@ -106,6 +107,8 @@ class Client:
         if not str(self._configuration.host).startswith("https"):
             return
         options = self._pool.connection_pool_kw
+        if options.get("cert_file"):
+            self._certificate = Path(options["cert_file"]).read_bytes()
         checked = options.get("assert_hostname") is not False
         # urllib3 turns the check off in its own context where it compares the names by itself.
         self._stream_context = credentials.tls_context(options, check_hostname=checked)
@@ -115,7 +118,15 @@ class Client:
             options["ca_certs"] = None
 
     def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
-        """Send one request; see :class:`~..transport.Sender`."""
+        """Send one request; see :class:`~..transport.Sender`.
+
+        One that is refused with credentials that are not those of now is sent with these: a task may wait for hours,
+        and a token may be withdrawn, or a plugin name no time at which what it gives ends.
+        """
+        reply = self._sent(method, path, body, content_type)
+        return self._sent(method, path, body, content_type) if reply.code == 401 and self._renewed() else reply
+
+    def _sent(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
         what = f"{method} {self.server}{path.partition('?')[0]}"
         response = self._opened(method, path, body, content_type, self._timeout)
         with self._telling_faults(what):
@@ -124,7 +135,12 @@ class Client:
         return Reply(int(response.status), headers, content)
 
     def stream(self, path: str, silence: float) -> Lines | Reply:
-        """Open an answer that goes on; see :class:`~..transport.Streams`."""
+        """Open an answer that goes on; see :class:`~..transport.Streams`. Credentials are renewed as in ``send``."""
+        found = self._opened_stream(path, silence)
+        refused = isinstance(found, Reply) and found.code == 401
+        return self._opened_stream(path, silence) if refused and self._renewed() else found
+
+    def _opened_stream(self, path: str, silence: float) -> Lines | Reply:
         what = f"GET {self.server}{path.partition('?')[0]}"
         response = self._opened("GET", path, None, None, urllib3.Timeout(connect=CONNECT_TIMEOUT, read=silence))
         if int(response.status) == 200:
@@ -175,16 +191,32 @@ class Client:
             "http_no_proxy": (configuration.no_proxy or "").split(",") if proxy.hostname else None,
         }
 
+    def _renewed(self) -> bool:
+        """Read the credentials anew and tell whether they are others than those until now. Raises ApiFault."""
+        fresh = Client(self._options, read_timeout=self._read_timeout, plugin_timeout=self._plugin_timeout)
+        if fresh.server != self.server or fresh._shown() == self._shown():
+            return False
+        self._configuration, self._pool, self._certificate = fresh._configuration, fresh._pool, fresh._certificate
+        self._stream_context = fresh._stream_context
+        return True
+
+    def _shown(self) -> list[Any]:
+        """Return what is shown to the server to tell who asks."""
+        return [self._certificate, *(auth.get("value") for auth in self._auth_settings().values())]
+
+    def _auth_settings(self) -> Mapping[str, Mapping[str, Any]]:
+        with credentials.loading(self._plugin_timeout):
+            # An expired token is asked for anew here.
+            settings: Mapping[str, Mapping[str, Any]] = self._configuration.auth_settings()
+        return settings
+
     def _headers(self, content_type: str | None) -> Any:
         headers = HTTPHeaderDict()
         headers.add("User-Agent", f"rdma.fabric/{VERSION}")
         headers.add("Accept", "application/json")
         if content_type:
             headers.add("Content-Type", content_type)
-        with credentials.loading(self._plugin_timeout):
-            # An expired token is asked for anew here.
-            settings = self._configuration.auth_settings()
-        for auth in settings.values():
+        for auth in self._auth_settings().values():
             if auth.get("in") == "header" and auth.get("value"):
                 headers.add(auth["key"], auth["value"])
         for name, value in self._impersonation.items():

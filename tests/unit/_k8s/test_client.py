@@ -19,11 +19,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils import _version
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s import client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
-    """Answers every request with an empty object and remembers it."""
+    """Answers every request with an empty object, 401 to an expired token, and remembers it."""
 
     protocol_version = "HTTP/1.1"
 
@@ -36,7 +37,9 @@ class Recorder(http.server.BaseHTTPRequestHandler):
         seen = (self.command, self.path, list(self.headers.items()), body, self.client_address)
         assert isinstance(self.server, RecordingServer)
         self.server.seen.append(seen)
-        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        expired = "expired" in str(self.headers.get("authorization"))
+        status = b"401 Unauthorized" if expired else b"200 OK"
+        self.wfile.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 2\r\n\r\n{}")
 
 
 class RecordingServer(http.server.ThreadingHTTPServer):
@@ -116,6 +119,30 @@ def test_a_kubeconfig_is_respected_as_file_and_as_data(server: RecordingServer, 
         Client({"kubeconfig": given}).send("GET", "/x", None, None)
     tokens = [value for _m, _p, headers, *_rest in server.seen for name, value in headers if name == "authorization"]
     assert tokens == ["Bearer filed"] * 2
+
+
+def tokens_of(server: RecordingServer) -> list[str]:
+    return [value for _m, _p, headers, *_rest in server.seen for name, value in headers if name == "authorization"]
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["request", "watch"])
+def test_a_token_that_is_refused_is_read_anew_once(server: RecordingServer, tmp_path: Path, streams: bool) -> None:
+    path = tmp_path / "config"
+    path.write_text(json.dumps(kubeconfig_to(address(server), "expired")), encoding="utf-8")
+    waiting = Client({"kubeconfig": str(path)})
+
+    def code() -> int:
+        found = waiting.stream("/x", 5.0) if streams else waiting.send("GET", "/x", None, None)
+        if isinstance(found, Reply):
+            return found.code
+        found.close()
+        return 200
+
+    assert code() == 401
+    assert tokens_of(server) == ["Bearer expired"]
+    path.write_text(json.dumps(kubeconfig_to(address(server), "renewed")), encoding="utf-8")
+    assert (code(), code()) == (200, 200)
+    assert tokens_of(server)[1:] == ["Bearer expired", "Bearer renewed", "Bearer renewed"]
 
 
 def test_an_earlier_connection_leaves_nothing_behind(server: RecordingServer) -> None:

@@ -39,14 +39,14 @@ os.kill(os.getpid(), signal.SIGKILL) if sys.argv[2] == "kill" else os._exit(0)
 
 
 class Caller(http.server.BaseHTTPRequestHandler):
-    """Answers with the common name of the client's certificate."""
+    """Answers with the common name of the client's certificate; 401 to one whose name begins with ``expired``."""
 
     def do_GET(self) -> None:
         assert isinstance(self.connection, ssl.SSLSocket)
         certificate: Any = self.connection.getpeercert()
         subject = dict(pair for group in certificate["subject"] for pair in group)
         body = json.dumps(subject).encode()
-        self.send_response(200)
+        self.send_response(401 if subject["commonName"].startswith("expired") else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -176,11 +176,24 @@ def test_a_plugin_that_fails_is_named_instead_of_asking_without_credentials(
     assert refused.value.fault is Fault.CONFIGURATION
 
 
-def test_a_plugins_certificate_is_used_and_leaves_no_file(folder: Path, tmp_path: Path, address: str) -> None:
-    pair = AUTHORITY.client("by-plugin")
+def script_of(name: str) -> str:
+    """Return a credential plugin that gives a certificate with this common name."""
+    pair = AUTHORITY.client(name)
     status = {"clientCertificateData": pair.certificate.decode(), "clientKeyData": pair.key.decode()}
     answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
-    client = Client({"kubeconfig": with_plugin(tmp_path, address, f"print({json.dumps(json.dumps(answer))})")})
+    return f"print({json.dumps(json.dumps(answer))})"
+
+
+def test_a_certificate_that_has_expired_is_asked_for_anew(folder: Path, tmp_path: Path, address: str) -> None:
+    client = Client({"kubeconfig": with_plugin(tmp_path, address, script_of("expired"))})
+    with_plugin(tmp_path, address, script_of("renewed"))
+    for _time in range(2):
+        assert json.loads(client.send("GET", "/x", None, None).body)["commonName"] == "renewed"
+    assert list(folder.iterdir()) == []
+
+
+def test_a_plugins_certificate_is_used_and_leaves_no_file(folder: Path, tmp_path: Path, address: str) -> None:
+    client = Client({"kubeconfig": with_plugin(tmp_path, address, script_of("by-plugin"))})
     assert json.loads(client.send("GET", "/x", None, None).body)["commonName"] == "by-plugin"
     assert list(folder.iterdir()) == []
 
