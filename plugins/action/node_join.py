@@ -38,7 +38,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionF
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster, passing_as_silence
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
 
 _FAILED = "RdmaFabricJoinFailed"
@@ -107,7 +107,8 @@ class ActionModule(ClusterAction):
                 before = _boot_before(node) if arguments["rebooted"] else ""
                 # Where pods work, none is to be ended nor kept away.
                 if not in_service(self._pods(cluster, node), self._taint):
-                    self._keep_pods_off(cluster)
+                    with passing_as_silence():
+                        self._keep_pods_off(cluster)
                 boot = before
             return self._missing(cluster, node, arguments, boot or "")
 

@@ -190,6 +190,20 @@ def test_a_node_that_came_without_the_taint_and_runs_nothing_is_tainted_before_i
     assert server.tainted == [["joining"], []]
 
 
+def test_a_server_that_is_away_while_the_node_is_tainted_is_waited_for(server: Nodes, time: FakeTime) -> None:
+    put(server)
+    send = server.send
+
+    def away(method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
+        if method == "PATCH" and time.seconds < 120:
+            return failure(503, "ServiceUnavailable", "the server is shutting down")
+        return send(method, path, body, content_type)
+
+    server.send = away  # type: ignore[method-assign]
+    assert done(state="joined", timeout=600, devices=["rdma/a"])["joining"] is False
+    assert server.tainted == [["joining"], []]
+
+
 def test_a_write_in_between_is_taken_into_account(server: Nodes) -> None:
     put(server)
     other = {"key": "other", "effect": "NoExecute"}
