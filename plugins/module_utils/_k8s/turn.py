@@ -12,7 +12,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Se
 
 
 def take_turn(session: Session) -> Lease:
-    """Take the Lease of the set; its namespace is made first where it is not there yet. Raises ApiFault."""
+    """Take the Lease of the set; its namespace is made first where it is not there yet. Raises ApiFault.
+
+    What somebody has left of a set whose namespace he deleted is removed without: no other run has a Lease there.
+    """
     request = session.request
     lease = Lease(session.connection, request.set_name, request.inventory_namespace, request.progress)
     session.lease = lease
@@ -20,8 +23,10 @@ def take_turn(session: Session) -> Lease:
         lease.acquire()
     except ApiFault as fault:
         missing = fault.fault is Fault.NOT_FOUND and fault.details.get("kind") == "namespaces"
-        if request.absent or not missing:
+        if not missing:
             raise
+        if request.absent:
+            return lease
         make_namespace(session)
         lease.acquire()
     session.connection.guard = lease.keep

@@ -237,6 +237,16 @@ class TestAbsent:
         server.intercept = lambda _n, _m, _p: None
         assert actions(apply(server, absent=True))["ConfigMap ns/a"] == "deleted"
 
+    def test_what_is_left_of_a_set_whose_namespace_somebody_deleted_is_removed(self) -> None:
+        server = FakeServer()
+        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}}
+        waves = wave({**role, "rules": []}, config_map("a"))
+        apply(server, waves)
+        server.objects = {key: body for key, body in server.objects.items() if "ns" not in (key[1], key[2])}
+        foreseen = apply(server, waves, absent=True, check=True)
+        assert actions(foreseen) == actions(apply(server, waves, absent=True)) == {"ClusterRole r": "deleted"}
+        assert not apply(server, waves, absent=True).changed
+
 
 class TestFinalizers:
     """What a finalizer holds is looked at by every run until it is gone."""
