@@ -142,3 +142,16 @@ def test_the_bill_takes_references_apart(reference: str, parts: tuple[str, ...])
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"image": reference}]}}
     entry = bill_of([pod])[0]
     assert tuple(entry[key] for key in ("repository", "image", "version", "digest")) == parts
+
+
+def test_jobs_of_other_controllers_are_in_the_bill() -> None:
+    replicas = {
+        name: {"template": {"spec": {"containers": [{"name": "c", "image": f"reg.local/{name.lower()}:1"}]}}}
+        for name in ("Launcher", "Worker")
+    }
+    job = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": "a", "namespace": "ai"}}
+    found = bill_of([{**job, "spec": {"mpiReplicaSpecs": replicas}}])
+    assert [(each["reference"], each["used_by"]) for each in found] == [
+        ("reg.local/launcher:1", ["MPIJob/ai/a"]),
+        ("reg.local/worker:1", ["MPIJob/ai/a"]),
+    ]

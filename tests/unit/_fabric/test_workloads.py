@@ -216,3 +216,54 @@ spec:
     assert [notice.place() for notice in notices] == ['p.yaml:14: spec.containers[0].resources.limits["rdma/b"]'] * 2
     assert "IPC_LOCK" in notices[0].problem
     assert "which no device plugin" in notices[1].problem
+
+
+def of_controller(api_version: str, kind: str, spec: Any, **given: Any) -> Fabric:
+    content = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    return Fabric([Document("p.yaml", content)], [], **given)
+
+
+def around_template(path: str, template: Any) -> Any:
+    """Return the spec that holds a pod template at a path of it; ``[0]`` is a list of one."""
+    for step in reversed(path.split(".")):
+        name, _bracket, is_listed = step.partition("[")
+        template = {name: [template] if is_listed else template}
+    return template
+
+
+OF_CONTROLLERS = [
+    ("kubeflow.org/v2beta1", "MPIJob", "mpiReplicaSpecs.Worker.template"),
+    ("kubeflow.org/v1", "PyTorchJob", "pytorchReplicaSpecs.Master.template"),
+    ("batch.volcano.sh/v1alpha1", "Job", "tasks[0].template"),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet", "replicatedJobs[0].template.spec.template"),
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderWorkerTemplate.workerTemplate"),
+    ("ray.io/v1", "RayCluster", "headGroupSpec.template"),
+    ("ray.io/v1", "RayJob", "rayClusterSpec.workerGroupSpecs[0].template"),
+    ("apps.kruise.io/v1alpha1", "CloneSet", "template"),
+]
+
+
+class TestJobsOfOtherControllers:
+    @pytest.mark.parametrize(("api_version", "kind", "path"), OF_CONTROLLERS)
+    def test_their_pods_are_checked_as_any(self, api_version: str, kind: str, path: str) -> None:
+        spec = container(env=[{"name": "A", "value": 1}], resources={"limits": {"rdma/a": 0.5}})
+        template = {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": "a b"}}, "spec": spec}
+        fabric = of_controller(api_version, kind, around_template(path, template))
+        for where in (
+            "spec.containers[0].env[0].value",
+            'spec.containers[0].resources.limits["rdma/a"]',
+            'metadata.annotations["k8s.v1.cni.cncf.io/networks"]',
+        ):
+            assert fabric.wrong(f"spec.{path}.{where}")
+
+    @pytest.mark.parametrize(("api_version", "kind", "path"), OF_CONTROLLERS)
+    def test_what_their_controllers_see_to_is_left_to_them(self, api_version: str, kind: str, path: str) -> None:
+        spec = {**container(command=["torchrun", "--rdzv_endpoint=a-master-0:29500"]), "restartPolicy": "OnFailure"}
+        assert of_controller(api_version, kind, around_template(path, {"spec": spec})).accepted().notices == []
+
+    @pytest.mark.parametrize("spec", [None, {}, {"tasks": None}, {"tasks": "x"}, {"tasks": [None, 1]}])
+    def test_a_job_without_a_template_is_left_to_the_api_server(self, spec: Any) -> None:
+        of_controller("batch.volcano.sh/v1alpha1", "Job", spec).accepted()
+
+    def test_a_kind_of_an_unknown_controller_is_not_taken_for_one_of_kubernetes(self) -> None:
+        of_controller("jobs.example.com/v1", "Job", {"steps": []}).accepted()

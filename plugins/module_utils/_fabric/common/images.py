@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, containers_of, pod_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, containers_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import pods_of
 
 _VENDOR = "nvcr.io/nvidia/mellanox"
 _DOCA = "nvcr.io/nvidia/doca"
@@ -168,8 +169,7 @@ def bill_of(objects: list[Object]) -> list[dict[str, Any]]:
     """
     users: dict[str, list[str]] = {}
     for found in objects:
-        pod = pod_of(found)
-        for container in containers_of(pod) if pod else []:
+        for container in [each for pod in pods_of(found) for each in containers_of(pod)]:
             metadata = found["metadata"]
             user = "/".join(part for part in (found["kind"], metadata.get("namespace"), metadata["name"]) if part)
             known = users.setdefault(str(container.get("image", "")), [])

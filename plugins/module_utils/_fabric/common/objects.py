@@ -12,21 +12,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Dict
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import is_of_kubernetes, pods_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
 
 Object = Dict[str, Any]
 
 MANAGED_BY = "rdma-fabric"
 CONFIG_HASH = "rdma.fabric/config-hash"
-_POD_TEMPLATES = {
-    "Pod": (),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "Deployment": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-}
 _IN_NO_NAMESPACE = {
     "": ("Namespace", "Node", "PersistentVolume"),
     "admissionregistration.k8s.io": (
@@ -247,14 +239,8 @@ def without_nulls(value: Any) -> Any:
 
 
 def pod_of(found: Object) -> Object | None:
-    """Return the pod spec inside an object of a kind that runs pods, or None."""
-    path = _POD_TEMPLATES.get(found.get("kind", ""))
-    if path is None:
-        return None
-    node: Any = found
-    for step in (*path, "spec"):
-        node = node.get(step) if isinstance(node, dict) else None
-    return node if isinstance(node, dict) else None
+    """Return the pod spec inside an object of a kind of Kubernetes that runs pods, or None."""
+    return next(iter(pods_of(found)), None) if is_of_kubernetes(found) else None
 
 
 def containers_of(pod: Object) -> list[Object]:

@@ -3,30 +3,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Pods, Jobs and other workloads that come with a fabric's input: flaws the API server or the pod would meet.
 
-They are pushed as they are; only what the API server refuses, or what cannot mean what is written, is a violation.
-
+They are of Kubernetes itself, or of a job controller of GPU clusters (MPIJob, Volcano, JobSet and their like), and are
+pushed as they are; only what the API server refuses, or what cannot mean what is written, is a violation.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, described, shown
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_key, label_value
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import (
+    is_of_kubernetes,
+    pod_templates,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import parse_quantity
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import missing_blank
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import attachments
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
-_TEMPLATES: Mapping[str, Sequence[str]] = {
-    "Pod": (),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    **dict.fromkeys(("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"), ("spec", "template")),
-}
 _RESTART = {"Job": ("Never", "OnFailure"), "CronJob": ("Never", "OnFailure"), "Pod": ("Always", "Never", "OnFailure")}
 _MASTER = re.compile(r"--(?:rdzv[_-]endpoint|master[_-]addr)(?:[ =]|$)([^\s:]*)", re.ASCII)
 
@@ -41,36 +40,43 @@ class Surroundings:
 
 
 def check_workload(resource: Resource, around: Surroundings) -> None:
-    """Note the flaws of one object that is pushed as it is."""
-    if resource.kind not in _TEMPLATES:
-        return
-    path = _TEMPLATES[resource.kind]
-    place, template = resource.place.at(*path), _dig(resource.content, path)
-    if not isinstance(template, Mapping):
-        place.violation(f"is {described(template)}, not a pod template", "give metadata and spec")
-        return
-    spec = template.get("spec")
-    if not isinstance(spec, Mapping):
-        place.at("spec").violation(f"is {described(spec)}, not a mapping", "give at least containers")
-        return
-    annotations = resource.metadata("annotations")
-    if path:
-        # A Pod's own metadata was checked with the object, that of a template was not.
-        metadata = _mapping(template.get("metadata"))
-        annotations = _check_texts(metadata, "annotations", place.at("metadata"), False)
-        _check_texts(metadata, "labels", place.at("metadata"), True)
-    _check_networks(annotations.get(NETWORKS), resource.namespace or "default", place.at("metadata"), around)
-    _check_texts(spec, "nodeSelector", place.at("spec"), True)
-    _check_restart(resource.kind, spec, place.at("spec"))
+    """Note the flaws of the pods of one object that is pushed as it is."""
+    is_ours = is_of_kubernetes(resource.content)
+    for path, template in pod_templates(resource.content):
+        place = resource.place.at(*path)
+        if not isinstance(template, Mapping):
+            place.violation(f"is {described(template)}, not a pod template", "give metadata and spec")
+            continue
+        spec = template.get("spec")
+        if not isinstance(spec, Mapping):
+            place.at("spec").violation(f"is {described(spec)}, not a mapping", "give at least containers")
+            continue
+        annotations = resource.metadata("annotations")
+        if path:
+            # A Pod's own metadata was checked with the object, that of a template was not.
+            metadata = _mapping(template.get("metadata"))
+            annotations = _check_texts(metadata, "annotations", place.at("metadata"), False)
+            _check_texts(metadata, "labels", place.at("metadata"), True)
+        _check_networks(annotations.get(NETWORKS), resource.namespace or "default", place.at("metadata"), around)
+        _check_texts(spec, "nodeSelector", place.at("spec"), True)
+        if is_ours:
+            # Other controllers have rules of their own, and services by which their pods meet.
+            _check_restart(resource.kind, spec, place.at("spec"))
+        _check_containers(spec, place.at("spec"), around, meeting=is_ours)
+
+
+def _check_containers(spec: Mapping[str, Any], place: Place, around: Surroundings, *, meeting: bool) -> None:
+    """Check the containers of a pod; ``meeting``: whether to look for where a launcher meets."""
     if not spec.get("containers"):
-        place.at("spec", "containers").violation("is missing or empty: a pod runs at least one container")
+        place.at("containers").violation("is missing or empty: a pod runs at least one container")
     for group, index, container in _containers(spec):
-        where = place.at("spec", group, index)
+        where = place.at(group, index)
         if not container.get("image"):
             where.at("image").violation("is missing or empty", "name the image that the container runs")
         _check_env(container, where)
         _check_resources(container, where, around)
-        _check_rendezvous(container, spec, where, around)
+        if meeting:
+            _check_rendezvous(container, spec, where, around)
 
 
 def _check_texts(owner: Mapping[str, Any], field: str, place: Place, are_labels: bool) -> dict[str, str]:
@@ -200,12 +206,6 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, int, Mapping[str
         for index, container in enumerate(found if isinstance(found, list) else []):
             if isinstance(container, Mapping):
                 yield group, index, container
-
-
-def _dig(value: Any, path: Iterable[str]) -> Any:
-    for key in path:
-        value = _mapping(value).get(key)
-    return value
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:

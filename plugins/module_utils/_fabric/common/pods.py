@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where objects hold pods: the kinds of Kubernetes itself, and the jobs that GPU clusters run.
+
+Sources, by API group: kubeflow's training-operator and mpi-operator, Volcano, JobSet, LeaderWorkerSet, KubeRay and
+OpenKruise (the Go types of each API).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, Tuple, Union
+
+Path = Tuple[Union[str, int], ...]
+
+_OF_KUBERNETES = ("", "apps", "batch")
+_TEMPLATE = ("spec", "template")
+TEMPLATES: Mapping[str, tuple[str, ...]] = {
+    "Pod": (),
+    "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
+    **dict.fromkeys(("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"), _TEMPLATE),
+}
+"""Where a kind of Kubernetes has its pod."""
+
+_EACH = "*"
+_REPLICAS = {
+    "JAXJob": "jaxReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
+    "MXJob": "mxReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "TFJob": "tfReplicaSpecs",
+    "XGBoostJob": "xgbReplicaSpecs",
+}
+_RAY = (("headGroupSpec", "template"), ("workerGroupSpecs", _EACH, "template"))
+_LEADERS = ("spec", "leaderWorkerTemplate")
+_OF_OTHERS: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
+    **{("kubeflow.org", kind): (("spec", field, _EACH, "template"),) for kind, field in _REPLICAS.items()},
+    ("batch.volcano.sh", "Job"): (("spec", "tasks", _EACH, "template"),),
+    ("jobset.x-k8s.io", "JobSet"): (("spec", "replicatedJobs", _EACH, "template", *_TEMPLATE),),
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): (
+        (*_LEADERS, "leaderTemplate"),
+        (*_LEADERS, "workerTemplate"),
+    ),
+    ("ray.io", "RayCluster"): tuple(("spec", *path) for path in _RAY),
+    ("ray.io", "RayJob"): tuple(("spec", "rayClusterSpec", *path) for path in _RAY),
+    ("ray.io", "RayService"): tuple(("spec", "rayClusterConfig", *path) for path in _RAY),
+    **{("apps.kruise.io", kind): (_TEMPLATE,) for kind in ("CloneSet", "DaemonSet", "StatefulSet")},
+}
+"""Where kinds of other controllers have theirs; ``_EACH`` is any member of a list or mapping."""
+
+
+def is_of_kubernetes(content: Mapping[str, Any]) -> bool:
+    """Tell whether an object is of a kind of Kubernetes itself that runs pods; others have a ``Job`` too."""
+    return str(content.get("kind")) in TEMPLATES and _group(content) in _OF_KUBERNETES
+
+
+def pod_templates(content: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    """Yield (path, value) of each pod template of an object, whatever stands there; a Pod is its own.
+
+    A kind of Kubernetes always has one, None where it is missing; of another controller's, only those that are given.
+    """
+    kind = str(content.get("kind"))
+    if is_of_kubernetes(content):
+        yield next(_found(content, TEMPLATES[kind], ()), (TEMPLATES[kind], None))
+        return
+    for path in _OF_OTHERS.get((_group(content), kind), ()):
+        yield from _found(content, path, ())
+
+
+def pods_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the spec of each pod that an object runs."""
+    specs = [template.get("spec") for _path, template in pod_templates(content) if isinstance(template, Mapping)]
+    return [spec for spec in specs if isinstance(spec, dict)]
+
+
+def _group(content: Mapping[str, Any]) -> str:
+    return str(content.get("apiVersion")).rpartition("/")[0]
+
+
+def _found(value: Any, path: tuple[str, ...], at: Path) -> Iterator[tuple[Path, Any]]:
+    if not path:
+        yield at, value
+    elif path[0] == _EACH:
+        members = value.items() if isinstance(value, Mapping) else enumerate(value if isinstance(value, list) else [])
+        for key, item in members:
+            yield from _found(item, path[1:], (*at, key))
+    elif isinstance(value, Mapping) and value.get(path[0]) is not None:
+        yield from _found(value[path[0]], path[1:], (*at, path[0]))
