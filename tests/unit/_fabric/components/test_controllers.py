@@ -299,6 +299,15 @@ def test_the_maintenance_operator_is_set_up_where_a_controller_waits_for_it() ->
     assert "rdma.fabric.upgrade" in found.hint
 
 
+@pytest.mark.parametrize("kind", ["SriovResourcePolicy", "DeviceAttributes"])
+def test_it_is_said_who_reads_what_offers_functions_to_resource_claims(kind: str) -> None:
+    accepted = fabric({}, given(kind, "sriovnetwork.k8snetworkplumbingwg.io/v1alpha1")).accepted()
+    assert [each["kind"] for each in accepted.spec["objects"]] == [kind]
+    said = accepted.said("DRA driver for SR-IOV")
+    assert said.path == "kind"
+    assert "install the driver before this run" in said.hint
+
+
 def test_a_card_as_its_controller_sees_it_is_no_input() -> None:
     found = fabric({CARDS: IMAGES}, given("NicDevice", CARDS_API)).violations
     assert [each.problem for each in found] == ["is the NIC configuration operator's own record of a card"]
