@@ -105,7 +105,7 @@ def test_prefixes_that_the_plugins_take(prefix: str) -> None:
     assert rdma({"resourcePrefix": prefix}) == sriov({"resourcePrefix": prefix}) == []
 
 
-@pytest.mark.parametrize("amount", [-1, "63", 63.0, True, None, []])
+@pytest.mark.parametrize("amount", [-1, "63", 63.0, True, None, [], 2**63])
 def test_amounts_that_the_shared_plugin_refuses(amount: Any) -> None:
     assert [path for path, _problem in rdma({"rdmaHcaMax": amount})] == ["configList[0].rdmaHcaMax"]
 

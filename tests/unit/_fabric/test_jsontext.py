@@ -35,7 +35,19 @@ def test_a_mistake_has_its_line_and_column(text: str, place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["NaN", '{"a": Infinity}', '{"a": 1, "a": 2}', "[" * 100_000, '"' + "x" * MAX_LENGTH + '"']
+    "text",
+    [
+        "NaN",
+        '{"a": Infinity}',
+        '{"a": 1, "a": 2}',
+        "[" * 100_000,
+        '"' + "x" * MAX_LENGTH + '"',
+        "1" * 5000,
+        "-1e400",
+        r'{"a": "\ud800"}',
+        r'{"\uDFFF": 1}',
+        '["\ud800"]',
+    ],
 )
 def test_what_python_would_take_or_choke_on_is_refused(text: str) -> None:
     value, problems = parse_json(text)
@@ -47,6 +59,13 @@ def test_a_list_without_its_brackets() -> None:
     assert parse_json('{"a": 1}, 2', listed=True) == ([{"a": 1}, 2], [])
     assert parse_json("1 2", listed=True)[1][0].problem.endswith("at line 1, column 3")
     assert parse_json("1]", listed=True)[1]
+
+
+def test_a_character_in_two_halves_is_one() -> None:
+    assert parse_json(r'["\ud83d\ude00", "\u00fc", 1e40, -12345678901234567890]') == (
+        ["\U0001f600", "ü", 1e40, -12345678901234567890],
+        [],
+    )
 
 
 def test_a_hint_shows_the_line_or_says_that_the_text_ends() -> None:

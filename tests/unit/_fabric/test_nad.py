@@ -134,6 +134,7 @@ def test_blanks_inside_strings_of_the_ipam_are_kept() -> None:
         ("MacvlanNetwork", {"metaPlugins": '{"type": "tuning"},'}, ["metaPlugins"]),
         ("MacvlanNetwork", {"metaPlugins": '{"type": "tuning"} {"type": "sbr"}'}, ["metaPlugins"]),
         ("MacvlanNetwork", {"metaPlugins": '"tuning"'}, ["metaPlugins[0]"]),
+        ("MacvlanNetwork", {"metaPlugins": '[{"type": "tuning"}]'}, ["metaPlugins"]),
         ("MacvlanNetwork", {"metaPlugins": '{"type": "tuning"},{"typ": "sbr"}'}, ["metaPlugins[1].type"]),
         ("MacvlanNetwork", {"metaPlugins": '{"type": "tuning"}', "mtu": -1}, ["mtu"]),
         ("HostDeviceNetwork", {}, ["resourceName"]),

@@ -47,6 +47,8 @@ def cidr_flaws(**changes: Any) -> list[str]:
         ({"subnet": "192.168.0.1/32", "perNodeBlockSize": 1}, []),
         ({"subnet": "fd00::/120", "perNodeBlockSize": 255, "gateway": "fd00::1"}, []),
         ({"subnet": "fd00::/120", "perNodeBlockSize": 256, "gateway": "fd00::1"}, ["perNodeBlockSize"]),
+        ({"subnet": "fe80::%eth0/64", "gateway": None}, ["subnet"]),
+        ({"subnet": "fe80::/120", "perNodeBlockSize": 9, "gateway": "fe80::1%eth0"}, ["gateway"]),
         ({"gateway": ""}, []),
         ({"gateway": "::ffff:192.168.0.1"}, []),
         ({"gateway": "192.168.1.1"}, ["gateway"]),

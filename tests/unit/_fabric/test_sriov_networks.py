@@ -155,6 +155,8 @@ def test_the_attachment_lies_where_the_network_says_or_beside_it(
         ("SriovNetwork", {"capabilities": "[1]"}, "spec.capabilities", "a JSON object"),
         ("SriovNetwork", {"capabilities": "{"}, "spec.capabilities", "is not valid JSON"),
         ("SriovNetwork", {"ipam": '{"type": "whereabouts", "range": "x"}'}, "spec.ipam -> range", "no network"),
+        ("SriovNetwork", {"metaPlugins": '{"typ": "sbr"}'}, "spec.metaPlugins -> [0].type", "must name a CNI plugin"),
+        ("SriovNetwork", {"metaPlugins": '[{"type": "sbr"}]'}, "spec.metaPlugins", "without"),
         ("SriovIBNetwork", {"vlan": 5}, "spec.vlan", "unknown field in SriovIBNetwork"),
         ("SriovIBNetwork", {"linkState": "up"}, "spec.linkState", "none of auto, enable, disable"),
         ("OVSNetwork", {"trunk": [{"id": 1, "minID": 2}]}, "spec.trunk[0]", "neither one VLAN nor a range"),

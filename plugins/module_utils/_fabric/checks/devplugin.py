@@ -41,6 +41,7 @@ _SRIOV_LISTS = {
     "auxNetDevice": (*_GENERIC, *_NET, "auxTypes"),
 }
 _SRIOV_FLAGS = {"netDevice": ("isRdma", "needVhostNet"), "accelerator": (), "auxNetDevice": ("isRdma", "needVhostNet")}
+_INT64 = 2**63 - 1
 _RANGED = re.compile(r"^[^#\s]+(?:#\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)?\Z", re.ASCII)
 
 
@@ -333,7 +334,8 @@ def _list(value: Any) -> list[Any]:
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    # Both are an int of Go.
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _INT64
 
 
 def _ordered(config: Config, top: tuple[str, ...], item: tuple[str, ...], selectors: tuple[str, ...]) -> Config:

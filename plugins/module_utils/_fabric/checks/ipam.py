@@ -405,8 +405,8 @@ def _gated_networks(ipam: dict[str, Any], path: str, name: str, network: str, ga
 
 
 def parse_network(text: Any, path: str, strict: bool = True) -> tuple[Network | None, list[Problem]]:
-    """Return the network a text names; Go wants a prefix length, so a bare address or a netmask is none."""
-    if not isinstance(text, str) or not re.match(r"^[^/]+/\d{1,3}\Z", text, re.ASCII):
+    """Return the network a text names; Go wants a prefix length and no zone: an address or a netmask alone is none."""
+    if not isinstance(text, str) or not re.match(r"^[^/%]+/\d{1,3}\Z", text, re.ASCII):
         return None, [Problem(path, f"{text!r} is no network", "write address/prefix, for example 192.168.200.0/24")]
     try:
         return ipaddress.ip_network(text, strict=strict), []
@@ -416,12 +416,14 @@ def parse_network(text: Any, path: str, strict: bool = True) -> tuple[Network | 
 
 
 def parse_address(text: Any, path: str) -> tuple[Address | None, list[Problem]]:
-    """Return the address a text names; ``::ffff:10.0.0.1`` is one of IPv4, as it is to Go."""
+    """Return the address a text names; ``::ffff:10.0.0.1`` is one of IPv4, as it is to Go, which takes no zone."""
     try:
-        address = ipaddress.ip_address(text if isinstance(text, str) else "")
+        address = ipaddress.ip_address(text if isinstance(text, str) and "%" not in text else "")
         return getattr(address, "ipv4_mapped", None) or address, []
     except ValueError:
-        return None, [Problem(path, f"{text!r} is no IP address", "an address without a prefix length")]
+        return None, [
+            Problem(path, f"{text!r} is no IP address", "an address without a prefix length and without a zone")
+        ]
 
 
 def _inside(

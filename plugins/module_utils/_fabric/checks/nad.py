@@ -278,6 +278,10 @@ def _embedded(given: Any, path: str, empty: Any, listed: bool) -> tuple[Any, lis
     if not given or not given.strip():
         return empty, []
     value, problems = parse_json(given, listed=listed)
+    if listed and not problems and any(isinstance(item, list) for item in value):
+        return None, [
+            Problem(path, "holds a list in brackets", "write its objects joined by commas, without the brackets")
+        ]
     return value, [problem._replace(path=path) for problem in problems]
 
 

@@ -12,6 +12,8 @@ from typing import Any, Iterable, NamedTuple
 MAX_LENGTH = 1024 * 1024
 """Longest text that is looked at, in characters: a ConfigMap or an object in etcd holds no more."""
 
+_MOST_DIGITS = 100
+
 
 class Problem(NamedTuple):
     """One thing that is wrong: ``path`` inside the text (``ipam.range``), what and why, and the next step."""
@@ -22,20 +24,23 @@ class Problem(NamedTuple):
 
 
 class _Defect(ValueError):
-    """Something that Python's decoder accepts and that must not reach a program: a repeated key, NaN."""
+    """Something that Python's decoder accepts and that must not reach a program: a repeated key, NaN, a huge number."""
 
 
 def parse_json(text: str, *, listed: bool = False) -> tuple[Any, list[Problem]]:
     """Return (value, []) or (None, [problem]) of a JSON text; line and column count from 1 inside the text.
 
-    ``listed``: the text holds the items of a list, separated by commas, without its brackets. Go's decoder refuses NaN
-    and silently keeps the last of two equal keys; here both are problems.
+    ``listed``: the text holds the items of a list, separated by commas, without its brackets. Go's decoder refuses NaN,
+    replaces half a character by another one and silently keeps the last of two equal keys; here all are problems, as
+    are numbers that Python cannot hold.
     """
     if len(text) > MAX_LENGTH:
         return None, [Problem("", f"is {len(text)} characters long", f"at most {MAX_LENGTH} can be stored")]
     source, shift = (f"[{text}]", 1) if listed else (text, 0)
     try:
-        return json.loads(source, object_pairs_hook=_unique, parse_constant=_no_constant), []
+        value = json.loads(
+            source, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=_counted
+        )
     except json.JSONDecodeError as error:
         position = min(max(error.pos - shift, 0), len(text))
         line, column = text.count("\n", 0, position) + 1, position - (text.rfind("\n", 0, position) + 1) + 1
@@ -45,6 +50,9 @@ def parse_json(text: str, *, listed: bool = False) -> tuple[Any, list[Problem]]:
         return None, [Problem("", str(error))]
     except RecursionError:
         return None, [Problem("", "is not valid JSON: nested too deep")]
+    if _has_half_character(text, value):
+        return None, [Problem("", "holds half of a character (\\ud800 to \\udfff)", "write the character itself")]
+    return value, []
 
 
 def compact(value: Any) -> str:
@@ -83,6 +91,29 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> None:
     raise _Defect(f"is not valid JSON: {name} is no number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise _Defect(f"is not valid JSON: {digits[:40]} is too large for a number")
+    return number
+
+
+def _counted(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise _Defect(f"is not valid JSON: a number of {len(digits)} digits is too large")
+    return int(digits)
+
+
+def _has_half_character(text: str, value: Any) -> bool:
+    if text.isascii() and "\\u" not in text:
+        return False
+    try:
+        compact(value).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _near(text: str, position: int) -> str:

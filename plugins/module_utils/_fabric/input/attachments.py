@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
@@ -80,7 +81,7 @@ def read_network(resource: Resource) -> Network:
     said = {violation.path for violation in place.findings.violations[known:]}
     for problem in nad.check_network(network):
         # One place gets one violation: the declaration of the field may have spoken already.
-        if place.at(problem.path.partition(".")[0]).text() not in said:
+        if place.at(_field_of(problem.path)).text() not in said:
             field_place(place, problem.path).violation(problem.problem, problem.hint)
     valid = bool(resource.name) and len(place.findings.violations) == known
     built: dict[str, Any] = nad.network_attachment(network) if valid else {"metadata": {}, "spec": {"config": ""}}
@@ -100,9 +101,14 @@ def read_network(resource: Resource) -> Network:
 
 
 def field_place(place: Place, path: str) -> Place:
-    """Return the place of a field of a network's spec, or inside the JSON text that it holds."""
-    field, _dot, rest = path.partition(".")
+    """Return the place of a field of a network's spec, or inside the JSON text it holds (``metaPlugins[0].type``)."""
+    field = _field_of(path)
+    rest = path[len(field) :].lstrip(".")
     return place.at(field).inside(rest) if rest else place.at(field)
+
+
+def _field_of(path: str) -> str:
+    return re.split(r"[.\[]", path)[0]
 
 
 def read_attachment(resource: Resource) -> Network:
