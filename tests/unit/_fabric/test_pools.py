@@ -117,6 +117,38 @@ class TestPools:
         assert said_of_pools(fabric_of(small, hosts=hosts)) == []
 
 
+NOTHING_LEFT = [
+    ("IPPool", {"perNodeExclusions": [{"startIndex": 0, "endIndex": 3}]}),
+    ("IPPool", {"perNodeExclusions": [{"startIndex": 2, "endIndex": 3}, {"startIndex": 0, "endIndex": 1}]}),
+    ("IPPool", {"exclusions": [{"startIP": "10.0.0.1", "endIP": "10.0.0.254"}]}),
+    ("IPPool", {"gateway": "10.0.0.1", "exclusions": [{"startIP": "10.0.0.2", "endIP": "10.0.0.255"}]}),
+    ("CIDRPool", {"perNodeExclusions": [{"startIndex": 1, "endIndex": 14}]}),
+    ("CIDRPool", {"gatewayIndex": 1, "perNodeExclusions": [{"startIndex": 2, "endIndex": 15}]}),
+    ("CIDRPool", {"exclusions": [{"startIP": "10.0.0.0", "endIP": "10.0.0.255"}]}),
+    ("CIDRPool", {"gatewayIndex": 0, "perNodeNetworkPrefix": 32}),
+]
+SOMETHING_LEFT = [
+    ("IPPool", {"perNodeExclusions": [{"startIndex": 0, "endIndex": 2}]}),
+    ("IPPool", {"exclusions": [{"startIP": "10.0.0.2", "endIP": "10.0.0.255"}]}),
+    ("IPPool", {"subnet": "10.0.0.0/31", "perNodeBlockSize": 1, "gateway": "10.0.0.1"}),
+    ("IPPool", {"subnet": "fd00::/64", "exclusions": [{"startIP": "fd00::", "endIP": "fd00::ffff:ffff:ffff:fffe"}]}),
+    ("CIDRPool", {"perNodeExclusions": [{"startIndex": 2, "endIndex": 15}]}),
+    ("CIDRPool", {"gatewayIndex": 0, "perNodeNetworkPrefix": 31}),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "is_said"),
+    [*((*each, True) for each in NOTHING_LEFT), *((*each, False) for each in SOMETHING_LEFT)],
+)
+def test_a_pool_that_has_no_address_for_anybody_is_said(kind: str, spec: dict[str, Any], is_said: bool) -> None:
+    base: dict[str, Any] = {"subnet": "10.0.0.0/24", "perNodeBlockSize": 4}
+    if kind == "CIDRPool":
+        base = {"cidr": "10.0.0.0/24", "perNodeNetworkPrefix": 28}
+    said = said_of_pools(fabric_of(pool(kind, "p", {**base, **spec})))
+    assert any("hands out no address" in each for each in said) is is_said
+
+
 class TestSection:
     def test_the_bill_of_materials_fills_in_the_image(self) -> None:
         assert "network-operator-v26.4.1" in of_policy({"nvIpam": {"image": "x"}}).accepted().said("nvIpam").hint

@@ -95,6 +95,44 @@ def nodes_of(kind: str, spec: Mapping[str, Any]) -> int:
     return int(2 ** (spec["perNodeNetworkPrefix"] - cidr.prefixlen)) - reserved
 
 
+def hands_out(kind: str, spec: Mapping[str, Any]) -> bool:
+    """Tell whether a valid pool has an address for any pod: not with all of it, or of each node's part, left out.
+
+    Edges of a network and the gateway go to nobody (``pkg/ipam-node/allocator``).
+    """
+    claim = claim_of(kind, "", spec)
+    network = ipaddress.ip_network(spec["subnet" if kind == "IPPool" else "cidr"], strict=False)
+    if kind == "IPPool":
+        # A node's part is a row of addresses, whose first may be any.
+        part: list[Interval] = [(0, int(spec["perNodeBlockSize"]) - 1)]
+        whole = _within_edges(network, claim)
+        gateway = parse_address(spec.get("gateway"), "")[0]
+        if gateway is not None:
+            whole = without(whole, (int(gateway), int(gateway)))
+    else:
+        whole = list(claim.intervals) if claim else []
+        of_node = ipaddress.ip_network((network.network_address, int(spec["perNodeNetworkPrefix"])))
+        part = [_edges(of_node)]
+        if spec.get("gatewayIndex") is not None:
+            part = without(part, (spec["gatewayIndex"], spec["gatewayIndex"]))
+    for _where, entry in _entries(spec, "perNodeExclusions"):
+        part = without(part, (entry["startIndex"], entry["endIndex"]))
+    return bool(whole and part)
+
+
+def _within_edges(network: Network, claim: Claim | None) -> list[Interval]:
+    first, last = _edges(network)
+    start = int(network.network_address)
+    held = list(claim.intervals) if claim else []
+    return without(without(held, (start, start + first - 1)), (start + last + 1, start + network.num_addresses))
+
+
+def _edges(network: Network) -> Interval:
+    """Return the first and the last usable address of a network, counted from its own."""
+    first = 0 if network.num_addresses <= 2 else 1
+    return first, first + _usable(network) - 1
+
+
 def pools_named(ipam: Any, network: str) -> list[PoolKey]:
     """Return the pools an ``ipam`` object takes addresses from; ``network`` is the CNI name of its network.
 

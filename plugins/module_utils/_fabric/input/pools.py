@@ -103,8 +103,11 @@ def check_between(pools: Sequence[Pool]) -> None:
 
 
 def check_room(pools: Sequence[Pool], hosts: Mapping[str, Any]) -> None:
-    """Say when a pool for every node has no part for every host of the inventory."""
+    """Say when a pool has no address for a pod, and when one for every node has no part for every host."""
     for pool in pools:
+        if pool.valid and not nv_ipam.hands_out(pool.kind, pool.entry["spec"]):
+            hint = "a pod that asks for one does not start: leave out less"
+            pool.place.notice("hands out no address by itself: exclusions and the gateway are all that it has", hint)
         if not pool.valid or pool.entry["spec"].get("nodeSelector"):
             continue
         nodes = nv_ipam.nodes_of(pool.kind, pool.entry["spec"])
