@@ -300,3 +300,17 @@ def test_the_chart_s_defaults_pass_their_own_check(kind: str) -> None:
     config, problems = devplugin.CHECKS[kind](default)
     assert problems == []
     assert config == default == before
+
+
+def test_names_that_only_alternative_names_can_be_are_remarked() -> None:
+    selectors = {"pfNames": ["ens1f0", "rail0-of-the-first-card", "rail0-of-the-first-card#0-3"]}
+    item = {"resourceName": "vf", "resourcePrefix": "nvidia.com"}
+    for given, prefix in ((selectors, "selectors"), ([{"vendors": ["15b3"]}, selectors], "selectors[1]")):
+        config, problems = check_sriov({"resourceList": [{**item, "selectors": given}]})
+        assert problems == []
+        found = [each.path for each in remarks("sriov", config)]
+        assert found == [f"resourceList[0].{prefix}.pfNames[{index}]" for index in (1, 2)]
+    shared = {"resourceName": "a", "rdmaHcaMax": 1, "selectors": {"ifNames": ["rail0-of-the-first-card", "ens1f0"]}}
+    config, problems = check_rdma_shared({"configList": [shared]})
+    assert problems == []
+    assert [each.path for each in remarks("rdma_shared", config)] == ["configList[0].selectors.ifNames[0]"]

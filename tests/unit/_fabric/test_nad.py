@@ -127,6 +127,8 @@ def test_blanks_inside_strings_of_the_ipam_are_kept() -> None:
         ("MacvlanNetwork", {"mode": "brigde"}, ["mode"]),
         ("MacvlanNetwork", {"master": "a name that is too long"}, ["master"]),
         ("MacvlanNetwork", {"master": "a/b"}, ["master"]),
+        ("MacvlanNetwork", {"master": "an-alternative-name"}, []),
+        ("MacvlanNetwork", {"master": "x" * 128}, ["master"]),
         ("MacvlanNetwork", {"ipam": "{"}, ["ipam"]),
         ("MacvlanNetwork", {"ipam": "[]"}, ["ipam"]),
         ("MacvlanNetwork", {"ipam": 7}, ["ipam"]),

@@ -413,7 +413,7 @@ class TestNetworks:
             ("macvlan_networks", {"mode": "brige"}, "n.mode"),
             ("macvlan_networks", {"mtu": -1}, "n.mtu"),
             ("macvlan_networks", {"mtu": 70000}, "n.mtu"),
-            ("macvlan_networks", {"master": "a-name-far-too-long"}, "n.master"),
+            ("macvlan_networks", {"master": "a-name-far-too-long" * 9}, "n.master"),
             ("macvlan_networks", {"networkNamespace": "A"}, "n.networkNamespace"),
             ("macvlan_networks", {"ipam": "{"}, "n.ipam"),
             ("macvlan_networks", {"ipam": '{"type": "whereabouts", "range": "10.0.0.300/24"}'}, "n.ipam -> range"),

@@ -14,13 +14,13 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import check_ipam, ipam_remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of, nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import interface
 
 CNI_VERSION = "0.3.1"
 RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
 
 _CNI_VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 _NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*\Z", re.ASCII)
-_INTERFACE = re.compile(r"^[^\s/:]{1,15}\Z")
 _PKEY = re.compile(r"^(0[xX])?[0-9a-fA-F]{1,4}\Z", re.ASCII)
 _PLUGINS = [
     "bandwidth",
@@ -130,9 +130,9 @@ def _check_plugin(path: str, plugin: dict[str, Any]) -> list[Problem]:
 def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
     problems = []
     master = plugin.get("master", "")
-    if not isinstance(master, str) or (master and not _INTERFACE.match(master)):
+    if not isinstance(master, str) or (master and interface(master)):
         problems.append(
-            Problem(f"{path}master", f"{master!r} is no interface name", "1 to 15 characters, no blank or /")
+            Problem(f"{path}master", f"{master!r} is no interface name", "1 to 127 bytes, no blank, colon or /")
         )
     elif kind == "ipoib" and not master:
         problems.append(

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontex
     parse_json,
     pretty,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import is_alternative
 
 Config = Dict[str, Any]
 Verdict = Tuple[Config, List[Problem]]
@@ -122,19 +123,42 @@ def remarks(kind: str, config: Config) -> list[Problem]:
             if not item.get("rdmaHcaMax"):
                 hint = "set how many pods may share the devices of a node"
                 found.append(Problem(f"configList[{index}].rdmaHcaMax", "is 0: no pod gets this resource", hint))
+            names = [("devices", item.get("devices"))]
+            names += [("selectors.ifNames", (item.get("selectors") or {}).get("ifNames"))]
+            for key, given in names:
+                found += _alternatives(f"configList[{index}].{key}", given)
         return found
     for index, item in enumerate(config["resourceList"]):
         if not item.get("resourcePrefix"):
             problem = f"is not set: pods must ask for intel.com/{item['resourceName']}"
             found.append(Problem(f"resourceList[{index}].resourcePrefix", problem, "set nvidia.com to match networks"))
-        found += _unselective(f"resourceList[{index}].selectors", item)
+        groups = _groups(f"resourceList[{index}].selectors", item["selectors"])
+        found += _unselective(groups, item)
+        for where, selectors in groups:
+            found += _alternatives(f"{where}.pfNames", selectors.get("pfNames"))
     return found
 
 
-def _unselective(path: str, item: Config) -> list[Problem]:
+def _groups(path: str, given: Any) -> list[tuple[str, Config]]:
+    return [(path, given)] if isinstance(given, dict) else [(f"{path}[{n}]", each) for n, each in enumerate(given)]
+
+
+def _alternatives(path: str, given: Any) -> list[Problem]:
+    """Return a remark for each name that only an alternative name of an interface can be.
+
+    Both plugins compare with what is in sysfs (``GetPfName`` of the SR-IOV plugin, v3.11.0 and its main branch).
+    """
+    problem = "is no interface's own name, which has 15 bytes at most: the plugin looks at no alternative names"
+    hint = "write the name that comes first in ip link show"
+    return [
+        Problem(f"{path}[{index}]", problem, hint)
+        for index, name in enumerate(_list(given))
+        if is_alternative(str(name).partition("#")[0])
+    ]
+
+
+def _unselective(groups: list[tuple[str, Config]], item: Config) -> list[Problem]:
     """Return a remark for each set of selectors that lets every device of the type through."""
-    given = item["selectors"]
-    groups = [(path, given)] if isinstance(given, dict) else [(f"{path}[{n}]", each) for n, each in enumerate(given)]
     kind = item.get("deviceType") or "netDevice"
     problem = f"selects every {kind} of a node, of any vendor"
     hint = "name the vendors, drivers or pfNames meant"

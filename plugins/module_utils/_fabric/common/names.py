@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The rules for names: Kubernetes objects, labels, images, network interfaces.
 
-Sources: apimachinery ``pkg/util/validation``, the OCI distribution specification, Linux ``dev_valid_name``.
+Sources: apimachinery ``pkg/util/validation``, the OCI distribution specification, Linux ``dev_valid_name``
+and ``ALTIFNAMSIZ``.
 Every function returns no problem or says what is wrong with the text.
 """
 
@@ -33,6 +34,9 @@ _REQUIREMENT = re.compile(
     r"\s*!?\s*([^\s=!(),]+)\s*(?:(?:==?|!=)\s*([^\s=!(),]*)\s*|(?:in|notin)\s*\(([^()]*)\)\s*)?", re.ASCII
 )
 _LONGEST_SELECTOR = 4096
+LONGEST_INTERFACE = 15
+_LONGEST_ALTERNATIVE = 127
+_NO_NAME = re.compile(r"[/:\s\x00-\x1f]")
 
 
 def dns_label(text: str) -> list[Problem]:
@@ -71,10 +75,18 @@ def env_name(text: str) -> list[Problem]:
 
 
 def interface(text: str) -> list[Problem]:
-    """Judge the name of a network interface: 1 to 15 bytes, no slash, no colon, no space."""
-    if 0 < len(text.encode()) <= 15 and text not in (".", "..") and not re.search(r"[/:\s\x00-\x1f]", text):
+    """Judge a name that a CNI plugin looks an interface up by: its own, or an alternative one of up to 127 bytes.
+
+    netlink's LinkByName, which the plugins use, takes what has more than 15 bytes for an alternative name.
+    """
+    if 0 < len(text.encode()) <= _LONGEST_ALTERNATIVE and text not in (".", "..") and not _NO_NAME.search(text):
         return []
-    return [Problem("", "is no name of a network interface", "1 to 15 bytes without slash, colon or space")]
+    return [Problem("", "is no name of a network interface", "1 to 127 bytes without slash, colon or space")]
+
+
+def is_alternative(name: str) -> bool:
+    """Tell whether a name is too long to be an interface's own, so that it can only be an alternative one."""
+    return len(name.encode()) > LONGEST_INTERFACE
 
 
 def repository(text: str) -> list[Problem]:

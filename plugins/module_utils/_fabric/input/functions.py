@@ -12,6 +12,7 @@ from typing import Any, Iterable, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import sriov_policies as rules
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_networks import RESOURCE_PREFIX
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import is_alternative
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import NODE_POLICY, POOL_CONFIG
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import VENDOR_GPUS, VENDOR_NICS, Policy
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import note
@@ -65,6 +66,11 @@ def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
     if resource.name == rules.IGNORED_NAME:
         place.notice("has no effect here", "the operator passes over a policy called default as well: rename it")
         return
+    for index, text in enumerate(spec["nicSelector"].get("pfNames") or []):
+        if is_alternative(rules.port_of(text).name):
+            problem = "is no interface's own name, which has 15 bytes at most: alternative names are not looked at"
+            hint = "write the name that comes first in ip link show, or select by rootDevices"
+            place.at("nicSelector", "pfNames", index).notice(problem, hint)
     if spec.get("externallyManaged"):
         hint = "whoever makes them sets their MTU, driver and GUIDs too; rdma_fabric_interfaces can"
         place.at("externallyManaged").notice("leaves hosts as they are: functions are only offered to pods", hint)

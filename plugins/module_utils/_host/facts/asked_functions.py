@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 Entry = Dict[str, object]
 
 DETERMINISTIC = "deterministic"
+_MOST_NAMES = 4
 _VHOST_MODULES = ("tun", "vhost_net")
 # What the check of interfaces is held against.
 _CHECKED = ("roce_qos", "kernel_modules", "kernel_arguments", "netns_mode", "hugepages", "peer_memory")
@@ -111,7 +112,7 @@ def _merged(
     for source, asked in requests:
         chosen = [nic for nic in actual.nics.values() if _is_chosen(asked, nic, actual, own)]
         if not chosen:
-            notices.append(f"{source} selects this host and none of its ports")
+            notices.append(f"{source} selects this host and none of its ports{_names_asked(asked)}")
         for nic in chosen:
             group = _Group(source, _functions(asked, _all_names(actual, nic, own)), asked)
             port = _Port(asked["vfs"], asked["mtu"] or 0, [group])
@@ -121,6 +122,13 @@ def _merged(
             ports[nic["address"]] = port
         before = asked["priority"]
     return ports, notices
+
+
+def _names_asked(asked: FunctionRequest) -> str:
+    """Return which names no port has, where a policy asks for names; it may mean the alternative ones."""
+    names = [str(port["name"]) for port in asked["ports"]]
+    more = ", ..." if len(names) > _MOST_NAMES else ""
+    return f" (by name: {', '.join(names[:_MOST_NAMES])}{more}; alternative names do not count)" if names else ""
 
 
 def _over(port: _Port, known: _Port, equal: bool, called: str, notices: list[str]) -> _Port:

@@ -129,6 +129,13 @@ class TestMerge:
     def test_a_policy_without_ports_is_named(self) -> None:
         assert made(asked(vendor="8086"))[1] == ["SriovNetworkNodePolicy/vfs selects this host and none of its ports"]
 
+    def test_names_that_no_port_has_are_told(self) -> None:
+        names = ["sriov1", "sriov2", "sriov3", "sriov4", "sriov5"]
+        nothing = "SriovNetworkNodePolicy/vfs selects this host and none of its ports"
+        for count, told in ((1, "sriov1"), (5, "sriov1, sriov2, sriov3, sriov4, ...")):
+            ports = [{"name": name, "range": None} for name in names[:count]]
+            assert made(asked(ports=ports))[1] == [f"{nothing} (by name: {told}; alternative names do not count)"]
+
     def test_the_hosts_own_variables_count_first(self) -> None:
         own = {"current_name": "ens1f0", "name": "rail0", "vfs": 2, "vf_settings": {"trust": True}}
         desired, notices = made(asked(vendor="15b3", rdma=True, mtu=4000), interfaces=[own])
