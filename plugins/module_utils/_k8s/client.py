@@ -67,7 +67,7 @@ def auth_options() -> frozenset[str]:
 class Client:
     """A :class:`~..transport.Sender`, and its streams, over the kubernetes client's connection pool.
 
-    ``server`` is its address.
+    ``server`` is its address, without credentials: urllib3 sends none that stand there, and messages have it.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Client:
             raise
         except Exception as err:  # a broken kubeconfig makes the client raise whatever its parts provoke
             raise _no_connection(given, err) from err
-        self.server = str(self._configuration.host).rstrip("/")
+        self.server = _without_credentials(str(self._configuration.host)).rstrip("/")
         self._timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout)
 
     def _read_certificates(self, files: credentials.PrivateFiles) -> None:
@@ -223,6 +223,12 @@ class Client:
             for one in value if isinstance(value, list) else [value]:
                 headers.add(name, one)
         return headers
+
+
+def _without_credentials(address: str) -> str:
+    scheme, separator, rest = address.partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}" if separator else address
 
 
 class _Kubeconfig(NamedTuple):

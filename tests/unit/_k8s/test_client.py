@@ -94,6 +94,18 @@ def test_a_request_says_who_asks_and_carries_the_token(server: RecordingServer) 
     assert ("Content-Type", "application/apply-patch+yaml") in headers
 
 
+def test_credentials_in_the_address_of_the_server_are_in_no_message(server: RecordingServer) -> None:
+    with_credentials = address(server).replace("://", "://admin:p@ss@")
+    there = Client({"host": f"{with_credentials}/prefix/", "api_key": "t"})
+    assert there.server == f"{address(server)}/prefix"
+    assert there.send("GET", "/x", None, None).code == 200
+    nowhere = Client({"host": f"http://admin:p@ss@127.0.0.1:{free_port()}", "api_key": "t"})
+    with pytest.raises(ApiFault) as caught:
+        nowhere.send("GET", "/x", None, None)
+    assert "http://127.0.0.1" in str(caught.value)
+    assert "admin" not in str(caught.value)
+
+
 def test_no_request_is_sent_before_the_first_one_and_one_connection_serves_all(server: RecordingServer) -> None:
     client_under_test = Client({"host": address(server), "api_key": "t"})
     assert server.seen == []
