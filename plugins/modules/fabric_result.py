@@ -18,8 +18,8 @@ description:
     stands.
 notes:
   - This action runs on the controller. It never connects to a host.
-  - The command repeats inventory, limit and those variables of the command line that are files, or names of this
-    collection only. Others may be passwords, and have to be given again.
+  - The command repeats the inventory, the limit, files of variables, and variables of this collection that hold no
+    secret. Other variables may be passwords, and have to be given again.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

@@ -28,6 +28,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._held_nodes import (
     names_of,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import is_secret
+from ansible_collections.rdma.fabric.plugins.plugin_utils._support_scrub import scrubbed
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import Unreadable, read_text
 
 TITLE = "RUN RESULT"
@@ -76,7 +77,8 @@ def called(cli: Mapping[str, Any]) -> str:
 def command(cli: Mapping[str, Any], step: Step) -> str:
     """Return the command of a step, with inventory, limit and variables of the one that ran.
 
-    Variables that are given by name are repeated where all of them are this collection's: others may be passwords.
+    Variables that are given by name are repeated where all of them are this collection's and none holds a secret:
+    others may be passwords.
     """
     again = step.playbook == _AGAIN
     words = ["ansible-playbook", *([str(each) for each in cli.get("args") or ()] if again else [str(step.playbook)])]
@@ -93,9 +95,11 @@ def _is_shown(variables: str) -> bool:
     if variables.startswith("@"):
         return True
     try:
-        return all(str(name).startswith("rdma_fabric_") for name in read_text(variables, "dict"))
+        given = read_text(variables, "dict")
     except Unreadable:
         return False
+    # A proxy's address or a policy may have credentials in it.
+    return all(str(name).startswith("rdma_fabric_") for name in given) and scrubbed(given) == given
 
 
 def next_step(cli: Mapping[str, Any], step: Step) -> str:

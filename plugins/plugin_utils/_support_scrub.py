@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks impo
 # Words that hold one of those of secrets and say nothing of one: names of references, of API groups, of results.
 _HARMLESS = re.compile(
     r"pass(?:ed|ing|es|ive)\b|pass_?through|bypass|author(?!iz)|(?:authorization|authentication)\.k8s\.io"
-    r"|secret_?names?|secret_?refs?|secret_?key_?refs?|pull_?secrets?|service_?account_?token$|iscsi|netroot|hash",
+    r"|secret_?names?|secret_?refs?|secret_?key_?refs?|pull_?secrets?|ufm_?secret|service_?account_?token$|iscsi|netroot|hash",
     re.IGNORECASE,
 )
 # Further names, as an underscore or a capital begins no word for a pattern of words.

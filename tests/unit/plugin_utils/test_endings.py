@@ -106,6 +106,27 @@ def test_the_command_repeats_what_was_given_and_no_variable_that_may_be_a_passwo
     ]
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        'rdma_fabric_proxy={"httpProxy":"http://user:secret@proxy.example"}',
+        '{"rdma_fabric_proxy": {"httpsProxy": "http://user:secret@proxy.example"}}',
+        '{"rdma_fabric_nic_cluster_policy": {"ofedDriver": {"env": [{"name": "PROXY_PASSWORD", "value": "secret"}]}}}',
+    ],
+)
+def test_the_command_repeats_no_secret_in_a_variable_of_this_collection(variables: str) -> None:
+    assert "secret" not in command({**CLI, "extra_vars": (variables,)}, Step("", ""))
+
+
+def test_the_command_repeats_what_only_refers_to_secrets_and_keys() -> None:
+    given = (
+        '{"rdma_fabric_nic_cluster_policy": {"ibKubernetes": {"ufmSecret": "ufm"}}}',
+        '{"rdma_fabric_driver": {"repository": {"url": "/mirror", "gpg_key": "/keys/mirror.asc"}}}',
+    )
+    words = shlex.split(command({**CLI, "extra_vars": given}, Step("", "")))
+    assert words[-4:] == ["-e", given[0], "-e", given[1]]
+
+
 def test_a_playbook_of_somebody_else_is_run_again_by_its_own_name() -> None:
     cli = {"args": ("mine.yml", "yours.yml"), "inventory": None}
     assert called(cli) == ""
