@@ -26,6 +26,7 @@ from ansible.plugins.loader import fragment_loader
 from ansible.utils.display import Display
 from ansible.utils.plugin_docs import get_docstring
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import Unreadable, is_blank, read_text
@@ -88,7 +89,9 @@ class FabricAction(ActionBase):
         if "notices" in result:
             result["notices"] = notice_texts(result["notices"])
             for notice in result["notices"]:
-                display.warning(notice)
+                display.warning(printable(notice))
+        if isinstance(result.get("msg"), str):
+            result["msg"] = printable(result["msg"])
         return result
 
     def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +208,14 @@ def read_texts(arguments: dict[str, Any], specification: Mapping[str, Any]) -> d
             if option.get("type") == "list":
                 raise ActionFailure(f"{name}: {value!r} is not a list") from error
     return read
+
+
+def printable(text: str) -> str:
+    """Return text for a terminal: line ends stay, and what else does not print is spelled out.
+
+    Words of pods, registries and hosts are in messages, and an escape sequence could rewrite what the screen shows.
+    """
+    return "\n".join(map(one_line, text.split("\n")))
 
 
 def json_on_stdout() -> bool:

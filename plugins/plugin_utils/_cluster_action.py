@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     ActionFailure,
     FabricAction,
     json_on_stdout,
+    printable,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play, sleep_while_it_runs
@@ -66,7 +67,7 @@ class ClusterAction(FabricAction):
 
     def progress(self, text: str) -> None:
         """Show what the task is waiting for."""
-        display.display(f"{self._task.action}: {text}", stderr=json_on_stdout())
+        display.display(printable(f"{self._task.action}: {text}"), stderr=json_on_stdout())
 
     def _environment(self) -> dict[str, str]:
         """Return the task's ``environment``, templated and merged as for a module."""

@@ -133,6 +133,18 @@ def test_a_list_given_as_text_on_the_command_line_is_a_list(run: Run) -> None:
     assert run({"names": "[a.yaml, 'b,c.yaml']"})["names"] == ["a.yaml", "b,c.yaml"]
 
 
+def test_messages_and_notices_have_no_escape_sequence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(_action.display, "warning", warned.append)
+
+    def fail(arguments: dict[str, Any]) -> dict[str, Any]:
+        raise ActionFailure("a pod said:\n  \x1b[2Jall is well\u202e")
+
+    assert run({"names": []}, fail)["msg"] == "a pod said:\n  \\x1b[2Jall is well\\u202e"
+    assert run({"names": []}, lambda _arguments: {"msg": "\x9b2J", "notices": ["\x1b]0;title\x07"]})["msg"] == "\\x9b2J"
+    assert warned == ["\\x1b]0;title\\x07"]
+
+
 def test_invalid_input_fails_with_every_violation(run: Run) -> None:
     def refuse(arguments: dict[str, Any]) -> dict[str, Any]:
         raise InvalidInput([Violation("b.yaml", "spec", "is wrong", "fix it", 3), Violation("a.yaml", "", "is empty")])

@@ -44,6 +44,12 @@ def test_progress_goes_where_it_spoils_no_json(
     }
 
 
+def test_progress_has_no_escape_sequence_of_a_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    task = SimpleNamespace(action="rdma.fabric.k8s_batch", async_val=0)
+    ClusterAction(task, SimpleNamespace(), SimpleNamespace(), None, None, None).progress("multus said \x1b[2Jok\rready")
+    assert capsys.readouterr().out == "rdma.fabric.k8s_batch: multus said \\x1b[2Jok\\rready\n"
+
+
 @pytest.mark.parametrize(("turn_file", "outlasted"), [(None, 60), ("turns/a.json", 600)])
 def test_an_api_server_that_is_away_is_outlasted_longer_in_the_turn_of_a_host(
     monkeypatch: pytest.MonkeyPatch, turn_file: str | None, outlasted: float
