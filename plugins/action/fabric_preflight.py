@@ -144,7 +144,7 @@ class ActionModule(ChartAction):
                 problems.append(f"the cluster: {fault}")
         if problems:
             lines = "\n".join(f"  - {problem}" for problem in problems)
-            raise ActionFailure(f"this run would not reach its end, so no host was changed:\n{lines}")
+            raise ActionFailure(f"prerequisites are not met, so no host was changed:\n{lines}")
         refused = foreseen(nodes.interrupted, variables, answer["api_servers"], joins=joins)
         answer["notices"] = [*said, *answer["notices"], *refused]
         return {"changed": False, "objects": len(objects_of(waves)), **answer}

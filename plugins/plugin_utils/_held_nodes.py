@@ -18,7 +18,7 @@ RUN = "reboots of rdma.fabric.host"
 """The run in the marks of the playbooks; the next of them goes on with these nodes and with no others."""
 MOST_NAMED = 5
 MEND = (
-    "mend what it failed by and run rdma.fabric.upgrade again (or what else had its turn), which goes on where it "
+    "fix what it failed by and run rdma.fabric.upgrade again (or what else had its turn), which goes on where it "
     "stopped, or rdma.fabric.rollback"
 )
 WAIT = "wait for the run that has the slot; if that was killed, rdma.fabric.upgrade goes on where it stopped"

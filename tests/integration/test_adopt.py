@@ -116,7 +116,7 @@ def test_an_operator_that_runs_is_named_and_nothing_is_changed(run: Run) -> None
 
 def test_site_does_not_take_it_by_force(run: Run) -> None:
     refused = run.play("site").refused()
-    assert "is looked after by the controller of NicClusterPolicy nic-cluster-policy" in refused.message
+    assert "is managed by the controller of NicClusterPolicy nic-cluster-policy" in refused.message
     assert "stop the operator and run rdma.fabric.adopt" in refused.message
 
 

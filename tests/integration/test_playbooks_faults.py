@@ -76,7 +76,7 @@ def host(tmp_path: Path) -> Path:
 def before_any_host(outcome: Outcome, user: User) -> str:
     """Return the message of a run that was refused before it came to a host, and left nothing behind."""
     message = outcome.refused().message
-    assert message.startswith("this run would not reach its end, so no host was changed:\n")
+    assert message.startswith("prerequisites are not met, so no host was changed:\n")
     assert "egx-01" not in outcome.counts
     assert user.files() == []
     return message

@@ -80,12 +80,10 @@ def refuse_others(session: Session) -> None:
     """
     for item, live, owner in objects_of_others(session):
         if (item.key.group, item.key.kind) == ("", "Namespace"):
-            session.result.notices.append(
-                f"{item.key} is looked after by {owner}; labels of it are added beside its own"
-            )
+            session.result.notices.append(f"{item.key} is managed by {owner}; labels of it are added beside its own")
         else:
             hint = _HINT_OF_OPERATORS if is_adoptable(live, item.body) else _HINT
-            fault = ApiFault(Fault.CONFLICT, f"{item.key} is looked after by {owner}", hint=hint)
+            fault = ApiFault(Fault.CONFLICT, f"{item.key} is managed by {owner}", hint=hint)
             session.result.failures.append((item.key, fault))
 
 

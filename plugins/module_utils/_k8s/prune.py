@@ -37,7 +37,7 @@ def why_kept(key: Key, live: Mapping[str, object], set_name: str, remove_kept: b
         return "no field of it was applied by rdma.fabric"
     owner = other_owner(live)
     if owner:
-        return f"it is looked after by {owner}"
+        return f"it is managed by {owner}"
     if is_kept_kind(key) and not remove_kept:
         return f"a {key.kind} is never removed unasked, because what others made would go with it"
     return ""

@@ -165,7 +165,7 @@ KINDS: dict[str, dict[str, str]] = {
         "title": "A host was not brought to the end",
         "meaning": "The run failed on this host, or did not reach it. "
         "What the report shows of the host may be from an earlier run.",
-        "next": "Mend what is said here and run again, or leave the host out (--limit).",
+        "next": "Fix what is said here and run again, or leave the host out (--limit).",
     },
     "not_read": {
         "severity": ATTENTION,

@@ -56,7 +56,7 @@ def test_an_object_that_somebody_else_looks_after_is_refused_before_anything_is_
     put(server, daemon_set("kube-multus-ds"), metadata)
     with pytest.raises(BatchError) as refused:
         apply(server, wave(config_map("a")), wave(daemon_set("kube-multus-ds")), check=check)
-    assert f"DaemonSet ns/kube-multus-ds is looked after by {owner}" in str(refused.value)
+    assert f"DaemonSet ns/kube-multus-ds is managed by {owner}" in str(refused.value)
     adoptable = "Operator" in owner or "NicClusterPolicy" in owner
     hint = "stop the operator and run rdma.fabric.adopt" if adoptable else "remove it there, or leave it out here"
     assert hint in str(refused.value)
@@ -78,17 +78,17 @@ def test_an_object_that_an_operator_took_over_later_is_neither_changed_nor_delet
     server = FakeServer()
     apply(server, *BASE)
     server.objects[("daemonsets", "ns", "d")]["metadata"].update(CONTROLLED)
-    with pytest.raises(BatchError, match="DaemonSet ns/d is looked after by the controller"):
+    with pytest.raises(BatchError, match="DaemonSet ns/d is managed by the controller"):
         apply(server, BASE[0], wave(daemon_set("d", image="x:2")))
     gone = apply(server, absent=True)
     assert actions(gone)["DaemonSet ns/d"] == "kept"
-    assert "kept DaemonSet ns/d: it is looked after by the controller of NicClusterPolicy" in gone.notices[0]
+    assert "kept DaemonSet ns/d: it is managed by the controller of NicClusterPolicy" in gone.notices[0]
 
 
 def test_a_single_object_of_an_operator_is_refused_too() -> None:
     server = FakeServer()
     put(server, config_map("a"), CONTROLLED)
-    with pytest.raises(BatchError, match="looked after by the controller"):
+    with pytest.raises(BatchError, match="managed by the controller"):
         apply(server, wave(config_map("a")), set_name="", inventory_namespace="")
 
 
@@ -112,7 +112,7 @@ def test_a_namespace_of_a_chart_is_shared_with_a_notice() -> None:
     server = FakeServer()
     server.put("namespaces", {**namespace_object("net"), "metadata": {"name": "net", **MARKED[2][0]}})
     result = apply(server, wave(namespace_object("net")))
-    assert "Namespace net is looked after by Helm" in result.notices[0]
+    assert "Namespace net is managed by Helm" in result.notices[0]
 
 
 def test_an_owner_reference_that_the_manifest_asks_for_is_no_other_owner() -> None:

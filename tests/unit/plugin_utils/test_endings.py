@@ -171,7 +171,7 @@ def test_the_status_of_hosts_is_the_worst_of_theirs(states: list[str], word: str
 
 
 CORDON = {"node": "gpu-7", "run": RUN, "in_turn": False}
-UPGRADE = f"mend what gpu-7 failed by (or go back: rdma.fabric.rollback), then: {SAME.format('upgrade')}"
+UPGRADE = f"fix what gpu-7 failed by (or go back: rdma.fabric.rollback), then: {SAME.format('upgrade')}"
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_a_kubeconfig_that_is_missing_or_broken_is_told(tmp_path: Path, content:
         path.write_text(content, encoding="utf-8")
     result = run_action("fabric_preflight", {"spec": spec(SMALL), "kubeconfig": str(path)})
     assert result["failed"]
-    assert result["msg"].startswith("this run would not reach its end, so no host was changed:\n  - the cluster: ")
+    assert result["msg"].startswith("prerequisites are not met, so no host was changed:\n  - the cluster: ")
     assert said in result["msg"]
     assert str(path) in result["msg"]
 
@@ -199,7 +199,7 @@ def test_who_may_not_ask_for_the_version_is_told(tmp_path: Path, server: Server)
 def test_a_user_that_the_server_does_not_know_is_told(tmp_path: Path, server: Server, code: int) -> None:
     server.refusal = (code, "no")
     message = ready(server, tmp_path, SMALL)["msg"]
-    assert message.startswith("this run would not reach its end, so no host was changed:\n  - the cluster: ")
+    assert message.startswith("prerequisites are not met, so no host was changed:\n  - the cluster: ")
     assert ("renew the token or client certificate" if code == 401 else "grant the user this verb") in message
 
 
