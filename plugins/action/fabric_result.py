@@ -37,7 +37,7 @@ class ActionModule(FabricAction):
         result = arguments["result"] or {}
         if arguments["kind"] == "records":
             result = self._records(arguments["hosts"], task_vars)
-        ending = ending_of(arguments["kind"], result, Run(called(cli), self.check_mode))
+        ending = ending_of(arguments["kind"], result, Run(called(cli), self.check_mode, arguments["plan"]))
         found = statistic(ending, cli)
         lines = block(found)
         if not (json_on_stdout() or prints_results()):

@@ -44,6 +44,12 @@ options:
     type: list
     elements: str
     default: []
+  plan:
+    description:
+      - Path of the plan that M(rdma.fabric.fabric_seal) has written in this run. The next step is then a run with this
+        plan, once it is approved.
+    type: str
+    default: ""
 seealso:
   - module: rdma.fabric.fabric_report
 """

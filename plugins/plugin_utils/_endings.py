@@ -47,6 +47,7 @@ _OPTIONS = (
 )
 _SWITCHES = (("become", "-b"), ("become_ask_pass", "-K"), ("ask_pass", "-k"), ("ask_vault_pass", "-J"))
 _FIX = "fix what is named above, then"
+_PLAN_FILE, _SEALED_PLAN = "rdma_fabric_plan_file", "rdma_fabric_sealed_plan"
 
 
 class Step(NamedTuple):
@@ -87,16 +88,19 @@ def command(cli: Mapping[str, Any], step: Step) -> str:
         for each in [given] if isinstance(given, str) else given:
             words += [option, str(each)]
     words += [option for key, option in _SWITCHES if cli.get(key) is True]
-    words += [word for each in cli.get("extra_vars") or () if _is_shown(str(each)) for word in ("-e", str(each))]
+    for each in map(str, cli.get("extra_vars") or ()):
+        words += ["-e", each] if _is_shown(each, step.check) else []
     return shlex.join([*words, *step.options, *(["--check"] if step.check else [])])
 
 
-def _is_shown(variables: str) -> bool:
+def _is_shown(variables: str, check: bool) -> bool:
     if variables.startswith("@"):
         return True
     try:
         given = read_text(variables, "dict")
     except Unreadable:
+        return False
+    if not check and set(given) == {_PLAN_FILE}:  # only check mode writes it
         return False
     # A proxy's address or a policy may have credentials in it.
     return all(str(name).startswith("rdma_fabric_") for name in given) and scrubbed(given) == given
@@ -130,10 +134,14 @@ def end_unsaid(cli: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Run(NamedTuple):
-    """What an ending is told from beside a result: the short name of the playbook, and whether nothing was changed."""
+    """What an ending is told from beside a result: the short name of the playbook, and whether nothing was changed.
+
+    ``plan`` is the file in which the run has sealed its plan, if it has.
+    """
 
     playbook: str
     check: bool
+    plan: str = ""
 
 
 def ending_of(kind: str, result: Mapping[str, Any], run: Run) -> Ending:
@@ -167,6 +175,8 @@ def _report(result: Mapping[str, Any], run: Run) -> Ending:
     paths = {"plans": str(page.parent / "hosts")}
     if not run.check:
         paths = {"report": str(page), **paths}
+    if run.plan:
+        paths["sealed"] = run.plan
     data = {key: summary[key] for key in ("hosts", "steps", "objects")}
     step = _after_report(outcome, summary, run)
     return Ending(outcome, summary["headline"], paths, step, {**data, "report": result["report_json"]})
@@ -187,6 +197,8 @@ def _after_report(outcome: str, summary: Mapping[str, Any], run: Run) -> Step:
 def _after_pending(steps: Mapping[str, int], run: Run) -> Step:
     if run.playbook in _ONLY_LOOKS:
         return Step("", f"{OWN}site")
+    if run.plan:
+        return Step("have the plan approved, then", _AGAIN, ("-e", f"{_SEALED_PLAN}={shlex.quote(run.plan)}"))
     if steps["needs_consent"] and not run.check:
         return Step("allow what is named above as not done, then", _AGAIN)
     if steps["needs_reboot"] and not run.check:

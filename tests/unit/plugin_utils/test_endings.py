@@ -106,6 +106,20 @@ def test_the_command_repeats_what_was_given_and_no_variable_that_may_be_a_passwo
     ]
 
 
+def test_a_plan_that_was_sealed_is_approved_and_then_done() -> None:
+    cli = {**CLI, "subset": None, "extra_vars": ("rdma_fabric_plan_file=plan.json", "rdma_fabric_drain=false")}
+    ending = ending_of("report", report("pending", planned=3), Run("site", True, "/srv/the plan.json"))
+    assert ending.paths == {"plans": "/run/hosts", "sealed": "/srv/the plan.json"}
+    said, command_of_it = statistic(ending, cli)["next"].split(": ", 1)
+    assert said == "have the plan approved, then"
+    assert shlex.split(command_of_it) == [
+        *("ansible-playbook", "rdma.fabric.site", "-i", "/a b/hosts.yml", "-e", "rdma_fabric_drain=false"),
+        *("-e", "rdma_fabric_sealed_plan='/srv/the plan.json'"),
+    ]
+    again = Step("", "", (), check=True)
+    assert "rdma_fabric_plan_file=plan.json" in command(cli, again)
+
+
 @pytest.mark.parametrize(
     "variables",
     [
