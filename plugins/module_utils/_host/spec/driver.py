@@ -208,6 +208,11 @@ def _repository(place: Place, value: object) -> Repository | None:
             "is missing: packages run as root, so their signature is checked",
             "give the public key, or gpg_check: false for a repository that only you can write to",
         )
+    if not repository["gpg_check"] and (repository["url"] or "").startswith("http://"):
+        place.at("gpg_check").notice(
+            "is false and the URL is http: whoever is on the way to the mirror can replace packages, which run as root",
+            "use https, or give the public key",
+        )
     return repository
 
 

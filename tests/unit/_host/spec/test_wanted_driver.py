@@ -52,6 +52,23 @@ def test_accepted(value: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("repository", "noticed"),
+    [
+        ({"url": "http://mirror.example/doca", "gpg_check": False}, ["repository.gpg_check"]),
+        ({"url": "http://mirror.example/doca", "gpg_key": KEY}, []),
+        ({"url": URL, "gpg_check": False}, []),
+        ({"url": "/srv/doca", "gpg_check": False}, []),
+    ],
+)
+def test_packages_that_anybody_on_the_way_can_replace_are_noticed(
+    repository: dict[str, Any], noticed: list[str]
+) -> None:
+    found = Found()
+    driver(Place(found, "host gpu01: rdma_fabric_driver"), {"source": "repository", "repository": repository})
+    assert [notice.path for notice in found.notices] == noticed
+
+
+@pytest.mark.parametrize(
     ("value", "path"),
     [
         ("doca-ofed", ""),
