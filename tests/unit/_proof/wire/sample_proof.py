@@ -49,7 +49,7 @@ def document(
         plan["networks"].append(network)
         rates = {node: 0.42 if soft else 47.0 if node in slow else 96.5 for node in nodes}
         shell, found = _pods(rates, name, number, soft=soft)
-        found = {node: replace(side, pcie=slots.get(node)) for node, side in found.items()}
+        found = {node: replace(side, known=side.known._replace(pcie=slots.get(node))) for node, side in found.items()}
         sides[name] = list(found.values())
         for turn in network["rounds"]:
             for one, other in turn:
