@@ -10,6 +10,8 @@ import http.client
 import json
 import ssl
 import tempfile
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
@@ -62,15 +64,24 @@ def tls_context(authority: bytes, client: KeyPair) -> ssl.SSLContext:
 
 
 class Api:
-    """Requests to one server (``https://127.0.0.1:PORT``) as one user. Not for use by several threads at once."""
+    """Requests to one server (``https://127.0.0.1:PORT``) as one user; each thread has a connection of its own."""
 
     def __init__(self, server: str, authority: bytes, client: KeyPair) -> None:
         address = urlsplit(server)
         if address.hostname is None or address.port is None:
             raise ValueError(f"not a server URL with a port: {server}")
-        self._connection = http.client.HTTPSConnection(
-            address.hostname, address.port, timeout=TIMEOUT_SECONDS, context=tls_context(authority, client)
+        context = tls_context(authority, client)
+        self._connect = partial(
+            http.client.HTTPSConnection, address.hostname, address.port, timeout=TIMEOUT_SECONDS, context=context
         )
+        self._of_thread = threading.local()
+
+    @property
+    def _connection(self) -> http.client.HTTPSConnection:
+        connection: http.client.HTTPSConnection | None = getattr(self._of_thread, "connection", None)
+        if connection is None:
+            connection = self._of_thread.connection = self._connect()
+        return connection
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Api:
