@@ -154,6 +154,16 @@ MESSAGES = (
         "install the package perftest, or use an image that has it",
     ),
     _message(
+        r"libcuda\.so\S{0,8}: cannot open shared object",
+        "libcuda of the GPU's driver is not here: a container has it only where its runtime gave it a GPU",
+        "give the pod a GPU, and the RuntimeClass of pods with one where the cluster has that (such as nvidia)",
+    ),
+    _message(
+        r"Failed to get driver entry point",
+        "the GPU's driver is older than the CUDA that perftest was built with",
+        "use a perftest built with an older CUDA, or a newer driver",
+    ),
+    _message(
         r"error while loading shared libraries",
         "a library that perftest needs is missing",
         "install perftest with its libraries (libibverbs, librdmacm)",
@@ -180,6 +190,7 @@ MESSAGES = (
         r"|find the Infiniband|Connect the HCA"
         r"|perform rdma_|create (?:RDMA_CM|the resources)|write to socket|read to socket)"
         r"|Couldn't (?:get context|create IB resources|allocate context)|Failed to (?:exchange|sync|close|negotiate)"
+        r"|Failed to load CUDA library"
         r"|Failed to complete run_iter|Parser function exited|Failed to destroy resources|Error occurred while running",
         "the test did not start or did not end",
         "look at the lines before it and at the other side's output",

@@ -172,6 +172,10 @@ def test_an_mtu_that_was_not_taken_is_noticed_and_the_run_counts(version: str) -
         ("bash: ib_write_bw: command not found", "not installed"),
         ('exec: "ib_write_bw": executable file not found in $PATH: unknown', "not installed"),
         ("ib_write_bw: error while loading shared libraries: libibverbs.so.1: cannot open", "library"),
+        ("ib_write_bw: error while loading shared libraries: libcuda.so.1: cannot open shared object file", "libcuda"),
+        # load_cuda_library of linux-rdma/perftest, src/cuda_loader.c
+        ("dlerror: libcuda.so: cannot open shared object file: No such file or directory", "libcuda"),
+        ("load_cuda_function: Failed to get driver entry point 'cuInit' (CUDA error 500)", "driver is older"),
         ("Segmentation fault (core dumped)", "crashed"),
         ("command terminated with exit code 137", "the program in the pod failed"),
         ("ib_write_bw: unrecognized option '--use_cuda=0'", "no GPU support"),
@@ -193,6 +197,8 @@ def test_a_message_has_a_cause_and_a_next_step(line: str, words: str) -> None:
 def test_a_consequence_is_left_out_beside_its_cause() -> None:
     found = perftest_result("Failed to modify QP 7 to RTR\n Unable to Connect the HCA's through the link\n")
     assert problems(found) == ["Failed to modify QP 7 to RTR"]
+    found = perftest_result("dlerror: libcuda.so: cannot open shared object\nFailed to load CUDA library dynamically\n")
+    assert problems(found) == ["dlerror: libcuda.so: cannot open shared object"]
     alone = perftest_result(" Unable to Connect the HCA's through the link\n")
     assert problems(alone) == ["Unable to Connect the HCA's through the link"]
 
