@@ -219,8 +219,8 @@ class ActionModule(ChartAction):
                     arguments["wire_namespace"],
                     arguments["wire_gpu_resource"] or "",
                 )
-                image, spec = arguments["wire_image"], arguments["spec"]
-                found.append(rehearse_wire_test(connection, spec, wish, image, nodes.tested))
+                image, spec, runtime = arguments["wire_image"], arguments["spec"], arguments["wire_runtime_class"] or ""
+                found.append(rehearse_wire_test(connection, spec, wish, image, nodes.tested, runtime_class=runtime))
             problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
             api_servers, unknown = read_api_servers(connection, client.server) if nodes.interrupted else ({}, [])
         return {

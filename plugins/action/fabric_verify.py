@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label, dns_subdomain
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import gpu_problems, test_image
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import DEFAULT_NAMESPACE
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
@@ -217,6 +217,9 @@ def check_arguments(arguments: dict[str, Any]) -> None:
         flaws.append(
             Violation("image", "", f"{arguments['image']!r} is no image reference", "such as registry/name:tag")
         )
+    if arguments["runtime_class"] is not None:
+        found = dns_subdomain(arguments["runtime_class"])
+        flaws += [Violation("runtime_class", "", each.problem, each.hint) for each in found]
     flaws += [
         Violation("gpu_resource", "", each.problem, each.hint)
         for each in gpu_problems(arguments["gpu_resource"], arguments["image"])
@@ -276,7 +279,8 @@ def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, fac
         gpu=bool(arguments["gpu_resource"]),
     )
     image = test_image(arguments["image"], spec.get("settings") or {})
-    return Request(plan, run_id, image, settings, arguments["timeout"], spec, facts)
+    runtime_class = arguments["runtime_class"] or ""
+    return Request(plan, run_id, image, settings, arguments["timeout"], spec, facts, runtime_class=runtime_class)
 
 
 def notices_of(request: Request) -> list[str]:

@@ -107,6 +107,9 @@ options:
   wire_gpu_resource:
     description: Resource of a GPU that a test pod asks for as well, where GPU memory is tested.
     type: str
+  wire_runtime_class:
+    description: RuntimeClass of the test pods.
+    type: str
   state:
     description:
       - With V(absent), the run takes hosts and the cluster side back to what they were before the first run, as

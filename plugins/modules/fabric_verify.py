@@ -106,6 +106,12 @@ options:
         judged by the way between GPU and NIC. Nodes without a GPU take no part.
       - It takes an O(image) whose perftest was built with CUDA.
     type: str
+  runtime_class:
+    description:
+      - RuntimeClass of the test pods, such as V(nvidia). Clusters whose container runtime gives pods their GPU only by
+        one need it with O(gpu_resource), k3s and RKE2 among them.
+      - The usual runtime of each node, unless given.
+    type: str
   size:
     description:
       - Bytes of one message of C(ib_write_bw). 1048576, or 65536 on an emulated device, unless given.

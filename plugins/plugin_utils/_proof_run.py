@@ -49,7 +49,7 @@ class Request:
     """What is proved: the plan, the run's ID, pods' image and settings, how pairs are tested, facts by host.
 
     ``first`` is the number of the plan's first network in the run, where one makes several plans. ``pairs_of`` is the
-    one node whose pairs are tested, if so.
+    one node whose pairs are tested, if so. ``runtime_class`` is the RuntimeClass of the pods, if one is given.
     """
 
     plan: Mapping[str, Any]
@@ -61,6 +61,7 @@ class Request:
     facts: Mapping[str, Mapping[str, Any] | None]
     first: int = 0
     pairs_of: str = ""
+    runtime_class: str = ""
 
 
 @dataclass
@@ -151,6 +152,7 @@ def pods_of(request: Request, index: int) -> list[Json]:
             settings=request.spec.get("settings") or {},
             tolerations=list(policy.get("tolerations") or []),
             pairs_of=request.pairs_of,
+            runtime_class=request.runtime_class,
         )
         for place, node in enumerate(sorted(network["nodes"]))
     ]

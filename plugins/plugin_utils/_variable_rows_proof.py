@@ -70,6 +70,15 @@ ROWS = (
         asked=True,
     ),
     Variable(
+        "verify_runtime_class",
+        "str",
+        (
+            "RuntimeClass of the test pods, such as V(nvidia), where the cluster's container runtime gives pods their "
+            "GPU only by one, as with k3s and RKE2. The usual runtime of each node unless given.",
+        ),
+        _PODS,
+    ),
+    Variable(
         "verify_size",
         "int",
         ("Bytes of one message. 1048576, or 65536 on an emulated device, unless given.",),

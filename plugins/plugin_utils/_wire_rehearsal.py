@@ -33,7 +33,7 @@ def wish_to_rehearse(networks: Sequence[str], resources: dict[str, Any], namespa
 
 
 def rehearse_wire_test(
-    connection: Connection, spec: dict[str, Any], wish: Wish, image: str | None, node: str
+    connection: Connection, spec: dict[str, Any], wish: Wish, image: str | None, node: str, *, runtime_class: str
 ) -> Rehearsal:
     """Return what would keep the test of ``node`` from its end. Raises ApiFault where the server gives no answer."""
     names, namespace = set(wish.networks), wish.namespace
@@ -53,7 +53,8 @@ def rehearse_wire_test(
             ]
         }
         name = test_image(image, spec.get("settings") or {})
-        pods.try_out(all_pods(Request(plan, _RUN, name, Settings(), _SECONDS, spec, {}, pairs_of=node)))
+        request = Request(plan, _RUN, name, Settings(), _SECONDS, spec, {}, pairs_of=node, runtime_class=runtime_class)
+        pods.try_out(all_pods(request))
     except InvalidInput as err:
         return replace(found, problems=[f"the wire test: {each.sentence()}" for each in err.violations])
     except BatchError as err:

@@ -151,7 +151,11 @@ def test_two_nodes_pass(wire: Wire) -> None:
 
 
 def test_gpu_memory_is_tested_with_a_gpu_in_each_pod(wire: Wire) -> None:
-    outcome = wire.verify(gpu_resource=GPU, image="registry.example.com/perftest-cuda:1").succeeded()
+    runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
+    path = "/apis/node.k8s.io/v1/runtimeclasses/nvidia"
+    wire.cluster.api.apply(path, {**runtime, "handler": "nvidia"})
+    image = "registry.example.com/perftest-cuda:1"
+    outcome = wire.verify(gpu_resource=GPU, image=image, runtime_class="nvidia").succeeded()
     assert "1 pair tested: 1 pass" in outcome.output
     (pair,) = wire.document()["pairs"]
     of_gpus = [test for test in pair["tests"] if test["test"] == "gpu_bandwidth"]
@@ -167,6 +171,15 @@ def test_gpu_memory_without_an_image_for_it_is_told_before_anything_is_made(wire
     mark = wire.cluster.audit.mark()
     (violation,) = wire.verify(gpu_resource=GPU).refused().violations()
     assert "needs an image of the test pods" in violation["problem"]
+    assert stored_writes(wire.cluster.audit, mark) == []
+
+
+def test_a_runtime_class_that_is_not_there_is_told_before_anything_is_made(wire: Wire) -> None:
+    mark = wire.cluster.audit.mark()
+    outcome = wire.verify(runtime_class="nowhere").refused()
+    assert 'RuntimeClass "nowhere" not found' in outcome.message
+    (violation,) = wire.verify(runtime_class="No Name").refused().violations()
+    assert violation["source"] == "runtime_class"
     assert stored_writes(wire.cluster.audit, mark) == []
 
 

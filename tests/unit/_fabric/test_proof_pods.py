@@ -141,6 +141,11 @@ def test_the_pod_has_the_shape_of_the_walkthroughs_own() -> None:
     assert set(seed["metadata"]["annotations"]) <= set(ours["metadata"]["annotations"])
 
 
+def test_a_pod_is_of_the_runtime_class_that_is_given() -> None:
+    assert pod(runtime_class="nvidia")["spec"]["runtimeClassName"] == "nvidia"
+    assert "runtimeClassName" not in pod()["spec"]
+
+
 def test_only_the_pod_of_the_one_node_that_is_tested_goes_to_a_cordoned_node() -> None:
     cordon = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
     tested = [pod(node=node, pairs_of="n1") for node in ("n1", "n2")]

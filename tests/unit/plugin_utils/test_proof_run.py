@@ -114,8 +114,8 @@ def test_networks_take_turns_so_that_a_node_holds_one_device_at_a_time() -> None
 
 def test_pairs_in_flight_share_no_port() -> None:
     firsts = [port_of(count) for count in range(1000)]
-    assert len({port + offset for port in firsts for offset in range(4)}) == 4000
-    assert max(firsts) + 3 < 32768, "the ports of outgoing connections begin there"
+    assert len({port + offset for port in firsts for offset in range(6)}) == 6000
+    assert max(firsts) + 5 < 32768, "the ports of outgoing connections begin there"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt(), SystemExit(1), Interrupted()])
@@ -249,6 +249,12 @@ def test_what_a_killed_test_of_one_node_left_is_swept_before_the_next_one_of_tha
     assert world.left() == ["of-a", "of-b"], "a proof of all pairs may be running"
     world.pods.sweep(["ns"], pairs_of="a")
     assert world.left() == ["of-b"]
+
+
+def test_pods_of_every_network_are_of_the_runtime_class_that_is_asked_for() -> None:
+    world = World(["a", "b"], networks=2)
+    request = replace(world.proof_run().request, runtime_class="nvidia")
+    assert [pod["spec"]["runtimeClassName"] for pod in all_pods(request)] == ["nvidia"] * 4
 
 
 def test_plans_of_one_run_make_pods_of_different_names() -> None:

@@ -473,6 +473,19 @@ class TestWire:
         assert result["requests"]["patch"] == 1
         assert server.behind.written() == []
 
+    def test_pods_are_tried_in_the_runtime_class_that_is_given(
+        self, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        send, tried = server.behind.send, []
+
+        def seen(method: str, path: str, body: bytes | None, content_type: str | None) -> Any:
+            tried.extend([json.loads(body)["spec"]] if method == "PATCH" and body else [])
+            return send(method, path, body, content_type)
+
+        monkeypatch.setattr(server.behind, "send", seen)
+        self.look(server, tmp_path, wire_runtime_class="nvidia", **self.RESOURCES)
+        assert [spec["runtimeClassName"] for spec in tried] == ["nvidia"]
+
     def test_nothing_of_it_is_asked_where_no_host_wants_it_or_has_a_turn(self, tmp_path: Path, server: Server) -> None:
         assert self.look(server, tmp_path, tested=False)["requests"].get("patch") is None
         assert self.look(server, tmp_path, rollout=False, push=True).get("failed") is None

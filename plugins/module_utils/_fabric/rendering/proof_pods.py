@@ -131,11 +131,13 @@ def test_pod(
     settings: Object,
     tolerations: list[Object],
     pairs_of: str = "",
+    runtime_class: str = "",
 ) -> Object:
     """Return one test pod on ``node`` with ``network`` (``namespace/name``) and one of each of ``resources``.
 
     It is scheduled, not placed, so that the node's resources are counted; kubelet ends it after ``deadline`` seconds.
-    ``pairs_of`` is the one node whose pairs are tested, if so: it may be cordoned.
+    ``pairs_of`` is the one node whose pairs are tested, if so: it may be cordoned. ``runtime_class`` is the name of the
+    RuntimeClass that runs the pod, the cluster's usual runtime if empty.
     """
     tolerated = [*tolerations, *([] if _GPU_TAINT in tolerations else [_GPU_TAINT])]
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
@@ -163,6 +165,7 @@ def test_pod(
             **({PAIRS_ANNOTATION: pairs_of} if pairs_of else {}),
         },
         spec={
+            **({"runtimeClassName": runtime_class} if runtime_class else {}),
             "restartPolicy": "Never",
             "activeDeadlineSeconds": deadline,
             "terminationGracePeriodSeconds": 1,

@@ -53,8 +53,8 @@ class Seen:
 
     ``near`` maps names of devices to the CPUs of their NUMA node; these, ``cpus`` (those the pod may use),
     ``online`` and ``isolated`` are lists as the kernel writes them. ``taskset``: it was tried, and works.
-    Where it was asked for, ``cuda`` has what the image's perftest can do with a GPU (memory, dmabuf), and ``peer`` the
-    modules of the kernel that let NICs reach GPU memory.
+    Where it was asked for, ``cuda`` has what the image's perftest can do with a GPU (memory, dmabuf), or that it lacks
+    libcuda (no_driver), and ``peer`` the modules of the kernel that let NICs reach GPU memory.
     """
 
     mac: str = ""

@@ -36,9 +36,15 @@ def memory_options(cuda: Sequence[str], peer: Sequence[str]) -> tuple[tuple[str,
     """Return the options of perftest for GPU memory, by what a probe has seen (``Seen.cuda``, ``Seen.peer``), or why
     there are none.
     """
+    if "no_driver" in cuda:
+        cause = (
+            "the container runtime gave the pod no GPU: it does so only in a RuntimeClass, or the node has no driver"
+        )
+        step = "name the RuntimeClass of pods with a GPU (rdma_fabric_verify_runtime_class; kubectl get runtimeclass)"
+        return (), problem_of("libcuda of the GPU's driver is not in the pod", cause, step)
     if "memory" not in cuda:
-        cause = "those of the distributions are built without CUDA, and one that is needs libcuda of the GPU's driver"
-        step = "use an image whose perftest was built with CUDA (rdma_fabric_verify_image), and give pods their GPU"
+        cause = "those of the distributions are built without CUDA"
+        step = "use an image whose perftest was built with CUDA (rdma_fabric_verify_image)"
         return (), problem_of("perftest of the image knows no GPU memory", cause, step)
     if peer:
         return _FIRST, None

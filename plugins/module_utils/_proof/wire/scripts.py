@@ -88,6 +88,7 @@ if [ "$k" = gpu ]; then
   h=$("$r" "$@" 2>&1 </dev/null)
   case $h in *--use_cuda=*) echo "cuda|memory";; esac
   case $h in *--use_cuda_dmabuf*) echo "cuda|dmabuf";; esac
+  case $h in *libcuda.so*) echo "cuda|no_driver";; esac
 fi
 echo end
 """

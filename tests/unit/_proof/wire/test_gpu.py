@@ -96,6 +96,7 @@ def test_without_a_module_of_the_kernel_a_side_uses_dma_buf() -> None:
     ("changes", "problem", "cause"),
     [
         ({"peer": "nvidia_peermem"}, "perftest of the image knows no GPU memory", "built without CUDA"),
+        ({"cuda": "no_driver"}, "libcuda of the GPU's driver is not in the pod", "only in a RuntimeClass"),
         ({"cuda": "memory"}, "GPU memory can't be registered", "nvidia-peermem is not loaded"),
     ],
 )
