@@ -33,6 +33,10 @@ _FINISH_LIMIT = 45
 _REACH = 30
 """Seconds that a busy node may take to start a command, beside the command's own limit."""
 _RPING_TRIES = 10
+_GRACE, _LONG_GRACE = 2, 10
+"""Seconds that a server side gets to end by itself: where its client failed, and where it has only to clean up. Killed,
+it leaves nothing of what it printed: which GPU it took is then unknown, and giving one back takes its time.
+"""
 
 
 @dataclass(frozen=True)
@@ -260,7 +264,7 @@ class _Run:
         limit = self.settings.limit
         return self.shell.run(side.pod, scripts.bounded(limit, argv, counted), limit + _REACH)
 
-    def _finish(self, side: Side, server: _Server, grace: int = 2) -> Output:
+    def _finish(self, side: Side, server: _Server, grace: int = _GRACE) -> Output:
         """End a server side; return its status and what it printed."""
         argv = scripts.finish(server.tag, grace, server.counted)
         output = self.shell.run(side.pod, argv, max(_FINISH_LIMIT, self.settings.limit))
@@ -272,7 +276,7 @@ class _Run:
     def _left(self, side: Side, server: _Server, *, needed: bool) -> Output:
         """End a server side as ``_finish``; what it left is empty where that fails and it is not ``needed``."""
         try:
-            return self._finish(side, server)
+            return self._finish(side, server, _GRACE if needed else _LONG_GRACE)
         except ShellTrouble:
             if needed:
                 raise

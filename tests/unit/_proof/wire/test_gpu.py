@@ -83,6 +83,13 @@ def test_only_the_tests_of_gpus_use_their_memory_and_on_both_sides() -> None:
     assert len([words for words in ran if "ib_write_bw" in words]) == 8
 
 
+def test_a_server_side_has_time_to_give_its_gpu_back() -> None:
+    """Standard output to a file is written at the end of the program: one that is killed does not tell its GPU."""
+    _tests, shell = proved()
+    graces = {words[1] for _pod, program, words, _limit in shell.calls if program == "finish" and "gpu_" in words[0]}
+    assert graces == {"10"}
+
+
 def test_without_a_module_of_the_kernel_a_side_uses_dma_buf() -> None:
     tests, shell = proved(b=probe_text(ADDRESSES["b"], cuda="memory dmabuf"))
     assert {test["verdict"] for test in tests} == {"pass"}
