@@ -54,7 +54,8 @@ class Seen:
     ``near`` maps names of devices to the CPUs of their NUMA node; these, ``cpus`` (those the pod may use),
     ``online`` and ``isolated`` are lists as the kernel writes them. ``taskset``: it was tried, and works.
     Where it was asked for, ``cuda`` has what the image's perftest can do with a GPU (memory, dmabuf), or that it lacks
-    libcuda (no_driver), and ``peer`` the modules of the kernel that let NICs reach GPU memory.
+    libcuda (no_driver), and ``peer`` the modules of the kernel that let NICs reach GPU memory;
+    ``gpus`` has the PCI addresses of the pod's GPUs.
     """
 
     mac: str = ""
@@ -73,6 +74,7 @@ class Seen:
     taskset: bool = False
     cuda: list[str] = field(default_factory=list)
     peer: list[str] = field(default_factory=list)
+    gpus: list[str] = field(default_factory=list)
     complete: bool = False
 
 
@@ -118,6 +120,7 @@ def _take(seen: Seen, kind: str, fields: list[str]) -> None:
         "char": seen.character_devices,
         "cuda": seen.cuda,
         "peer": seen.peer,
+        "gpu": seen.gpus,
     }
     if kind in lists:
         lists[kind].append(fields[0])

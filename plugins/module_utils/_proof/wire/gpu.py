@@ -29,7 +29,7 @@ class GpuWay(NamedTuple):
 
 
 Ways = Mapping[str, GpuWay]
-"""The GPUs of a host by PCIe bus and device (``1b:00``). Those that share these in several PCI domains are left out."""
+"""The GPUs of a host by PCI address, and by PCIe bus and device (``1b:00``) where no two domains have one there."""
 
 
 def memory_options(cuda: Sequence[str], peer: Sequence[str]) -> tuple[tuple[str, ...], Problem | None]:
@@ -64,12 +64,24 @@ def ways_of(facts: Mapping[str, Any] | None, nic: str | None) -> dict[str, GpuWa
     shared = set()
     for gpu in (facts or {}).get("gpus") or []:
         address = str(gpu["address"])
-        place = address.partition(":")[2].partition(".")[0]
+        place = _place(address)
         if place in found:
             shared.add(place)
         # The facts leave out the farthest.
-        found[place] = GpuWay(labels.get(address, _UNLISTED), gpu.get("link"))
+        found[place] = found[address] = GpuWay(labels.get(address, _UNLISTED), gpu.get("link"))
     return {place: way for place, way in found.items() if place not in shared}
+
+
+def ways_in_pod(ways: Ways, addresses: Iterable[str]) -> dict[str, GpuWay]:
+    """Return the ways of a host as one of its pods needs them: the GPUs at ``addresses`` are the pod's.
+
+    The GPUs of Grace Blackwell hosts have one bus and device, each in a PCI domain of its own.
+    """
+    return {**ways, **{_place(address): ways[address] for address in addresses if address in ways}}
+
+
+def _place(address: str) -> str:
+    return address.partition(":")[2].partition(".")[0]
 
 
 def farthest(ways: Iterable[GpuWay | None]) -> str | None:

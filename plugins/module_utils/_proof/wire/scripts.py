@@ -79,10 +79,16 @@ set -- taskset -c "$c" sh -c :
 _TRY = r"""
 "$r" "$@" >/dev/null 2>&1 </dev/null && echo "taskset|works"
 """
-# Whether the kernel has a module that lets NICs reach GPU memory, and what the image's perftest can do with that.
+# Whether the kernel has a module that lets NICs reach GPU memory, and what the image's perftest can do with that. Where
+# the runtime uses CDI, /proc has every GPU of the host; /dev has those of the pod.
 _LOOK_FOR_GPU = rf"""
 if [ "$k" = gpu ]; then
   for m in nvidia_peermem nv_peer_mem; do [ -e "/sys/module/$m" ] && echo "peer|$m"; done
+  for g in /proc/driver/nvidia/gpus/*; do
+    while read -r a b c; do
+      [ "$a $b" = "Device Minor:" ] && [ -e "/dev/nvidia$c" ] && echo "gpu|${{g##*/}}"
+    done <"$g/information"
+  done 2>/dev/null
   set -- ib_write_bw --help
   {_PROGRAM}
   h=$("$r" "$@" 2>&1 </dev/null)

@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint i
     placement_of,
     read_probe,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import Ways, memory_options
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import Ways, memory_options, ways_in_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import Placement
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import (
     Output,
@@ -105,6 +105,7 @@ def examine(
     if found:
         problems["device"] = found
     known = limits(choice) if choice else Known()
+    known = known._replace(gpus=ways_in_pod(known.gpus, seen.gpus))
     placement = placement_of(seen, choice) if choice else _ANYWHERE
     memory, found = memory_options(seen.cuda, seen.peer) if gpu else ((), None)
     if found:

@@ -45,14 +45,19 @@ def cuda(*places: str) -> str:
 
 
 def proved(
-    ours: float = 92.0, server: str = "1B:00", known: Known | None = None, minimum: float | None = None, **probes: str
+    ours: float = 92.0,
+    server: str = "1B:00",
+    known: Known | None = None,
+    minimum: float | None = None,
+    client: str = "1B:00",
+    **probes: str,
 ) -> tuple[list[Test], MemoryPods]:
-    """Return the two tests between GPUs 1B:00 of the client and ``server`` of the server side, at rate ``ours``."""
+    """Return the two tests between GPU ``client`` of the client and ``server`` of the server side, at rate ``ours``."""
     given = {node: probe_text(address, cuda="memory", peer="nvidia_peermem") for node, address in ADDRESSES.items()}
     shell = memory_pods(**{**given, **probes})
     shell.finished = cuda(server)
     for pod in ("ns/a", "ns/b"):
-        of_gpus = Output(0, cuda("1B:00") + table(ours), "")
+        of_gpus = Output(0, cuda(client) + table(ours), "")
         shell.answers[(pod, "ib_write_bw")] = [Output(0, table(), ""), of_gpus]
     ticks = count()
     one, other = sides_of(shell, {}, gpu=True, known=known or Known(100, LINK, {"1b:00": NEAR, "9a:00": FAR}))
@@ -186,7 +191,20 @@ FACTS = {
 def test_the_ways_to_gpus_are_those_of_the_card_of_a_virtual_function() -> None:
     """perftest prints no PCI domain, so GPUs of two domains with one bus and device can't be told apart."""
     known = device_limits(FACTS, Choice("mlx5_2", 1, 3, None, "0000:18:00.2"))
-    assert known.gpus == {"1b:00": NEAR, "9a:00": FAR}
+    by_place = {place: way for place, way in known.gpus.items() if "." not in place}
+    assert by_place == {"1b:00": NEAR, "9a:00": FAR}
+    assert known.gpus["0001:01:00.0"] == FAR
+
+
+def test_gpus_of_several_domains_are_told_apart_by_what_the_pod_has() -> None:
+    """The GPUs of a GB200 are at 0008:01:00.0, 0009:01:00.0, 0018:01:00.0 and 0019:01:00.0."""
+    known = Known(100, LINK, {"0008:01:00.0": NEAR, "0019:01:00.0": FAR})
+    near = probe_text(ADDRESSES["a"], cuda="memory dmabuf", gpu="0008:01:00.0")
+    for address, distance, threshold in (("0019:01:00.0", "SYS", 0.5), ("0008:01:00.0", "PXB", 0.85)):
+        other = probe_text(ADDRESSES["b"], cuda="memory dmabuf", gpu=address)
+        tests, _shell = proved(server="01:00", client="01:00", known=known, a=near, b=other)
+        found = [(test["figures"]["distance"], test["figures"]["threshold"]) for test in tests]
+        assert found == [(distance, threshold)] * 2
 
 
 def test_a_nic_that_the_facts_do_not_place_has_no_ways() -> None:

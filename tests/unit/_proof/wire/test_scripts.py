@@ -181,6 +181,21 @@ def test_the_probe_sees_modules_that_let_nics_reach_gpu_memory(shell: list[str],
     assert read_probe(run(shell, argv).stdout).peer == []
 
 
+def test_the_probe_tells_the_gpus_of_the_pod_among_those_of_the_host(shell: list[str], tmp_path: Path) -> None:
+    """The lines are those of NVIDIA/open-gpu-kernel-modules, kernel-open/nvidia/nv-procfs.c."""
+    for address, minor in (("0008:01:00.0", 0), ("0009:01:00.0", 1)):
+        folder = tmp_path / "gpus" / address
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(f"Bus Location: \t {address}\nDevice Minor: \t {minor}\n")
+    (tmp_path / "nvidia1").touch()
+    argv = scripts.probe("lo", gpu=True)
+    argv[2] = (
+        argv[2].replace("/proc/driver/nvidia/gpus/", f"{tmp_path}/gpus/").replace("/dev/nvidia", f"{tmp_path}/nvidia")
+    )
+    done = run(shell, argv)
+    assert (read_probe(done.stdout).gpus, done.stderr) == (["0009:01:00.0"], "")
+
+
 def test_the_probe_reads_the_cpus_of_a_devices_numa_node(shell: list[str], tmp_path: Path) -> None:
     """A device of PCI, one whose node has memory alone, and one of soft RDMA, which has no device behind it."""
     for name, cpus in {"mlx5_0": "56-111,168-223\n", "mlx5_1": "\n"}.items():
