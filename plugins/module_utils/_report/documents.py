@@ -26,7 +26,14 @@ _WRITTEN_BY = "run rdma.fabric.site or rdma.fabric.preview again: rdma_host writ
 
 # A shape is the name of a type ("?" allows null), a list with the shape of its items, or a mapping of the keys that are
 # read. A key that ends in "?" may be absent; the key "*" is the shape of every value of a free mapping.
-_LINK = {"speed_gts": "number?", "width": "int?", "max_speed_gts": "number?", "max_width": "int?"}
+_LINK = {
+    "speed_gts": "number?",
+    "width": "int?",
+    "max_speed_gts": "number?",
+    "max_width": "int?",
+    "slot_speed_gts?": "number",
+    "slot_width?": "int",
+}
 _NIC = {
     "address": "str",
     "vendor": "str",

@@ -82,7 +82,7 @@ def _link_rates(facts: dict[str, Any]) -> Iterator[Trait]:
 
 
 def _pcie_links(facts: dict[str, Any]) -> Iterator[Trait]:
-    # A link below what the NIC can do is a remark of its own.
+    # A link below what NIC and slot can do is a remark of its own.
     for nic in rdma_functions(facts):
         if nic["link"]["width"] is not None and not pcie_degraded(nic["link"]):
             yield Trait(nic["address"], nic_name(nic), f"PCIe {pcie_text(nic['link'])}")

@@ -21,7 +21,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._report.missing_devices import missing_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._report.odd_ones import odd_ones
-from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import pcie_degraded, pcie_text
+from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import (
+    pcie_degraded,
+    pcie_possible,
+    pcie_text,
+)
 
 ATTENTION = "attention"
 NOTE = "note"
@@ -59,11 +63,11 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "pcie_degraded": {
         "severity": ATTENTION,
-        "title": "A NIC's PCIe link runs below what the NIC can do",
-        "meaning": "The bandwidth of the NIC is cut by its slot, whatever the network link says. "
+        "title": "A NIC's PCIe link runs below what NIC and slot can do",
+        "meaning": "The bandwidth of the NIC is cut by its link to the machine, whatever the network link says. "
         "Typical causes are a card that is not seated well, a riser, or a BIOS limit.",
-        "next": "Reseat the card or lift the limit, then read the host again. Nothing to do where the slot is built "
-        "for less.",
+        "next": "Reseat the card or lift the limit, then read the host again. Virtual machines and recordings of older "
+        "releases do not tell what the slot can do: nothing to do there where it is built for less.",
     },
     "rail_across_cpus": {
         "severity": ATTENTION,
@@ -78,6 +82,13 @@ KINDS: dict[str, dict[str, str]] = {
         "meaning": "Traffic between this GPU and its NIC passes through the CPU (PHB, NODE): it works, below the rate "
         "of a NIC under the GPU's own switch.",
         "next": "Nothing to do when the machine is built that way.",
+    },
+    "slot_below_nic": {
+        "severity": NOTE,
+        "title": "A NIC's slot is slower or narrower than the NIC",
+        "meaning": "The PCIe link runs at all that its slot can do, which is less than the NIC can.",
+        "next": "Nothing to do when the machine is built that way; otherwise look at the slot's settings in the BIOS "
+        "(link speed, bifurcation), or move the card.",
     },
     "gpu_without_rail": {
         "severity": NOTE,
@@ -210,6 +221,7 @@ def fleet_remarks(
             "pcie_degraded": _degraded(facts),
             "rail_across_cpus": _far_rails(facts, ("SYS",)),
             "rail_through_cpu": _far_rails(facts, ("PHB", "NODE")),
+            "slot_below_nic": _in_lesser_slots(facts),
             "gpu_without_rail": _lonely_gpus(facts),
             "firmware_differs": _odd_firmware(facts, usual),
             **odd.get(document["host"], {}),
@@ -279,8 +291,19 @@ def _degraded(facts: dict[str, Any]) -> list[dict[str, str]]:
     for nic in rdma_functions(facts):
         link = nic["link"]
         if pcie_degraded(link):
-            best = pcie_text({"speed_gts": link["max_speed_gts"], "width": link["max_width"]})
+            best = pcie_text(pcie_possible(link))
             found.append(_device(nic["address"], nic_name(nic), f"{pcie_text(link)} of {best}"))
+    return found
+
+
+def _in_lesser_slots(facts: dict[str, Any]) -> list[dict[str, str]]:
+    found = []
+    for nic in rdma_functions(facts):
+        link = nic["link"]
+        slot, own = pcie_possible(link), {"speed_gts": link["max_speed_gts"], "width": link["max_width"]}
+        if slot != own and not pcie_degraded(link):
+            seen = f"slot {pcie_text(slot)}, NIC {pcie_text(own)}"
+            found.append(_device(nic["address"], nic_name(nic), seen))
     return found
 
 

@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
 _NO_RAIL = 1 << 30
 # No machine nests more; a path that claims to is not followed further.
 _MAX_SWITCHES = 16
+_LINK_KEYS = ("speed_gts", "width", "max_speed_gts", "max_width")
 # What a device shows that may change without the machine being built differently.
 _STATE_KEYS = ("name", "netdev", "uplink", "driver", "link", "pcie", "virtual_functions")
 
@@ -158,16 +159,29 @@ def _common(device: dict[str, Any], kind: str, rails_of: dict[str, list[dict[str
         "address": device["address"],
         "model": device_model(device),
         "rails": sorted({rail["rail"] for rail in rails_of.get(device["address"], [])}),
-        "pcie": {**device["link"], "degraded": pcie_degraded(device["link"])},
+        "pcie": {**{key: device["link"][key] for key in _LINK_KEYS}, "degraded": pcie_degraded(device["link"])},
         "numa_node": device["numa_node"],
         "path": device["path"],
     }
 
 
 def pcie_degraded(link: dict[str, Any]) -> bool:
-    """Return whether a PCIe link runs slower or narrower than the device can."""
-    pairs = ((link["speed_gts"], link["max_speed_gts"]), (link["width"], link["max_width"]))
-    return any(current is not None and best is not None and current < best for current, best in pairs)
+    """Return whether a PCIe link runs slower or narrower than device and slot can."""
+    best = pcie_possible(link)
+    pairs = [(link[key], best[key]) for key in best]
+    return any(current is not None and most is not None and current < most for current, most in pairs)
+
+
+def pcie_possible(link: dict[str, Any]) -> dict[str, Any]:
+    """Return the ``speed_gts`` and ``width`` that both ends of a PCIe link can.
+
+    Facts have what the slot can where that is less than the device can; recordings of before tell it of no slot, so
+    what the device can counts.
+    """
+    return {
+        "speed_gts": link.get("slot_speed_gts", link["max_speed_gts"]),
+        "width": link.get("slot_width", link["max_width"]),
+    }
 
 
 def _child_switch(node: dict[str, Any], address: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import 
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx, roce
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import eui64, ipv4_gid
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.small import cpu
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import EMPTY_GID, Ids, Model, Netdev, Port, Tree
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import EMPTY_GID, Ids, Link, Model, Netdev, Port, Tree
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 
 RAIL0 = "0000:18:00.0"
@@ -144,6 +144,45 @@ def test_pcie_links_of_every_kind(node: Tree, speed: str, width: str, expected: 
     link = nic(facts_of(node), RAIL0)["link"]
     assert (link["speed_gts"], link["width"]) == expected
     assert (link["max_speed_gts"], link["max_width"]) == (32.0, 16)
+
+
+GEN5 = "32.0 GT/s PCIe"
+GEN4 = "16.0 GT/s PCIe"
+
+
+@pytest.mark.parametrize(
+    ("slot", "own", "expected"),
+    [
+        (Link(GEN4, 16, GEN4, 16), (GEN4, 16), {"slot_speed_gts": 16.0}),
+        (Link(GEN5, 8, GEN5, 8), (GEN5, 8), {"slot_width": 8}),
+        (Link(GEN4, 8, GEN4, 8), (GEN4, 8), {"slot_speed_gts": 16.0, "slot_width": 8}),
+        (Link(GEN5, 16, "64.0 GT/s PCIe", 32), (GEN5, 16), {}),
+        # What a port shows that is not the other end of the link, or has none, says nothing.
+        (Link(GEN4, 16, GEN4, 16), (GEN5, 16), {}),
+        (Link(GEN4, 8, GEN4, 8), (GEN4, 16), {}),
+        (Link("Unknown", 0, GEN4, 8), (GEN4, 8), {}),
+        (Link(GEN4, 8, "Unknown", 255), (GEN4, 8), {}),
+        (None, (GEN4, 8), {}),
+    ],
+)
+def test_what_the_slot_can_is_told_where_that_is_less(
+    node: Tree, slot: Link | None, own: tuple[str, int], expected: dict[str, Any]
+) -> None:
+    node.attributes(node.place(RAIL0), {"current_link_speed": own[0], "current_link_width": own[1]})
+    if slot:
+        node.slot(RAIL0, slot)
+    facts = facts_of(node)
+    link = nic(facts, RAIL0)["link"]
+    assert {key: value for key, value in link.items() if key.startswith("slot_")} == expected
+    assert (link["max_speed_gts"], link["max_width"]) == (32.0, 16), "of the function itself"
+    assert facts["unreadable"] == []
+
+
+def test_the_slots_of_a_virtual_machine_are_made_up(node: Tree) -> None:
+    node.attributes(node.place(RAIL0), {"current_link_speed": GEN4})
+    node.slot(RAIL0, Link(GEN4, 16, GEN4, 16))
+    node.files["/proc/cpuinfo"] = "flags\t\t: fpu hypervisor\n"
+    assert "slot_speed_gts" not in nic(facts_of(node), RAIL0)["link"]
 
 
 def test_a_translating_iommu_and_none(node: Tree) -> None:

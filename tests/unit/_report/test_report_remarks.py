@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.topology impor
     built_alike,
     device_map,
     topology_classes,
+    tree_devices,
 )
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
@@ -149,6 +150,35 @@ def test_one_dead_port_of_a_function_with_two_is_a_lame_rail() -> None:
 def test_a_slow_or_narrow_pcie_link_of_a_nic_is_remarked(link: dict[str, Any], seen: str) -> None:
     found = remarks_on(h100(lambda facts: facts["nics"][2].update(link=link)))
     assert [device["seen"] for device in found["pcie_degraded"][0]["devices"]] == [seen]
+
+
+@pytest.mark.parametrize(
+    ("link", "kind", "seen"),
+    [
+        # At all that the slot can: nothing that needs a person.
+        (
+            {**sample_fleet.pcie(speed=16.0), "slot_speed_gts": 16.0},
+            "slot_below_nic",
+            "slot 16 GT/s x16, NIC 32 GT/s x16",
+        ),
+        ({**sample_fleet.pcie(width=8), "slot_width": 8}, "slot_below_nic", "slot 32 GT/s x8, NIC 32 GT/s x16"),
+        # Below that.
+        ({**sample_fleet.pcie(speed=8.0), "slot_speed_gts": 16.0}, "pcie_degraded", "8 GT/s x16 of 16 GT/s x16"),
+        (
+            {**sample_fleet.pcie(speed=16.0, width=8), "slot_speed_gts": 16.0},
+            "pcie_degraded",
+            "16 GT/s x8 of 16 GT/s x16",
+        ),
+    ],
+)
+def test_a_pcie_link_is_measured_by_what_its_slot_can(link: dict[str, Any], kind: str, seen: str) -> None:
+    hosts = [h100(lambda facts: facts["nics"][2].update(link=link))]
+    found = remarks_on(*hosts)
+    assert list(found) == [kind]
+    assert found[kind][0]["severity"] == ("note" if kind == "slot_below_nic" else "attention")
+    assert [device["seen"] for device in found[kind][0]["devices"]] == [seen]
+    degraded = [device["pcie"]["degraded"] for device in tree_devices(device_map(hosts[0])) if device["type"] == "nic"]
+    assert any(degraded) == (kind == "pcie_degraded")
 
 
 def test_an_unknown_pcie_link_is_no_degraded_one() -> None:

@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import read_owners
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import (
     Function,
+    add_slots,
     gpu_entry,
     nic_entry,
     read_functions,
@@ -86,9 +87,9 @@ def read_host(
     """Read a host once; its facts are plain JSON data.
 
     ``connection_address`` is the address Ansible reaches the host by (it makes an uplink; names are ignored),
-    ``kernel_modules`` are modules to report beside those of RDMA and GPUs, loaded or not. Of settings only those are
-    read that ``desired`` asks for; ``everything`` reads, for a recording, what any spec may ask for. No failed read is
-    fatal: what a host does not tell is None, and what it unexpectedly refused is in ``unreadable``.
+    ``kernel_modules`` are told beside those of RDMA and GPUs, loaded or not. Of settings only those are read that
+    ``desired`` asks for; ``everything`` reads, for a recording, what any spec may ask for. No failed read is fatal:
+    what a host does not tell is None, what it unexpectedly refused is in ``unreadable``.
     """
     wish = check_spec({}) if desired is None else desired
     probe = Probe(host)
@@ -100,8 +101,7 @@ def read_host(
     rdma = read_rdma(probe, netdevs, tables.addressed)
     nics, gpus, managers = _placed(probe, functions, netdevs, rdma, with_processors)
     fabric = [nic for nic in nics if nic["address"] not in managers]
-    modules = read_modules(probe, system["kernel"], kernel_modules)
-    own_files = read_own_files(probe)
+    modules, own_files = read_modules(probe, system["kernel"], kernel_modules), read_own_files(probe)
     uplinks = read_uplinks(probe, tables, netdevs, connection_address, wish["protected_interfaces"], carried=carried)
     netdev_facts = [netdev.facts for netdev in netdevs]
     vf_counts = _read_vf_counts(probe, wish, netdev_facts, nics)
@@ -136,12 +136,19 @@ def read_host(
     }
     _add_state_of_ports(probe, tables, facts)
     _add_gpu_state(probe, functions, facts, managers)
+    _add_slots(probe, facts)
     matched = match_spec(wish, HostState(facts))
     _read_asked(probe, wish, matched, facts)
     if everything:
         _read_every_port(probe, facts)
     facts["unreadable"] = probe.unreadable()
     return Reading(facts, matched)
+
+
+def _add_slots(probe: Probe, facts: Facts) -> None:
+    # The ports of a virtual machine are made up, whatever the device behind them is plugged into.
+    if not facts["pcie"]["virtual"]:
+        add_slots(probe, [*facts["nics"], *facts["gpus"]])
 
 
 def _read_vf_counts(

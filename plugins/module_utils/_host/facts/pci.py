@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, gpu_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iov_memory import RESOURCE, is_unassigned
@@ -161,6 +162,28 @@ def _link(probe: Probe, base: str) -> PcieLink:
         "max_speed_gts": _speed(probe, f"{base}/max_link_speed"),
         "max_width": _width(probe, f"{base}/max_link_width"),
     }
+
+
+def add_slots(probe: Probe, devices: Iterable[Nic | Gpu]) -> None:
+    """Add to the link of each device what the port above can (GT/s, lanes), where that is less than the device can.
+
+    Both ends of a link show the speed and width that they have agreed on (PCI Express Base Specification, Link Status
+    Register). A port that shows others, or none, is not the other end, so what it can says nothing.
+    """
+    ports: dict[str, PcieLink] = {}
+    for device in devices:
+        link, above = device["link"], device["path"][-2:-1]
+        if link["speed_gts"] is None or link["width"] is None or not is_pci_address("".join(above)):
+            continue
+        # Functions of one card share a port.
+        port = ports.get(above[0]) or ports.setdefault(above[0], _link(probe, f"{PCI}/{above[0]}"))
+        if (port["speed_gts"], port["width"]) != (link["speed_gts"], link["width"]):
+            continue
+        speed, width = port["max_speed_gts"], port["max_width"]
+        if speed is not None and link["max_speed_gts"] is not None and speed < link["max_speed_gts"]:
+            link["slot_speed_gts"] = speed
+        if width is not None and link["max_width"] is not None and width < link["max_width"]:
+            link["slot_width"] = width
 
 
 def _speed(probe: Probe, path: str) -> float | None:

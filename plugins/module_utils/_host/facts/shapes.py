@@ -52,13 +52,21 @@ class System(_System, total=False):
     no_securityfs: bool
 
 
-class PcieLink(TypedDict):
-    """Speed (GT/s) and width (lanes) of a PCI function's link (pci.py)."""
-
+class _PcieLink(TypedDict):
     speed_gts: float | None
     width: int | None
     max_speed_gts: float | None
     max_width: int | None
+
+
+class PcieLink(_PcieLink, total=False):
+    """Speed (GT/s) and width (lanes) of a PCI function's link (pci.py); ``max`` is what the function itself can.
+
+    ``slot`` is what the port above can, each only where that is less; recordings of old have neither.
+    """
+
+    slot_speed_gts: float
+    slot_width: int
 
 
 class FunctionSettings(TypedDict):

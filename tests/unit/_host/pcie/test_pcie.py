@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PcieSpec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Tree
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Link, Tree
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, PF, host_with
 
 SERIAL = bytes.fromhex("a088c20300471234")
@@ -144,6 +144,20 @@ class TestRemarks:
         assert f"{nic['address']} (x8 of x16)" in narrow
         assert f"{nic['address']} (16 of 32 GT/s)" in slow
         assert gpu["address"] not in slow, "an idle GPU slows its link down"
+
+    def test_a_link_at_all_that_its_slot_can_is_no_flaw(self, node: Tree) -> None:
+        nic, _gpu = nearest(node)
+        node.attributes(node.place(nic["address"]), {"current_link_width": 8, "current_link_speed": "16.0 GT/s PCIe"})
+        node.slot(nic["address"], Link("16.0 GT/s PCIe", 8, "16.0 GT/s PCIe", 8))
+        assert remarks_of(node) == []
+
+    def test_a_link_below_its_slot_is_measured_by_that(self, node: Tree) -> None:
+        nic, _gpu = nearest(node)
+        node.attributes(node.place(nic["address"]), {"current_link_width": 4, "current_link_speed": "8.0 GT/s PCIe"})
+        node.slot(nic["address"], Link("8.0 GT/s PCIe", 4, "16.0 GT/s PCIe", 8))
+        narrow, slow = remarks_of(node)
+        assert f"{nic['address']} (x4 of x8)" in narrow
+        assert f"{nic['address']} (8 of 16 GT/s)" in slow
 
     @pytest.mark.parametrize(("device", "told"), [("2330", True), ("2941", False)])
     def test_the_slot_of_a_gpu_on_nvlink_c2c_is_no_bottleneck(self, node: Tree, device: str, told: bool) -> None:

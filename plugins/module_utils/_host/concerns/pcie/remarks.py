@@ -77,22 +77,26 @@ def _narrow(actual: HostState) -> str:
     The memory of a GPU on NVLink-C2C does not go over its own, which is x2 of a VR200 (NVIDIA/nccl, its topology).
     """
     gpus = [gpu for gpu in actual.facts["gpus"] if not is_on_c2c(gpu["vendor"], gpu["device"])]
+    links = {device["address"]: device["link"] for device in (*actual.fabric_nics(), *gpus)}
+    best = {address: link.get("slot_width", link["max_width"]) for address, link in links.items()}
     names = [
-        f"{device['address']} (x{device['link']['width']} of x{device['link']['max_width']})"
-        for device in (*actual.fabric_nics(), *gpus)
-        if _below(device["link"]["width"], device["link"]["max_width"])
+        f"{address} (x{link['width']} of x{best[address]})"
+        for address, link in links.items()
+        if _below(link["width"], best[address])
     ]
-    return _about(names, "fewer lanes than the device has:", "reseat the card; look at slot, riser and BIOS")
+    return _about(names, "fewer lanes than device and slot have:", "reseat the card; look at slot, riser and BIOS")
 
 
 def _slow(actual: HostState) -> str:
     """Name slow links of NICs; an idle GPU slows its link down by itself."""
+    links = {nic["address"]: nic["link"] for nic in actual.fabric_nics()}
+    best = {address: link.get("slot_speed_gts", link["max_speed_gts"]) for address, link in links.items()}
     names = [
-        f"{nic['address']} ({nic['link']['speed_gts']:g} of {nic['link']['max_speed_gts']:g} GT/s)"
-        for nic in actual.fabric_nics()
-        if _below(nic["link"]["speed_gts"], nic["link"]["max_speed_gts"])
+        f"{address} ({link['speed_gts']:g} of {best[address]:g} GT/s)"
+        for address, link in links.items()
+        if _below(link["speed_gts"], best[address])
     ]
-    return _about(names, "a slower link than the device has:", "look at slot, riser and BIOS")
+    return _about(names, "a slower link than device and slot can:", "reseat the card; look at slot, riser and BIOS")
 
 
 def _short_reads(functions: Mapping[str, FunctionRegisters]) -> str:
