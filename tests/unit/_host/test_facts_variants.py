@@ -334,6 +334,18 @@ def test_the_gid_of_an_address_is_found_behind_empty_slots(ethernet: Tree, slot:
     assert device(facts_of(ethernet), "rocep24s0")["ports"][0]["rocev2_gid_index"] == slot
 
 
+def test_a_software_device_of_an_old_kernel_is_not_that_of_the_nic_it_is_below(ethernet: Tree) -> None:
+    """Old kernels register rxe below the device of its interface (drivers/infiniband/sw/rxe: rxe_dma_device)."""
+    base = f"{ethernet.place(RAIL0)}/infiniband/rxe0"
+    ethernet.links["/sys/class/infiniband/rxe0"] = base
+    ethernet.attributes(base, {"parent": "enp24s0np0", "node_guid": "a288:c2ff:feb1:0100", "fw_ver": ""})
+    ethernet.port(f"{base}/ports/1", Port(rate="2.5 Gb/sec (1X SDR)", link_layer="Ethernet", gids=()))
+    facts = facts_of(ethernet)
+    found = device(facts, "rxe0")
+    assert (found["pci"], found["sub_function"], found["netdev"]) == (None, None, "enp24s0np0")
+    assert device(facts, "rocep24s0")["pci"] == RAIL0
+
+
 def test_a_software_device_hangs_on_its_parent() -> None:
     tree = cpu("node", "composed for a test")
     base = "/sys/devices/virtual/infiniband/rxe0"

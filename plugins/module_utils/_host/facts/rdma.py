@@ -43,11 +43,11 @@ def read_rdma(probe: Probe, netdevs: Sequence[Netdev], addressed: Collection[str
 def _device(probe: Probe, name: str, netdevs: Sequence[Netdev], addressed: Collection[str]) -> RdmaDevice:
     base = f"{INFINIBAND}/{name}"
     place = probe.target(base) or ""
-    pci, sub_function = pci_address_in(place), _sub_function(place)
-    if sub_function:
-        pci = None
-    # Software devices (rxe, siw) hang on no bus; ``parent`` names their interface.
-    parent = None if pci or sub_function else probe.text(f"{base}/parent", limit=64)
+    # Soft RoCE alone has ``parent``, which names its interface. It hangs on no bus, or with old kernels below the NIC
+    # of that interface (rxe_dma_device in drivers/infiniband/sw/rxe).
+    parent = probe.text(f"{base}/parent", limit=64) or None
+    sub_function = None if parent else _sub_function(place)
+    pci = None if parent or sub_function else pci_address_in(place)
     numbers = sorted(filter(None, (parse_int(port) for port in probe.names(f"{base}/ports"))))
     netdev = _netdev(probe, base, numbers, port_of(netdevs, pci, numbers[0]) if pci and numbers else None) or parent
     return {
