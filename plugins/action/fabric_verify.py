@@ -25,6 +25,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.duplicate_
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
+    AT_ONCE,
+    MOST_AT_ONCE,
     Surroundings,
     Wish,
     make_plan,
@@ -205,6 +207,9 @@ def check_arguments(arguments: dict[str, Any]) -> None:
         value = arguments[name]
         if value is not None and value < 1:
             flaws.append(Violation(name, "", f"{value} is not positive", "leave it out for the usual value"))
+    if not 1 <= arguments["parallel"] <= MOST_AT_ONCE:
+        hint = f"from 1 to {MOST_AT_ONCE}; leave it out for {AT_ONCE}"
+        flaws.append(Violation("parallel", "", f"{arguments['parallel']} pairs cannot be tested at a time", hint))
     minimum = arguments["minimum"]
     if minimum is not None and not 0 < minimum <= 1:
         flaws.append(Violation("minimum", "", f"{minimum:g} is no share of a rate", "such as 0.9"))
@@ -238,6 +243,7 @@ def wish_of(arguments: dict[str, Any]) -> Wish:
         ready_timeout=arguments["timeout"],
         test_timeout=arguments["test_timeout"],
         gpu=arguments["gpu_resource"] or "",
+        parallel=arguments["parallel"],
     )
 
 
@@ -279,8 +285,17 @@ def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, fac
         gpu=bool(arguments["gpu_resource"]),
     )
     image = test_image(arguments["image"], spec.get("settings") or {})
-    runtime_class = arguments["runtime_class"] or ""
-    return Request(plan, run_id, image, settings, arguments["timeout"], spec, facts, runtime_class=runtime_class)
+    return Request(
+        plan,
+        run_id,
+        image,
+        settings,
+        arguments["timeout"],
+        spec,
+        facts,
+        runtime_class=arguments["runtime_class"] or "",
+        parallel=arguments["parallel"],
+    )
 
 
 def notices_of(request: Request) -> list[str]:

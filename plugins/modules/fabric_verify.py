@@ -134,6 +134,14 @@ options:
       - Seconds that each program may run in a pod.
     type: int
     default: 60
+  parallel:
+    description:
+      - Pairs of a round that are tested at a time, and pods that are looked into at a time, from 1 to 256.
+      - Each takes a thread on the controller, and one stream through the API server to a kubelet. Pairs that are tested
+        at the same time share no node, but may share links between switches, which more of them load more.
+      - With O(node) there is one pair at a time.
+    type: int
+    default: 16
   minimum:
     description:
       - Share of the expected rate below which a test fails, such as V(0.9), which is used unless another is given.

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One proof from its plan to its results: test pods made, looked into, measured pair by pair, and removed.
 
-Networks are tested one after another, the pairs of a round at the same time. Whatever happens, the pods of a network
+Networks are tested one after another, pairs of a round at the same time. Whatever happens, the pods of a network
 are removed before this is left.
 """
 
@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proo
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label, pair_row
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import MOST_AT_ONCE, device_limits
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, device_limits
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState, Side, examine
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
@@ -49,7 +49,8 @@ class Request:
     """What is proved: the plan, the run's ID, pods' image and settings, how pairs are tested, facts by host.
 
     ``first`` is the number of the plan's first network in the run, where one makes several plans. ``pairs_of`` is the
-    one node whose pairs are tested, if so. ``runtime_class`` is the RuntimeClass of the pods, if one is given.
+    one node whose pairs are tested, if so. ``runtime_class`` is the RuntimeClass of the pods, if one is given. ``parallel``
+    pods are looked into, and pairs of a round tested, at a time.
     """
 
     plan: Mapping[str, Any]
@@ -62,6 +63,7 @@ class Request:
     first: int = 0
     pairs_of: str = ""
     runtime_class: str = ""
+    parallel: int = AT_ONCE
 
 
 @dataclass
@@ -124,7 +126,7 @@ class ProofRun:
 
     def _at_once(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return the result of ``work`` for each item, done at the same time; an interruption ends the waits in it."""
-        with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
+        with ThreadPoolExecutor(max_workers=self.request.parallel) as pool:
             futures = [pool.submit(work, item) for item in items]
             try:
                 return [future.result() for future in futures]

@@ -119,6 +119,18 @@ ROWS = (
         unit="seconds",
     ),
     Variable(
+        "verify_parallel",
+        "int",
+        (
+            "Pairs of a round that are tested at a time. Each takes a thread on the controller and a stream of the API "
+            "server.",
+        ),
+        ("verify",),
+        default=16,
+        least=1,
+        most=256,
+    ),
+    Variable(
         "verify_min_rate_ratio",
         "float",
         (

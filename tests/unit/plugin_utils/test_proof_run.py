@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pods import NETWO
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import MOST_AT_ONCE
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import Interrupted, interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import ClusterPods, PodShell
@@ -112,7 +113,32 @@ def test_networks_take_turns_so_that_a_node_holds_one_device_at_a_time() -> None
     assert world.most_pods == 2
 
 
+@pytest.mark.parametrize("parallel", [1, 2, 4])
+@pytest.mark.parametrize("program", ["probe", "rping"])
+def test_as_many_are_tested_at_a_time_as_are_asked_for_and_no_more(parallel: int, program: str) -> None:
+    """Eight pods are looked into, then the four pairs of each round are tested."""
+    world = World(list("abcdefgh"))
+    together, lock, flying = threading.Barrier(parallel, timeout=30), threading.Lock(), [0, 0]
+
+    def fly(_pod: str, name: str) -> None:
+        if name == program:
+            with lock:
+                flying[0] += 1
+                flying[1] = max(flying)
+            together.wait()
+            with lock:
+                flying[0] -= 1
+
+    world.shell.before = fly
+    proof_run = world.proof_run()
+    proof_run.request = replace(proof_run.request, parallel=parallel)
+    proof_run.run()
+    assert flying == [0, parallel]
+    assert {row["verdict"] for row in proof_run.rows} == {"pass"}
+
+
 def test_pairs_in_flight_share_no_port() -> None:
+    assert MOST_AT_ONCE < 1000
     firsts = [port_of(count) for count in range(1000)]
     assert len({port + offset for port in firsts for offset in range(6)}) == 6000
     assert max(firsts) + 5 < 32768, "the ports of outgoing connections begin there"

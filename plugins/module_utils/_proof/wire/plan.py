@@ -20,8 +20,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 Plan = Dict[str, Any]
 
-MOST_AT_ONCE = 16
-"""Pairs of one round that are measured at the same time: each takes a thread and a few streams of the API server."""
+AT_ONCE = 16
+"""Pairs of one round that are measured at the same time, unless more or fewer are asked for."""
+MOST_AT_ONCE = 256
+"""Each pair in flight takes a thread here, and a stream of the API server and of a kubelet: with its descriptors this
+many stay below the usual limit of 1024 of a process, and their ports (``port_of``) apart."""
 MOST_PAIRS = 100_000
 """Pairs of one run, over all networks. Each takes some 4 kB of ``verify.json``, which the report reads whole."""
 _SOURCE = "verify"
@@ -37,7 +40,7 @@ class Wish(NamedTuple):
     """What is asked for: networks by name (empty: all), resources by network, the schedule, a namespace for the pods.
 
     ``ready_timeout`` and ``test_timeout`` are in seconds. ``gpu`` is the resource of a GPU that each pod gets as well;
-    without it no GPU memory is tested.
+    without it no GPU memory is tested. ``parallel`` pairs are measured at a time.
     """
 
     networks: Sequence[str]
@@ -47,6 +50,7 @@ class Wish(NamedTuple):
     ready_timeout: int
     test_timeout: int
     gpu: str = ""
+    parallel: int = AT_ONCE
 
     @property
     def tests(self) -> list[str]:
@@ -216,13 +220,13 @@ def _planned(
 
 def _longest(pods: int, turns: Sequence[Sequence[Any]], wish: Wish) -> int:
     """Return the seconds that looking into pods and testing the pairs of every round may take."""
-    looks, batches = _batches(pods), sum(_batches(len(turn)) for turn in turns)
+    looks, batches = _batches(pods, wish), sum(_batches(len(turn), wish) for turn in turns)
     programs = _PROGRAMS + (_GPU_PROGRAMS if wish.gpu else 0)
     return looks * _REACH + batches * programs * (wish.test_timeout + _REACH)
 
 
-def _batches(count: int) -> int:
-    return -(-count // MOST_AT_ONCE)
+def _batches(count: int, wish: Wish) -> int:
+    return -(-count // wish.parallel)
 
 
 def _resources(wish: Wish, network: Mapping[str, Any]) -> list[str]:

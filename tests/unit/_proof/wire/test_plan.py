@@ -121,6 +121,19 @@ def test_pods_of_a_large_cluster_live_until_all_pairs_of_a_round_had_their_turn(
     assert planned["deadline"] == 180 + 300 + 60 * 5 + 7 * 3 * few
 
 
+@pytest.mark.parametrize(
+    ("parallel", "looks", "batches"), [(1, 80, 40), (15, 6, 3), (39, 3, 2), (40, 2, 1), (256, 1, 1)]
+)
+def test_pods_live_as_long_as_pairs_that_are_tested_so_many_at_a_time_take(
+    parallel: int, looks: int, batches: int
+) -> None:
+    few = make_plan(wish(), around())["networks"][0]["deadline"] - 180 - 300 - 60
+    nodes = [node(f"n{number}") for number in range(80)]
+    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
+    (planned,) = make_plan(wish(schedule="hunt", parallel=parallel), there)["networks"]
+    assert planned["deadline"] == 180 + 300 + 60 * looks + 7 * batches * few
+
+
 @pytest.mark.parametrize("name", ["rail0", "default/rail0"])
 def test_networks_are_chosen_by_either_name(name: str) -> None:
     there = around(networks=[network(), network("rail1")])

@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The arguments of fabric_verify: what is refused before a cluster is asked, and what the proof gets of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.plugins.action.fabric_verify import check_arguments, request_of, wish_of
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, MOST_AT_ONCE
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.plugins.modules import fabric_verify
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_proof import ROWS
+
+OPTIONS = yaml.safe_load(fabric_verify.DOCUMENTATION)["options"]
+
+
+def arguments(**changes: Any) -> dict[str, Any]:
+    usual = {name: option.get("default") for name, option in OPTIONS.items()}
+    return {**usual, "spec": {}, **changes}
+
+
+def flaws(**changes: Any) -> list[str]:
+    """What is wrong with arguments beside the empty spec."""
+    with pytest.raises(InvalidInput) as refused:
+        check_arguments(arguments(**changes))
+    return [each.problem for each in refused.value.violations if each.source == "parallel"]
+
+
+@pytest.mark.parametrize("parallel", [1, AT_ONCE, MOST_AT_ONCE])
+def test_pairs_at_a_time_that_a_controller_bears_are_what_the_proof_gets(parallel: int) -> None:
+    assert flaws(parallel=parallel) == []
+    asked = arguments(parallel=parallel)
+    assert wish_of(asked).parallel == parallel
+    assert request_of(asked, {}, "0a1b2c3d", {}).parallel == parallel
+
+
+@pytest.mark.parametrize("parallel", [-1, 0, MOST_AT_ONCE + 1])
+def test_more_or_fewer_are_refused(parallel: int) -> None:
+    assert flaws(parallel=parallel) == [f"{parallel} pairs cannot be tested at a time"]
+
+
+def test_module_and_variable_have_the_same_limits() -> None:
+    (row,) = [row for row in ROWS if row.short == "verify_parallel"]
+    assert (row.default, row.least, row.most) == (AT_ONCE, 1, MOST_AT_ONCE)
+    assert OPTIONS["parallel"]["default"] == AT_ONCE
