@@ -9,6 +9,7 @@ over one kept-alive connection, without typed models and without API discovery.
 
 from __future__ import annotations
 
+import base64
 import os
 import ssl
 import traceback
@@ -47,6 +48,8 @@ READ_TIMEOUT = 30.0
 # A page holds at most 500 objects, and etcd takes none above 1.5 MiB; real pages are a few MiB.
 MOST_BYTES = 256 * 1024 * 1024
 _CHUNK = 256 * 1024
+# What urllib3 takes where a proxy's address has no port.
+_PROXY_PORTS = {"http": 80, "https": 443}
 _DEFAULT_KUBECONFIG = "~/.kube/config"
 _OTHER_KUBECONFIG = (
     "make it, or name another one by the option kubeconfig (rdma_fabric_kubeconfig for the roles), K8S_AUTH_KUBECONFIG"
@@ -187,7 +190,8 @@ class Client:
             "header": [f"{name}: {value}" for name, value in self._headers(None).items() if name != "Accept"],
             "sslopt": tls,
             "http_proxy_host": proxy.hostname,
-            "http_proxy_port": proxy.port,
+            "http_proxy_port": proxy.port or _PROXY_PORTS.get(proxy.scheme),
+            "http_proxy_auth": _proxy_login(configuration.proxy_headers or {}),
             "http_no_proxy": (configuration.no_proxy or "").split(",") if proxy.hostname else None,
         }
 
@@ -223,6 +227,20 @@ class Client:
             for one in value if isinstance(value, list) else [value]:
                 headers.add(name, one)
         return headers
+
+
+def _proxy_login(headers: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return user and password that requests show to the proxy, as websocket-client takes them; None without a login.
+
+    They are a header of the requests (``proxy_headers``: ``proxy_basic_auth``), in the encoding of urllib3's
+    ``make_headers``. websocket-client knows no other scheme than Basic.
+    """
+    given = next((value for name, value in headers.items() if name.lower() == "proxy-authorization"), "")
+    scheme, _space, encoded = given.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    user, _colon, password = base64.b64decode(encoded).decode("latin-1").partition(":")
+    return user, password
 
 
 def _without_credentials(address: str) -> str:

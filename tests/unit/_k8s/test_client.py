@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils import _version
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s import client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import WebSockets
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
@@ -272,6 +273,40 @@ def test_a_missing_library_is_named_with_the_version_to_install(monkeypatch: pyt
         Client({"host": "https://127.0.0.1:9", "api_key": "t"})
     assert "kubernetes >= 24.2.0" in refused.value.next_step
     assert "kubernetes.core >= 5.0.0" in refused.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (None, None),
+        ({"proxy_basic_auth": "user:pass:word"}, "Basic dXNlcjpwYXNzOndvcmQ="),
+        ({"user_agent": "me"}, None),
+    ],
+)
+def test_a_proxy_is_shown_the_same_login_by_streams_as_by_requests(
+    server: RecordingServer, monkeypatch: pytest.MonkeyPatch, given: dict[str, str] | None, shown: str | None
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    options = {"host": "http://192.0.2.1", "api_key": "t", "proxy": address(server), "proxy_headers": given}
+    through = Client(options)
+    through.send("GET", "/x", None, None)
+    with pytest.raises(ApiFault):
+        WebSockets(through)("/x", 10.0)
+    found = [
+        (seen[0], {name.lower(): value for name, value in seen[2]}.get("proxy-authorization")) for seen in server.seen
+    ]
+    # The last goes through the tunnel, to the server.
+    assert found == [("GET", shown), ("CONNECT", shown), ("GET", None)]
+
+
+@pytest.mark.parametrize(
+    ("proxy", "port"),
+    [("http://proxy.example", 80), ("https://proxy.example", 443), ("http://proxy.example:31", 31)],
+)
+def test_a_proxy_without_a_port_has_the_usual_one(proxy: str, port: int) -> None:
+    options = Client({"host": "https://192.0.2.1", "api_key": "t", "proxy": proxy}).stream_options()
+    assert (options["http_proxy_host"], options["http_proxy_port"]) == ("proxy.example", port)
 
 
 def test_all_authentication_options_are_passed_on() -> None:
