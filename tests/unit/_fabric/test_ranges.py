@@ -6,11 +6,19 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.overlaps import Neighbours, neighbour
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import Claim, shared_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.overlaps import (
+    Held,
+    Neighbour,
+    Neighbours,
+    neighbour,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
@@ -138,3 +146,25 @@ def test_a_host_that_ansible_reaches_by_an_address_of_a_pool_is_refused_with_the
 
 def test_a_spec_without_networks_has_no_ranges() -> None:
     assert not has_ranges(spec_of())
+
+
+def test_those_who_share_a_range_are_those_of_a_comparison_of_all_pairs() -> None:
+    for seed in range(1000):
+        dice = random.Random(seed)  # noqa: S311 - no secret
+        nets = [f"10.0.0.{dice.randrange(16) * 16}/{dice.randint(26, 32)}" for _each in range(dice.randint(0, 9))]
+        nets += [f"fd00::{dice.randrange(16):x}/{dice.randint(124, 128)}" for _each in range(dice.randint(0, 3))]
+        told = [each for each in (neighbour(f"pod {text}", text) for text in nets) if each is not None]
+        ends = sorted(dice.sample(range(256), 2 * dice.randint(0, 3)))
+        intervals = tuple(((10 << 24) + first, (10 << 24) + last) for first, last in zip(ends[::2], ends[1::2]))
+        claim = Claim("path", "text", 4, intervals, "pool")
+        mine = [each for each in dict.fromkeys(told) if shared_addresses(claim, claim_of(each))]
+        found = Held(Neighbours(pods=told)).problems_of(claim, lambda _address: False)
+        rest = f" and {len(mine) - 3} more" if len(mine) > 3 else ""
+        named = [", ".join(f"({each.who})" for each in mine[:3]) + rest] if mine else []
+        said_of = [re.sub(r"[^ ]+ (\(pod [^)]+\))", r"\1", each.problem.partition(": ")[2]) for each in found]
+        assert said_of == named, f"seed {seed}"
+
+
+def claim_of(other: Neighbour) -> Claim:
+    ends = (int(other.network.network_address), int(other.network.broadcast_address))
+    return Claim("", "", other.network.version, (ends,), "")

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Any, Callable, NamedTuple, Tuple, Union
+from itertools import groupby
+from typing import Any, Callable, NamedTuple, Sequence, Tuple, Union
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sharing import Holders
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of, nearest
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
@@ -152,16 +154,32 @@ def gateways_kept_back(ipam: Any) -> set[int]:
     return {int(address) for address in found if address is not None}
 
 
-def conflicts(held: list[Claim]) -> list[Problem]:
+def conflicts(held: Sequence[Claim]) -> list[Problem]:
     """Return one problem for each claim that shares addresses with an earlier one of another pool."""
-    problems = []
-    for index, claim in enumerate(held):
-        for other in held[:index]:
-            if claim.pool != other.pool and shared_addresses(claim, other):
-                hint = f"{other.path} already hands out addresses of {other.text}"
-                problems.append(Problem(claim.path, f"{claim.text} overlaps another range of the same network", hint))
-                break
-    return problems
+    found = earlier_sharing(held, [str(index) for index in range(len(held))])
+    return [conflict(claim, held[other]) for claim, other in zip(held, found) if other is not None]
+
+
+def conflict(claim: Claim, other: Claim) -> Problem:
+    """Return the problem of a claim that shares addresses with an earlier one."""
+    hint = f"{other.path} already hands out addresses of {other.text}"
+    return Problem(claim.path, f"{claim.text} overlaps another range of the same network", hint)
+
+
+def earlier_sharing(held: Sequence[Claim], owners: Sequence[str]) -> list[int | None]:
+    """Return for each claim the index of the first earlier one, of another pool and owner, that shares addresses.
+
+    ``owners`` are those of the claims; claims of one owner stand side by side.
+    """
+    spans = [[((claim.version, a), (claim.version, b)) for a, b in claim.intervals] for claim in held]
+    holders = Holders([point for each in spans for span in each for point in span])
+    found: list[int | None] = []
+    for _owner, group in groupby(range(len(held)), lambda index: owners[index]):
+        indexes = list(group)
+        found += [holders.first(held[index].pool, spans[index]) for index in indexes]
+        for index in indexes:
+            holders.add(index, held[index].pool, spans[index])
+    return found
 
 
 def uses_node_slices(ipam: Any) -> bool:

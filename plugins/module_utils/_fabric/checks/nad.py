@@ -26,7 +26,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni imp
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import (
     Claim,
     claims,
-    conflicts,
+    conflict,
+    earlier_sharing,
     ignored_by_nv_ipam,
     uses_node_slices,
 )
@@ -226,15 +227,14 @@ def wants_node_slices(config: str) -> bool:
 
 
 def _between(held: list[Claim]) -> list[tuple[str, Problem]]:
+    # What collides inside one attachment was already said about that attachment alone.
+    owners = [claim.path.partition("\0")[0] for claim in held]
     found = []
-    for index, claim in enumerate(held):
-        where, _mark, path = claim.path.partition("\0")
-        # What collides inside one attachment was already said about that attachment alone.
-        others = [other for other in held[:index] if not other.path.startswith(f"{where}\0")]
-        for problem in conflicts([*others, claim])[-1:]:
-            if problem.path == claim.path:
-                hint = problem.hint.replace("\0", ": ")
-                found.append((where, Problem(path, problem.problem, hint)))
+    for claim, owner, other in zip(held, owners, earlier_sharing(held, owners)):
+        if other is not None:
+            problem = conflict(claim, held[other])
+            path = claim.path.partition("\0")[2]
+            found.append((owner, problem._replace(path=path, hint=problem.hint.replace("\0", ": "))))
     return found
 
 

@@ -11,9 +11,11 @@ routed inside the cluster, so that not even a part of them may be on another int
 from __future__ import annotations
 
 import ipaddress
+from bisect import bisect_right
+from itertools import accumulate
 from typing import Callable, Iterable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import Claim, Network, shared_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import Claim, Network
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
 
 _MOST_NAMED = 3
@@ -53,29 +55,63 @@ def neighbours(told: Iterable[tuple[str, object]]) -> list[Neighbour]:
     return [found for found in (neighbour(who, text) for who, text in told) if found is not None]
 
 
-def problems_of(claim: Claim, around: Neighbours, is_kept_back: Callable[[int], bool]) -> list[Problem]:
-    """Return what of a claim others have; ``is_kept_back`` tells of an address whether it is handed out to nobody."""
-    problems = []
-    hosts = [each for each in _sharing(claim, around.hosts) if not is_kept_back(int(each.network.network_address))]
-    if hosts:
-        problem = f"{claim.text} hands out addresses that hosts have: {_named(hosts)}"
-        problems.append(Problem(claim.path, problem, "exclude them, or use another range"))
-    for what, networks in (("pods", around.pods), ("services", around.services)):
-        sharing = _sharing(claim, networks)
-        if sharing:
-            problem = f"{claim.text} overlaps the network of the cluster's {what}: {_named(sharing)}"
-            hint = f"use a range outside of it: a pod of this network would not reach those {what} any more"
-            problems.append(Problem(claim.path, problem, hint))
-    return problems
+class Held:
+    """What ranges are held against, put in order once for all of them."""
+
+    def __init__(self, around: Neighbours) -> None:
+        self._hosts = _Ordered(around.hosts)
+        self._routed = {"pods": _Ordered(around.pods), "services": _Ordered(around.services)}
+
+    def problems_of(self, claim: Claim, is_kept_back: Callable[[int], bool]) -> list[Problem]:
+        """Return what of a claim others have; ``is_kept_back`` tells of an address whether nobody is given it."""
+        problems = []
+        sharing = self._hosts.sharing(claim)
+        hosts = [each for each in sharing if not is_kept_back(int(each.network.network_address))]
+        if hosts:
+            problem = f"{claim.text} hands out addresses that hosts have: {_named(hosts)}"
+            problems.append(Problem(claim.path, problem, "exclude them, or use another range"))
+        for what, networks in self._routed.items():
+            sharing = networks.sharing(claim)
+            if sharing:
+                problem = f"{claim.text} overlaps the network of the cluster's {what}: {_named(sharing)}"
+                hint = f"use a range outside of it: a pod of this network would not reach those {what} any more"
+                problems.append(Problem(claim.path, problem, hint))
+        return problems
 
 
-def _sharing(claim: Claim, others: Iterable[Neighbour]) -> list[Neighbour]:
-    return [each for each in dict.fromkeys(others) if shared_addresses(claim, _claim_of(each))]
+class _Row(NamedTuple):
+    """Neighbours by their first address; ``reach`` has the greatest last address of each and all before it."""
+
+    starts: list[tuple[int, int]]
+    reach: list[tuple[int, int]]
+    places: list[int]
 
 
-def _claim_of(other: Neighbour) -> Claim:
-    ends = (int(other.network.network_address), int(other.network.broadcast_address))
-    return Claim("", str(other.network), other.network.version, (ends,), "")
+class _Ordered:
+    """Neighbours in the order in which they were told, found by their addresses."""
+
+    def __init__(self, others: Iterable[Neighbour]) -> None:
+        self._told = list(dict.fromkeys(others))
+        ends = [(each.network.version, *_ends(each.network)) for each in self._told]
+        places = sorted(range(len(ends)), key=ends.__getitem__)
+        reach = accumulate(((ends[place][0], ends[place][2]) for place in places), max)
+        self._row = _Row([ends[place][:2] for place in places], list(reach), places)
+
+    def sharing(self, claim: Claim) -> list[Neighbour]:
+        """Return those who have an address of a claim."""
+        found: set[int] = set()
+        for first, last in claim.intervals:
+            at = bisect_right(self._row.starts, (claim.version, last)) - 1
+            while at >= 0 and self._row.reach[at] >= (claim.version, first):
+                place = self._row.places[at]
+                if _ends(self._told[place].network)[1] >= first:
+                    found.add(place)
+                at -= 1
+        return [self._told[place] for place in sorted(found)]
+
+
+def _ends(network: Network) -> tuple[int, int]:
+    return int(network.network_address), int(network.broadcast_address)
 
 
 def _named(found: Sequence[Neighbour]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad, sriov_networks
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import PoolKey
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
     reads_pool_objects,
     webhook_problems,
@@ -91,10 +92,11 @@ def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]
     pool_checks.check_room(pools, deployed.hosts)
     kinds = {network.kind for network in networks}
     brought = [sriov_networks.PROGRAMS[kind] for kind in sriov_networks.COMPONENTS if kind in kinds]
+    known = {pool.key: None for pool in pools}
     for network in networks:
         if network.valid:
             _check_programs(network, deployed, brought)
-            _check_pools(network, deployed, pools)
+            _check_pools(network, deployed, known)
             _check_keys(network, version)
             if version is not None and not reads_pool_objects(version):
                 _check_pools_of_config(network, version)
@@ -121,14 +123,13 @@ def _check_programs(network: Network, deployed: Deployed, brought: Sequence[str]
         place_in(network, path).notice(problem, hint)
 
 
-def _check_pools(network: Network, deployed: Deployed, pools: Sequence[Pool]) -> None:
-    """Name the pools of a network that are not part of the input."""
-    known = {pool.key for pool in pools}
+def _check_pools(network: Network, deployed: Deployed, known: Mapping[PoolKey, None]) -> None:
+    """Name the pools of a network that are not part of the input, whose pools are ``known``, in its order."""
     for path, key in nad.pools_of(network.config, network.name):
         if key in known:
             continue
-        other = next((pool.key.type for pool in pools if pool.name == key.name), "")
-        names = [pool.name for pool in pools if pool.key.type == key.type]
+        other = next((pool.type for pool in known if pool.name == key.name), "")
+        names = [pool.name for pool in known if pool.type == key.type]
         hint = f'"poolType": "{other}" means the one that is given' if other else nearest(key.name, names)
         problem = f"takes addresses from the {key.type} {key.name}, which is not part of the input"
         place_in(network, path).notice(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import shared_addresses
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import earlier_sharing
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import POOL_KINDS, PoolKey
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_config import (
     config_problems,
@@ -93,13 +93,12 @@ def check_between(pools: Sequence[Pool]) -> None:
             pool.place.violation(f"the {pool.kind} {pool.name} is given twice", hint)
     held = nv_ipam.claims_of([pool.entry for pool in pools if pool.valid])
     keys = list(held)
-    for index, key in enumerate(keys):
-        for earlier in keys[:index]:
-            if shared_addresses(held[key], held[earlier]):
-                field = "subnet" if first[key].kind == "IPPool" else "cidr"
-                hint = f"the {first[earlier].kind} {earlier.name} has them too; right where their networks never meet"
-                _field(first[key].place, field).notice(f"{held[key].text} shares addresses with another pool", hint)
-                break
+    for key, index in zip(keys, earlier_sharing(list(held.values()), [f"{key.type}/{key.name}" for key in keys])):
+        if index is not None:
+            earlier = keys[index]
+            field = "subnet" if first[key].kind == "IPPool" else "cidr"
+            hint = f"the {first[earlier].kind} {earlier.name} has them too; right where their networks never meet"
+            _field(first[key].place, field).notice(f"{held[key].text} shares addresses with another pool", hint)
 
 
 def check_room(pools: Sequence[Pool], hosts: Mapping[str, Any]) -> None:

@@ -11,9 +11,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import plugins_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import Claim
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.overlaps import (
+    Held,
     Neighbours,
     neighbours,
-    problems_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import parse_json
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
@@ -37,10 +37,11 @@ def has_ranges(spec: Object) -> bool:
 
 def overlaps(spec: Object, around: Neighbours) -> list[Violation]:
     """Return what the ranges of a valid FabricSpec share with others."""
+    held = Held(around)
     return [
         Violation(found.source, f"{found.path}.{each.path}" if each.path else found.path, each.problem, each.hint)
         for found in _ranges(spec)
-        for each in problems_of(found.claim, around, found.is_kept_back)
+        for each in held.problems_of(found.claim, found.is_kept_back)
     ]
 
 
