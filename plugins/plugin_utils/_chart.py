@@ -17,10 +17,12 @@ import yaml
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
+from ansible_collections.rdma.fabric.plugins.plugin_utils._support_scrub import scrubbed
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
 
 FAILED = "failed"
 _PATH = re.compile(r"[/~.].*|.*\.tgz", re.DOTALL)
+_CHANGED = "(hidden, changed)"
 _NO_PLUGIN = (
     "without the plugin helm-diff only release and values of the chart are compared: another chart of the same release "
     "is not seen (next: helm plugin install https://github.com/databus23/helm-diff)"
@@ -98,17 +100,42 @@ def name_of(chart: Mapping[str, Any]) -> str:
 
 
 def difference(chart: Mapping[str, Any], live: Mapping[str, Any]) -> Json:
-    """Return what changes of a release, as far as its own record tells."""
-    before = {"chart": live["chart"], "values": live.get("values") or {}} if live else {}
-    name = f"{chart['reference'].rpartition('/')[2]}-{chart['version']}".rstrip("-")
-    after = {"chart": name, "values": chart["values"]}
+    """Return what changes of a release, as far as its own record tells; values that may be secrets are hidden."""
+    wanted = {"chart": _record_of(chart), "values": chart["values"]}
     header = f"release {chart['release']} in {chart['namespace']}"
+    before = {"chart": live["chart"], "values": live.get("values") or {}} if live else {}
+    hidden = scrubbed(before)
     return {
         "before_header": header,
         "after_header": header,
-        "before": yaml.safe_dump(before, sort_keys=True) if before else "",
-        "after": yaml.safe_dump(after, sort_keys=True),
+        "before": yaml.safe_dump(hidden, sort_keys=True) if before else "",
+        "after": yaml.safe_dump(_marked(before, wanted, hidden, scrubbed(wanted)), sort_keys=True),
     }
+
+
+def _record_of(chart: Mapping[str, Any]) -> str:
+    """Return a chart as Helm records it, ``NAME-VERSION``, as far as its reference tells: a folder has no version.
+
+    A tag cannot hold the ``+`` of a version, for which Helm writes ``_`` (``pkg/registry``).
+    """
+    reference, version = re.split(r"[?#]", chart["reference"])[0].rstrip("/"), chart["version"]
+    name = reference.rpartition("/")[2]
+    if name.endswith(".tgz"):
+        return name[: -len(".tgz")]
+    if reference.startswith("oci://"):
+        name, _colon, tag = name.partition("@")[0].partition(":")
+        version = version or tag.replace("_", "+")
+    return f"{name}-{version}" if version else name
+
+
+def _marked(old: Any, new: Any, shown_old: Any, shown_new: Any) -> Any:
+    """Return what is shown of new values, with a mark where they differ from the old ones only in what is hidden."""
+    if isinstance(shown_new, dict) and isinstance(old, dict) and isinstance(shown_old, dict):
+        return {
+            key: _marked(old.get(key), new[key], shown_old.get(key), shown) if key in old else shown
+            for key, shown in shown_new.items()
+        }
+    return _CHANGED if shown_new == shown_old and new != old else shown_new
 
 
 def plugin_notice(answer: Mapping[str, Any]) -> list[str]:

@@ -74,6 +74,39 @@ def test_the_difference_is_that_of_chart_and_values() -> None:
     assert _chart.difference(CHART, {})["before"] == ""
 
 
+@pytest.mark.parametrize(
+    ("reference", "version", "name"),
+    [
+        ("/a/network-operator-26.1.0.tgz", "", "network-operator-26.1.0"),
+        ("https://c.example/network-operator-26.1.0.tgz?x=/y", "", "network-operator-26.1.0"),
+        ("oci://r.example:5000/c/network-operator:26.1.0", "", "network-operator-26.1.0"),
+        ("oci://r.example:5000/c/network-operator:26.1.0@sha256:0", "", "network-operator-26.1.0"),
+        ("oci://r.example:5000/c/network-operator:26.1.0_b1", "", "network-operator-26.1.0+b1"),
+        ("oci://r.example:5000/c/network-operator", "26.1.0", "network-operator-26.1.0"),
+        ("known/network-operator", "26.1.0", "network-operator-26.1.0"),
+        ("/a/network-operator", "", "network-operator"),
+        ("/a/other-26.4.1.tgz", "", "other-26.4.1"),
+    ],
+)
+def test_the_difference_names_a_chart_as_its_release_does(reference: str, version: str, name: str) -> None:
+    shown = _chart.difference({**CHART, "reference": reference, "version": version, "repository": ""}, LIVE)
+    assert shown["after"].splitlines()[0] == f"chart: {name}"
+
+
+def test_the_difference_hides_what_may_be_secret_and_says_where_it_changes() -> None:
+    def values(key: str, proxy: str) -> dict[str, Any]:
+        controller = {"certificate": {"tlsCrt": "public", "tlsKey": key}}
+        return {"operator": {"admissionController": controller}, "proxy": proxy, "password": "kept-one"}
+
+    old = {**LIVE, "values": values("old-one", "http://u:old-two@p.example")}
+    shown = _chart.difference({**CHART, "values": values("new-one", "http://u:new-two@p.example")}, old)
+    text = shown["before"] + shown["after"]
+    assert not [secret for secret in ("old-one", "old-two", "new-one", "new-two", "kept-one") if secret in text]
+    assert "tlsCrt: public" in text
+    changed = [line for line in shown["after"].splitlines() if line not in shown["before"].splitlines()]
+    assert [line.strip() for line in changed[1:]] == ["tlsKey: (hidden, changed)", "proxy: (hidden, changed)"]
+
+
 def test_a_release_is_read_from_an_answer_in_check_mode() -> None:
     answer = {"status": {"values": {"current": {}, "declared": {**LIVE, "status": "failed"}}}}
     assert _chart.is_failed(answer)
