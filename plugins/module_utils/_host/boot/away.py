@@ -9,6 +9,10 @@ asked of it; what the host keeps for its next boot must not go with it.
 
 from __future__ import annotations
 
+import json
+from typing import Mapping, Pattern
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import boot_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import (
@@ -17,10 +21,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers i
     network_manager,
     networkd,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import Wish, device_of, only, wished_in
 
-_OF_MANAGERS = frozenset({ifupdown.OWN_FILE, netplan.OWN_FILE, network_manager.OWN_FILE})
+# The files that hold more than one interface, and how the part of one begins.
+_SECTIONS = {
+    ifupdown.OWN_FILE: ifupdown.OWN_SECTION,
+    netplan.OWN_FILE: netplan.OWN_SECTION,
+    network_manager.OWN_FILE: network_manager.OWN_SECTION,
+}
 
 
 def former_wishes(context: Context, *, matched: bool) -> dict[str, Wish]:
@@ -51,15 +61,63 @@ def of_interface(context: Context, interface: Interface) -> Wish:
     return only(former, asked)
 
 
-def manager_files(context: Context) -> dict[str, str]:
-    """Return the files of ours that managers of interfaces read, as they are, while an interface is away.
+def manager_files(context: Context, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the files of ours that managers of interfaces read: those ``wanted``, and what is kept while one is away.
 
-    They go by the names of interfaces, so it is not known which of them are about that one.
+    They go by the names of interfaces, so it is not known which of them are about that one: a file that nothing is
+    wanted of stays as it is, others keep what they have of interfaces that the host does not show now.
     """
     entries = [*context.entries_without_device, *(one.wanted for one in context.interfaces if one.netdev is None)]
     if not any(entry.get(key) for entry in entries for key in ("mtu", "state", "routes", "routing-policy")):
-        return {}
-    return {path: text for path, text in context.boot_files.items() if path in _OF_MANAGERS or _is_drop_in(path)}
+        return dict(wanted)
+    found = {path: text for path, text in context.boot_files.items() if path in _SECTIONS or _is_drop_in(path)}
+    merged = {
+        path: _merged(context, path, found[path], wanted[path]) for path in _SECTIONS if path in {*found} & {*wanted}
+    }
+    return {**found, **wanted, **merged}
+
+
+def _merged(context: Context, path: str, former: str, wanted: str) -> str:
+    """Return the wanted text of a file with the sections that it has had of interfaces which are not there."""
+    head, sections = _split(_SECTIONS[path], wanted)
+    _head, before = _split(_SECTIONS[path], former)
+    present = _definitions(context) if path == netplan.OWN_FILE else _names(context)
+    sections.update({name: text for name, text in before.items() if name not in present and name not in sections})
+    return head + "".join(sections[name] for name in sorted(sections))
+
+
+def _split(start: Pattern[str], text: str) -> tuple[str, dict[str, str]]:
+    """Return what stands before the first section, and each section by what its first line names."""
+    head = ""
+    sections: dict[str, str] = {}
+    name: str | None = None
+    for line in text.splitlines(keepends=True):
+        match = start.fullmatch(line.rstrip("\n"))
+        name = match.group(1) if match else name
+        if name is None:
+            head += line
+        else:
+            sections[name] = sections.get(name, "") + line
+    return head, sections
+
+
+def _names(context: Context) -> set[str]:
+    """Return the names that the host's interfaces have now, and those that they have after the next boot."""
+    return {*context.actual.netdevs, *_names_at_boot(context).values()}
+
+
+def _names_at_boot(context: Context) -> dict[str, str]:
+    found = {name: name for name in context.actual.netdevs}
+    there = [(one, one.netdev) for one in context.interfaces if one.netdev is not None]
+    return {**found, **{netdev["name"]: boot_name(context, one, netdev) for one, netdev in there}}
+
+
+def _definitions(context: Context) -> set[str]:
+    """Return netplan's ids for the host's interfaces, as JSON writes them."""
+    named = _names_at_boot(context)
+    owners = [owner_of(context.actual, netdev, named[name]) for name, netdev in context.actual.netdevs.items()]
+    ids = [owner.definition for owner in owners if owner is not None and owner.definition is not None]
+    return {json.dumps(definition)[1:-1] for definition in ids}
 
 
 def _is_drop_in(path: str) -> bool:

@@ -55,7 +55,7 @@ def manager_files(context: Context) -> dict[str, str]:
     """Return the files that managers of interfaces read."""
     if context.removing:
         return {}
-    return {**away.manager_files(context), **files(context.once(persistence), context.once(kept_routes))}
+    return away.manager_files(context, files(context.once(persistence), context.once(kept_routes)))
 
 
 def wanted_wishes(context: Context) -> list[Wish]:

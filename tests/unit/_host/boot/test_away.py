@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.boot.test_losses import APPLY, done, kept
 from ansible_collections.rdma.fabric.tests.unit._host.igb import ALLOWED, OTHER, PF, VF0, booted, guest, wish
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.managers.test_managers import NETWORKD
+from ansible_collections.rdma.fabric.tests.unit._host.managers.test_managers import NETWORKD, NM
 
 DEVICE = f"/sys/bus/pci/devices/{PF}"
 GONE = (DEVICE, f"{DEVICE}/net")
@@ -83,3 +83,45 @@ def test_the_file_of_a_network_manager_stays(gone: str) -> None:
     assert kernel.read(DROP_IN) == before
     done(kernel, wish())
     assert not kernel.exists(DROP_IN)
+
+
+OF_ONE = "/run/systemd/network/10-netplan-{}.network"
+PORTS = ("enp1s0f0", "enp1s0f1")
+STANZAS = "source /etc/network/interfaces.d/*\n" + "".join(f"auto {name}\niface {name} inet manual\n" for name in PORTS)
+MANAGERS = {
+    "/etc/netplan/90-rdma-fabric.yaml": {
+        NETWORKD: "",
+        **{OF_ONE.format(name): f"[Match]\nName={name}\n" for name in PORTS},
+    },
+    "/etc/NetworkManager/conf.d/90-rdma-fabric.conf": {NM: ""},
+    "/etc/network/interfaces.d/rdma-fabric": {
+        "/etc/systemd/system/multi-user.target.wants/networking.service": "",
+        "/etc/network/interfaces": STANZAS,
+    },
+}
+
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("path", MANAGERS)
+def test_its_part_of_a_file_stays_when_that_of_another_interface_changes(path: str, gone: str) -> None:
+    tree = guest()
+    tree.files.update(MANAGERS[path])
+    kernel = booted(tree)
+    mine, other = {"pci": PF, "mtu": 9000}, {"pci": OTHER, "mtu": 9000}
+    done(kernel, wish(mine, other))
+    before = kernel.read(path)
+    assert before.count("9000") == 2
+    refused(taken_away(kernel, gone), mine, {**other, "mtu": 4000})
+    assert kernel.read(path) == "4000".join(before.rsplit("9000", 1))
+    done(kernel, wish({**other, "mtu": 4000}))
+    assert "enp1s0f0" not in kernel.read(path).replace("enp1s0f0v", "")
+
+
+@pytest.mark.parametrize("path", MANAGERS)
+def test_the_part_of_an_interface_that_is_there_goes_when_nothing_asks_for_it(path: str) -> None:
+    tree = guest()
+    tree.files.update(MANAGERS[path])
+    kernel = booted(tree)
+    done(kernel, wish({"pci": PF, "mtu": 9000}, {"pci": OTHER, "mtu": 9000}))
+    refused(kernel, {"pci": PF}, {"pci": OTHER, "mtu": 4000}, {"mac": "52:54:00:00:00:99", "mtu": 9000})
+    assert "9000" not in kernel.read(path)

@@ -11,6 +11,7 @@ address, so it only gets there from a stanza that comes after the one with the a
 from __future__ import annotations
 
 import fnmatch
+import re
 from typing import Mapping, Sequence, TypedDict
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import ifupdown_lines
@@ -20,6 +21,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes impo
 MAIN_FILE = "/etc/network/interfaces"
 DIRECTORY = "/etc/network/interfaces.d"
 OWN_FILE = f"{DIRECTORY}/rdma-fabric"
+# The first line of what our file has of an interface.
+OWN_SECTION = re.compile(r"iface (\S+) inet manual")
 _STANZAS = (
     "iface",
     "mapping",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from typing import Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import netplan_lines
@@ -19,6 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import Route, Rule
 
 OWN_FILE = "/etc/netplan/90-rdma-fabric.yaml"
+# The first line of what our file adds to a definition, with its id as JSON writes it.
+OWN_SECTION = re.compile(r'    "(.*)":')
 _NETWORKD = ("10-netplan-", ".network")
 _NETWORK_MANAGER = ("netplan-", ".nmconnection")
 

@@ -23,6 +23,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import MAIN, Route, Rule
 
 OWN_FILE = "/etc/NetworkManager/conf.d/90-rdma-fabric.conf"
+# The first line of what our file has of an interface.
+OWN_SECTION = re.compile(r"\[connection-rdma-fabric-(.+)\]")
 
 # How a profile writes that a route has none.
 _NO_GATEWAY = (str(ipaddress.IPv4Address(0)), str(ipaddress.IPv6Address(0)))
