@@ -102,7 +102,7 @@ def wishes(context: Context) -> list[Wish]:
         if wish:
             found.append({**_selector(context, interface), **only(wish, sorted(wish))})
     left = away.former_wishes(context, matched=False)
-    return _with_makers(context, sorted([*found, *left.values()], key=device_of) if left else found)
+    return _with_makers(context, sorted([*found, *left.values()], key=device_of))
 
 
 def _carried_for_functions(context: Context, interface: Interface, wish: Wish, stack: Stack) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Netdev
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.boot.test_losses import APPLY, done, kept
 from ansible_collections.rdma.fabric.tests.unit._host.igb import ALLOWED, OTHER, PF, VF0, booted, guest, wish
@@ -45,6 +46,22 @@ def test_the_boot_unit_keeps_its_settings(selector: dict[str, str], gone: str) -
     done(kernel, wish(entry, NEIGHBOUR))
     before = kernel.read(WISHES_FILE)
     taken_away(kernel, gone)
+    refused(kernel, entry, NEIGHBOUR)
+    assert kernel.read(WISHES_FILE) == before
+
+
+@pytest.mark.parametrize("selector", SELECTORS[1:])
+def test_it_keeps_those_of_a_port_that_it_knows_by_its_name(selector: dict[str, str]) -> None:
+    """Two ports of one function, of which one is away: there is nothing else that tells them apart at boot."""
+    tree = guest()
+    tree.netdev(PF, Netdev("enp1s0f0d1", "52:54:00:77:01:09", 1500, speed=1000))
+    kernel = booted(tree)
+    entry = {**selector, **SETTINGS, "name": "rail0"}
+    done(kernel, wish(entry, NEIGHBOUR))
+    before = kernel.read(WISHES_FILE)
+    assert {"current_name": "rail0", **SETTINGS} in kept(kernel)
+    kernel.tree.discard(f"{DEVICE}/net/rail0")
+    kernel.tree.discard("/sys/class/net/rail0")
     refused(kernel, entry, NEIGHBOUR)
     assert kernel.read(WISHES_FILE) == before
 
