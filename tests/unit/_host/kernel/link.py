@@ -16,7 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import routes
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import naming, routes
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,
     LINK_SETTINGS,
@@ -47,6 +47,9 @@ def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
         return _show(kernel, argv[5])
     if argv[1] == "-batch":
         return _batch(kernel, argv[2])
+    if list(argv[1:3]) == ["link", "property"]:
+        _dev, name, _altname, alternative = argv[4:]
+        return naming.set_altname(kernel, argv[3], name, alternative)
     options = [word for word in argv[1:] if word.startswith("-")]
     words = deque(argv[1 + len(options) :])
     if words[0] in routes.OBJECTS and len(words) > 2 - (words[0] == "rule"):

@@ -13,15 +13,23 @@ import fnmatch
 import posixpath
 import re
 from collections import deque
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, link_setting, program
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
+    DONE,
+    failed,
+    link_setting,
+    link_shown,
+    program,
+)
 
 if TYPE_CHECKING:
     from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 NET = "/sys/class/net"
+# Each alternative name with the device whose interface has it: it keeps them, whatever its name.
+ALTNAMES = "/stand-in/altnames"
 # What the driver of a port knows of it: the port keeps it, whatever its name.
 DCB = "/stand-in/dcb"
 # What RDMA-CM knows of a device; the device keeps it as well (cma_device of the kernel's cma.c).
@@ -45,7 +53,7 @@ def rename(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
         return failed(255, f'Error: argument "{wanted}" is wrong: "name" not a valid ifname')
     if wanted == name:
         return DONE
-    if kernel.exists(f"{NET}/{wanted}"):
+    if kernel.exists(f"{NET}/{wanted}") or f"{ALTNAMES}/{wanted}" in kernel.tree.files:
         return failed(2, EXISTS)
     is_up = int(kernel.read(f"{NET}/{name}/flags").strip(), 16) & IFF_UP
     if is_up and not _renames_live(kernel):
@@ -54,10 +62,30 @@ def rename(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
     return DONE
 
 
-@link_setting("property")
-def without_property(_kernel: Kernel, _name: str, words: deque[str]) -> CommandResult:
-    words.clear()
-    return failed(2, "RTNETLINK answers: No such file or directory")
+def set_altname(kernel: Kernel, verb: str, name: str, alternative: str) -> CommandResult:
+    """Do what ``ip link property VERB dev NAME altname ALTERNATIVE`` does; a name is in use by one device only."""
+    path, device = f"{ALTNAMES}/{alternative}", _device(kernel, name)
+    holder = kernel.read(path) if kernel.exists(path) else None
+    if verb == "del":
+        if holder != device:
+            return failed(2, "RTNETLINK answers: No such file or directory")
+        kernel.tree.discard(path)
+        return DONE
+    if holder is not None or kernel.exists(f"{NET}/{alternative}"):
+        return failed(2, EXISTS)
+    kernel.tree.add_file(path, device)
+    return DONE
+
+
+@link_shown
+def altnames(kernel: Kernel, name: str) -> dict[str, Any]:
+    there = [path for path in kernel.tree.files if path.startswith(ALTNAMES)]
+    found = [path.rsplit("/", 1)[-1] for path in there if kernel.read(path) == _device(kernel, name)]
+    return {"altnames": sorted(found)} if found else {}
+
+
+def _device(kernel: Kernel, name: str) -> str:
+    return posixpath.dirname(kernel.realpath(f"{NET}/{name}"))
 
 
 def named_by_udev(kernel: Kernel, name: str) -> None:

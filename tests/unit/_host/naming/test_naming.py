@@ -52,6 +52,11 @@ def names(kernel: Kernel) -> dict[str, str]:
     return found
 
 
+def with_altname(kernel: Kernel, name: str, alternative: str) -> None:
+    kernel.run(("ip", "link", "property", "add", "dev", name, "altname", alternative), 5.0)
+    kernel.revive()
+
+
 def with_initramfs(tree: Tree, configuration: dict[str, str] | None = None) -> Tree:
     tree.files["/usr/sbin/update-initramfs"] = ""
     tree.files[f"/boot/initrd.img-{igb.KERNEL}"] = ""
@@ -145,6 +150,37 @@ class TestInterfaces:
         assert outcome["failed"] and "alternative name" in outcome["msg"]
         assert names(kernel) == before
         assert not kernel.exists(LINK), "what was done is taken back"
+
+    @pytest.mark.parametrize("kernel_release", [igb.KERNEL, igb.OLD_KERNEL])
+    def test_its_own_alternative_name_becomes_its_name(self, kernel_release: str) -> None:
+        kernel = booted(guest(kernel_release))
+        with_altname(kernel, "enp1s0f0", "rail0")
+        done(kernel, {"pci": PF, "name": "rail0"})
+        assert names(kernel)[PF] == "rail0"
+        assert "altnames" not in kernel.run(("ip", "-json", "link", "show", "dev", "rail0"), 5.0).stdout
+
+    def test_a_rename_that_fails_leaves_the_alternative_name(self) -> None:
+        def prepared() -> Kernel:
+            kernel = booted()
+            with_altname(kernel, "enp1s0f0", "rail0")
+            return kernel
+
+        kernel = prepared()
+        applied(kernel, wish({"pci": PF, "name": "rail0"}))
+        number = next(i for i, (_kind, what) in enumerate(kernel.mutations) if what.endswith("enp1s0f0 name rail0"))
+        kernel = prepared()
+        kernel.disturb(number, "EBUSY")
+        outcome = applied(kernel, wish({"pci": PF, "name": "rail0"}))
+        assert outcome["failed"]
+        assert names(kernel)[PF] == "enp1s0f0"
+        assert "rail0" in kernel.run(("ip", "-json", "link", "show", "dev", "enp1s0f0"), 5.0).stdout
+
+    def test_an_alternative_name_of_another_interface_stays(self) -> None:
+        kernel = booted()
+        with_altname(kernel, "enp1s0f1", "rail0")
+        outcome = applied(kernel, wish({"pci": PF, "name": "rail0"}))
+        assert outcome["failed"] and "ip link property del" in outcome["msg"]
+        assert names(kernel)[PF] == "enp1s0f0"
 
     def test_a_port_in_switchdev_mode_is_told_from_its_representors(self) -> None:
         document = FLEET["roce-h100-01"]().document()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names, rdma, representors
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.alternative import freed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
     STAMP,
     Files,
@@ -34,7 +35,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import new_name_problem
 
 # A rename with down and up around it is one program, so that ending this one never leaves the interface down. The file
 # of its commands stands where a next run finds and removes it when this one is ended before.
@@ -59,8 +59,9 @@ RESTART_MANAGERS = Run(
 ERRORS = MappingProxyType(
     {
         "EEXIST": (
-            "another interface, or an alternative name of one, has this name (ip link show NAME tells which); next: "
-            "give that one another name or choose another one in rdma_fabric_interfaces, and run again"
+            "another interface has this name, or has it as an alternative name (ip link show NAME tells which); next: "
+            "give that one another name, take the alternative name from it (ip link property del dev INTERFACE altname "
+            "NAME), or choose another one in rdma_fabric_interfaces, and run again"
         ),
         "EBUSY": (
             "the interface is up and this kernel renames none that is; next: take it down (state: down) for the run "
@@ -140,12 +141,9 @@ def _interface(context: Context, name: Name, turn: Turn) -> Work:
         holder = context.once(Names).by_current[turn.parking.holder]
         do += _renaming(holder, turn.parking.holder, turn.parking.temporary)
         undo = _renaming_back(holder, turn.parking.holder)
-    if new_name_problem(name.wanted):
-        # An original name comes back. Where our file named the interface at boot, udev kept it as an alternative one.
-        alternative = ("ip", "link", "property", "del", "dev", turn.current, "altname", name.wanted)
-        do.append(Run(alternative, accepted=(0, 1, 2, 255)))
-    do += _renaming(name, turn.current, name.wanted)
-    undo = [*_renaming_back(name, turn.current), *undo, *context.boot_undo(name.files)]
+    free, give_back = freed(turn.current, name.wanted, f"{{port:{name.interface.key}}}")
+    do += [free, *_renaming(name, turn.current, name.wanted)]
+    undo = [*_renaming_back(name, turn.current), give_back, *undo, *context.boot_undo(name.files)]
     undo += [_NO_BATCH] if _NO_BATCH in do else []
 
     def verify(host: Host) -> str:
