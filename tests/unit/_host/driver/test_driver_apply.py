@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import parse_snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import as_text, parse_snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
@@ -219,6 +219,45 @@ def test_what_does_not_come_back_keeps_nothing_else_away(monkeypatch: pytest.Mon
     assert not run(kernel).get("failed")
     assert network(kernel) == before
     assert not kernel.exists(JOURNAL)
+
+
+def killed_in_the_reload(*modules: str) -> Kernel:
+    """A host whose run was killed when the driver was unloaded, and that had loaded these modules as well."""
+    kernel = staged()
+    run(kernel)
+    number = next(i for i, mutation in enumerate(kernel.mutations) if mutation.what == "systemctl restart openibd")
+    kernel = staged()
+    kernel.disturb(number + 1, KILL)
+    with pytest.raises(Killed):
+        run(kernel)
+    kernel.revive()
+    written = parse_snapshot(kernel.read(JOURNAL))
+    assert written is not None
+    written["modules"] += modules
+    kernel.tree.add_file(JOURNAL, as_text(written))
+    return kernel
+
+
+@pytest.mark.parametrize("module", ["nvidia_peermem", "mlx5_dpll", "nvme_rdma"])
+def test_a_module_that_does_not_load_with_the_new_driver_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    kernel = killed_in_the_reload(module)
+    before = network(staged())
+    known = kernel.run
+
+    def run_it(argv: Sequence[str], timeout: float) -> CommandResult:
+        refused = CommandResult(1, "", f"modprobe: ERROR: could not insert '{module}': Invalid argument\n")
+        return refused if tuple(argv) == ("modprobe", module) else known(argv, timeout)
+
+    monkeypatch.setattr(kernel, "run", run_it)
+    outcome = run(kernel)
+    assert outcome["failed"] and f"modprobe {module}" in outcome["msg"] and "no later run loads it" in outcome["msg"]
+    assert network(kernel) == before
+    assert not kernel.exists(JOURNAL)
+    kernel.revive()
+    assert not run(kernel).get("failed")
+    assert runs_vendor(kernel)
 
 
 def test_a_reload_that_is_finished_later_keeps_nothing_away_either(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 
 SERVICE = "openibd"
+# Without any of these there may be interfaces missing.
+_OF_THE_NETWORK = frozenset(module_graph.REPLACED) - frozenset(module_graph.AUXILIARY)
 # Functions of large cards take seconds each to stop and to start.
 _SECONDS = 300.0
 
@@ -78,12 +80,32 @@ def reload_work(reload: Reload, snapshot: Snapshot, compared: tuple[str, ...] = 
     if reload.by_service:
         do.append(Run(("systemctl", "restart", SERVICE), 2 * _SECONDS))
     back = restoring(reload, snapshot)
-    return Work([*do, _all_of(back), RemoveFile(JOURNAL)], undo=back, verify=_verified(snapshot, compared))
+    return Work([*do, *_ended(reload, snapshot)], undo=back, verify=_verified(snapshot, compared))
 
 
 def restore_work(reload: Reload, snapshot: Snapshot) -> Work:
     """Return how a reload that was interrupted is finished."""
-    return Work([_all_of(restoring(reload, snapshot)), RemoveFile(JOURNAL)], verify=_verified(snapshot, ()))
+    return Work(_ended(reload, snapshot), verify=_verified(snapshot, ()))
+
+
+def _ended(reload: Reload, snapshot: Snapshot) -> list[Operation]:
+    """Return how all comes back, and what was written down goes once the network is there.
+
+    A module without which the network works may not load with another stack for good (nvidia-peermem until DKMS has
+    built it again, NVIDIA/gpu-operator, issue 2868; storage that the vendor has not built): that fails once, here.
+    """
+    others = [name for name in reload.load if name not in _OF_THE_NETWORK]
+    tried = [Run(("modprobe", name), _SECONDS, (0, 1)) for name in others]
+    back = [Run(("modprobe", name), _SECONDS) for name in reload.load if name in _OF_THE_NETWORK]
+    ended: list[Operation] = [_all_of([*back, *tried, *restore_operations(snapshot)])]
+    if not others:
+        return [*ended, RemoveFile(JOURNAL)]
+    advice = (
+        "the network is back, and no later run loads it: have it built for the driver that runs now (nvidia-peermem: "
+        "dkms remove and dkms install of nvidia), and load it with modprobe"
+    )
+    strict = [Run(("modprobe", name), _SECONDS) for name in others]
+    return [*ended, Each("load again what had been unloaded", [*strict, RemoveFile(JOURNAL)], advice)]
 
 
 def _all_of(back: Sequence[Operation]) -> Each:
