@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.network import read_snapshot, read_stacked
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import read_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import runs_what_is_installed
@@ -27,7 +28,8 @@ def read_stack_state(probe: Probe, desired: HostSpec, facts: Facts) -> None:
     The network is only written down where the driver may be reloaded: that takes a program for each interface.
     """
     requests = desired["requests"]
-    if desired["driver"] or any(request["driver"] for request in requests):
+    # A reload that was killed is finished also where nobody asks for a driver any more.
+    if desired["driver"] or any(request["driver"] for request in requests) or probe.host.exists(JOURNAL):
         facts["next_boot"] = next_boot_of(probe, facts)
         state = read_driver(probe, facts["system"], facts["next_boot"]["kernel"], desired["driver"])
         if _may_reload(desired, state, facts["stack"]):

@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices im
     PciId,
     nic_family,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import read_port_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import read_modules, read_stack
@@ -218,7 +219,8 @@ def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts)
 
         read_asked_ports(probe, desired, matched.interfaces, facts)
     known_before = desired.get("peer_memory_before") is not None
-    if known_before or desired["driver"] or desired["peer_memory"] or desired["requests"]:
+    asked = known_before or desired["driver"] or desired["peer_memory"] or desired["requests"]
+    if asked or probe.host.exists(JOURNAL):
         from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.drivers import read_stack_state
 
         read_stack_state(probe, desired, facts)

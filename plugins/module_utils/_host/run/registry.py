@@ -86,6 +86,11 @@ def _asked_or_kept(*keys: str) -> Callable[[Context], bool]:
     return lambda context: bool(context.boot_files) or asked(context)
 
 
+def _driver_is_asked_or_half_reloaded(context: Context) -> bool:
+    state = context.actual.facts.get("driver")
+    return bool(state and state["journal"]) or _asked_or_kept("driver", "requests")(context)
+
+
 def _asked_of_interfaces(*keys: str) -> Callable[[Context], bool]:
     """Return whether an interface is asked for any of these keys, or what it had comes back."""
 
@@ -291,7 +296,7 @@ CONCERNS: Mapping[str, Entry] = {
     "firmware_image": Entry(_firmware_image, _asked_of_interfaces("firmware_image")),
     "firmware": Entry(_firmware, _asked("interfaces")),
     "modules": Entry(_modules, _asked_or_kept("kernel_modules", "unload_modules")),
-    "driver": Entry(_driver, _asked_or_kept("driver", "requests")),
+    "driver": Entry(_driver, _driver_is_asked_or_half_reloaded),
     "peer_memory": Entry(_peer_memory, _asked_or_kept("peer_memory", "requests")),
     "pcie": Entry(_pcie, _asked("pcie")),
     "naming": Entry(_naming, _asked_or_kept("interfaces")),

@@ -260,6 +260,17 @@ def test_a_module_that_does_not_load_with_the_new_driver_is_told_once(
     assert runs_vendor(kernel)
 
 
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_a_killed_reload_is_finished_where_nobody_asks_for_a_driver_any_more(state: Any) -> None:
+    kernel = killed_in_the_reload()
+    before = network(staged())
+    how = Run(check=False, diff=True, mode="apply", recorded=False, state=state)
+    outcome = apply(kernel, check_spec({}), how, None, kernel)
+    assert not outcome.get("failed"), outcome["msg"]
+    assert network(kernel) == before
+    assert not kernel.exists(JOURNAL)
+
+
 def test_a_reload_that_is_finished_later_keeps_nothing_away_either(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = staged()
     before = network(kernel)

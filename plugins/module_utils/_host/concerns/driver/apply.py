@@ -49,10 +49,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.rea
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import empty_snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
+    UNREAD,
     builds_to_replace,
     installed_flavour,
     vendor_packages,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -75,6 +77,8 @@ Verify = Callable[[Host], str]
 
 def work(context: Context, step: Step) -> Work:
     """Return what executing a step of the driver means."""
+    if key_of(step) == "restore":
+        return _restore(context.actual.facts.get("driver") or UNREAD)
     wish = wish_of(context)
     if not isinstance(wish, Wish):
         return Work(())
@@ -93,7 +97,6 @@ def work(context: Context, step: Step) -> Work:
         "packages": _packages,
         "initrd": lambda case: _initrd(case, case.state["kernel"]),
         "load": _load,
-        "restore": _restore,
     }[key](case)
 
 
@@ -206,7 +209,7 @@ def _load(case: Case) -> Work:
             [Run(("modprobe", name), _LOAD_SECONDS) for name in module_graph.ALWAYS_LOADED],
             [Run(("modprobe", "-r", name), _LOAD_SECONDS) for name in reversed(module_graph.ALWAYS_LOADED)],
         )
-    interrupted = interrupted_reload(case)
+    interrupted = interrupted_reload(case.state)
     snapshot = interrupted or case.state["snapshot"]
     if snapshot is None:
         raise Fault("the network of the host was not read, so it could not be brought back after a reload")
@@ -214,9 +217,9 @@ def _load(case: Case) -> Work:
     return reload_work(reload_of_stack(case.state, by_service, interrupted), snapshot, module_graph.IDENTITY)
 
 
-def _restore(case: Case) -> Work:
-    snapshot = interrupted_reload(case) or empty_snapshot(NETDEV_DRIVER)
-    return restore_work(reload_of_stack(case.state, by_service=False, interrupted=snapshot), snapshot)
+def _restore(state: DriverState) -> Work:
+    snapshot = interrupted_reload(state) or empty_snapshot(NETDEV_DRIVER)
+    return restore_work(reload_of_stack(state, by_service=False, interrupted=snapshot), snapshot)
 
 
 def _installs(case: Case) -> bool:

@@ -251,6 +251,6 @@ def replaces_what_runs(case: Case) -> bool:
     return bool(case.state["loaded"]) and (case.wish.is_vendor or other)
 
 
-def interrupted_reload(case: Case) -> Snapshot | None:
+def interrupted_reload(state: DriverState) -> Snapshot | None:
     """Return what a reload that never ended had taken away."""
-    return parse_snapshot(case.state["journal"]) if case.state["journal"] else None
+    return parse_snapshot(state["journal"]) if state["journal"] else None

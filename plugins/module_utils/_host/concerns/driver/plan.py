@@ -43,6 +43,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import blockers, openib
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import CONTAINER_BLACKLIST
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
+    UNREAD,
     builds_to_replace,
     container_owns,
     installed_flavour,
@@ -51,6 +52,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.sta
     stale_blacklist,
     vendor_packages,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import (
     CONTAINER,
@@ -71,10 +73,11 @@ CONSENT = "driver_reload"
 def plan(context: Context) -> ConcernPlan:
     """Return the steps from the driver that a host has to the one that is asked for, none when none is."""
     wish = wish_of(context)
+    unfinished = _unfinished(context.actual.facts.get("driver") or UNREAD)
     if wish is None or context.removing:
-        return [], staying_notices(context)
+        return unfinished, staying_notices(context)
     if isinstance(wish, Unclear):
-        return ([_unclear(context, wish)], []) if context.actual.nvidia_nics() else ([], [])
+        return ([*unfinished, _unclear(context, wish)], []) if context.actual.nvidia_nics() else ([], [])
     if wish.is_vendor and not context.actual.nvidia_nics():
         noticed = wish.asked_by == VARIABLE
         return [], [f"{wish.asked_by}: {wish.title} is left out: this host has no NVIDIA NIC"] if noticed else []
@@ -87,13 +90,13 @@ def _plan_case(case: Case) -> ConcernPlan:
     if wish.settings["source"] == CONTAINER:
         return _container(case)
     if needs.waits_for_consent(case):
-        return [_packages(case, waits=True), *_unfinished(case)], []
+        return [_packages(case, waits=True), *_unfinished(case.state)], []
     changes = needs.needs_packages(case) or bool(needs.kernels_to_build(case)) or needs.runs_without_headers(case)
     changes = changes or needs.packages_untold(case)
     if changes or (container_owns(case.state) and not needs.runs_wanted(case)):
         refused = refusals(wish, case.state, case.actual.facts["system"], case.family)
         if refused:
-            return [*_unfinished(case), *(_refused(case, *refusal) for refusal in refused)], []
+            return [*_unfinished(case.state), *(_refused(case, *refusal) for refusal in refused)], []
     steps = [*_files(case), *_disk(case), *_load(case)]
     done = {step["id"] for step in steps if is_executable(step)}
     return steps, [*_remarks(case), *map(next_boot.noticed, next_boot.problems(case.context, done))]
@@ -266,7 +269,7 @@ def _packages(case: Case, *, waits: bool = False) -> Step:
 
 def _load(case: Case) -> list[Step]:
     """Plan the reload, or say what keeps it from being done now; an interrupted one is finished first."""
-    first = _unfinished(case)
+    first = _unfinished(case.state)
     if not needs.needs_load(case):
         return first
     swaps = needs.replaces_what_runs(case)
@@ -312,9 +315,9 @@ def _load(case: Case) -> list[Step]:
     ]
 
 
-def _unfinished(case: Case) -> list[Step]:
+def _unfinished(state: DriverState) -> list[Step]:
     """Plan the rest of a reload that was interrupted, if one was."""
-    if needs.interrupted_reload(case) is None:
+    if needs.interrupted_reload(state) is None:
         return []
     step = make_step(
         "driver",
@@ -426,6 +429,6 @@ def _load_detail(case: Case) -> str:
     functions = sum(len(case.actual.vf_addresses(nic)) for nic in case.actual.nvidia_nics())
     if functions:
         parts.append(f"the {functions} virtual functions are removed and created again")
-    if needs.interrupted_reload(case) is not None:
+    if needs.interrupted_reload(case.state) is not None:
         parts.append("an interrupted reload is taken up")
     return "; ".join(parts)
