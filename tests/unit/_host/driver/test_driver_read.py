@@ -234,6 +234,11 @@ def test_programs_and_package_managers_are_named_with_their_numbers() -> None:
     [
         ([], False, False, False),
         (["/run/mellanox/drivers/.driver-ready"], True, True, False),
+        (["/run/mellanox/drivers/.driver-ready", CONTAINER_LOCK], True, True, False),
+        # A release that takes no lock.
+        (["/run/mellanox/drivers/.driver-ready", CONTAINER_BLACKLIST], False, True, False),
+        # The container was killed when it was ready: both files stay until the next boot.
+        (["/run/mellanox/drivers/.driver-ready", CONTAINER_LOCK, CONTAINER_BLACKLIST], False, False, True),
         ([CONTAINER_LOCK, CONTAINER_BLACKLIST], True, True, False),
         # The container was killed in the swap of modules: the file of its lock stays until the next boot.
         ([CONTAINER_LOCK, CONTAINER_BLACKLIST], False, False, True),

@@ -21,7 +21,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.elf
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.initrd import read_initrd
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.signing import read_key
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import read_open_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import (
+    CONTAINER_LOCK,
+    read_open_files,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
     Built,
     DriverState,
@@ -139,7 +142,8 @@ def read_driver(
         "users": opened.verbs,
         "locks": opened.locks,
         "container": {
-            "ready": probe.host.exists(CONTAINER_READY),
+            # One that was killed leaves both files; a release that takes no lock has left none.
+            "ready": probe.host.exists(CONTAINER_READY) and (opened.container or not probe.host.exists(CONTAINER_LOCK)),
             "lock": opened.container,
             "blacklist": probe.host.exists(CONTAINER_BLACKLIST),
         },
