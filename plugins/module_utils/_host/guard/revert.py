@@ -47,6 +47,8 @@ REVERTED = "reverted"
 REVERTING = "reverting"
 UNKNOWN = "unknown"
 _LOOK_EVERY = 0.5
+# A failing disk may answer the next time; a record that stays unreadable can't be confirmed either.
+_LOOKS = 10
 
 Alone = Callable[[], ContextManager[object]]
 
@@ -64,24 +66,48 @@ def watch(machine: Machine, clock: Clock, alone: Alone = contextlib.nullcontext)
 
     ``alone`` keeps other runs away meanwhile; it must come to an end, as a host that is cut off can't wait.
     """
+    record: Record | None = None
     while True:
-        record = read_record(machine, GUARD_FILE)
+        record = _latest(machine, clock, record)
         if record is None:
             return
         if is_due(record, boot_id(machine), clock.now()):
             with alone():
                 # A run that was still at work may have given itself all of the time again.
-                if revert_if_due(machine, clock):
+                if revert_if_due(machine, clock, record):
                     return
         clock.sleep(_LOOK_EVERY)
 
 
-def revert_if_due(machine: Machine, clock: Clock) -> bool:
-    """Take back what is due and what another process did not finish; return whether anything was."""
-    record = read_record(machine, GUARD_FILE)
+def _latest(machine: Machine, clock: Clock, known: Record | None) -> Record | None:
+    """Return the record that waits, ``known`` where it is there and does not become readable; None once it is gone.
+
+    Without one that is known it looks until it can read the file or sees it gone: whoever stops waiting for a file that
+    can't be read right now leaves the change in place for good.
+    """
+    looks = 0
+    while True:
+        try:
+            record = read_record(machine, GUARD_FILE)
+        except HostError:
+            looks += 1
+            if known is not None and looks >= _LOOKS:
+                return known
+            clock.sleep(_LOOK_EVERY)
+        else:
+            return record or (known if machine.exists(GUARD_FILE) else None)
+
+
+def revert_if_due(machine: Machine, clock: Clock, known: Record | None = None) -> bool:
+    """Take back what is due and what another process did not finish; return whether anything was.
+
+    ``known`` is what the caller has read of the record before: it stands for a record that can't be read any more.
+    Without it such a record raises HostError.
+    """
+    record = read_record(machine, GUARD_FILE) if known is None else _latest(machine, clock, known)
     due = record is not None and is_due(record, boot_id(machine), clock.now())
     if due or read_record(machine, REVERTING_FILE) is not None:
-        return revert(machine, clock)
+        return revert(machine, clock, record)
     return False
 
 
@@ -137,9 +163,12 @@ def confirm_start(machine: Machine, clock: Clock) -> str:
     return f"{' and '.join(answer.steps)}: confirmed, as this run has reached the host after its boot"
 
 
-def revert(machine: Machine, clock: Clock) -> bool:
-    """Take the changes back, each whatever became of the one before; return False when somebody confirmed first."""
-    record = _taken_on(machine)
+def revert(machine: Machine, clock: Clock, known: Record | None = None) -> bool:
+    """Take the changes back, each whatever became of the one before; return False when somebody confirmed first.
+
+    ``known`` is the record as it was read before, for the case that its file can't be read any more.
+    """
+    record = _taken_on(machine, known)
     if record is None:
         return False
     problems = [
@@ -153,7 +182,7 @@ def revert(machine: Machine, clock: Clock) -> bool:
     return True
 
 
-def _taken_on(machine: Machine) -> Record | None:
+def _taken_on(machine: Machine, known: Record | None) -> Record | None:
     """Return the record of what this process is to take back, None when somebody confirmed it first."""
     # Another process may have been killed half way: what it took on is done again from the start.
     try:
@@ -161,8 +190,18 @@ def _taken_on(machine: Machine) -> Record | None:
     except HostError as error:
         if error.code != "ENOENT":
             # On a disk that takes no change any more nobody can confirm either, and the host has to be reached again.
-            return read_record(machine, GUARD_FILE) or read_record(machine, REVERTING_FILE)
-    return read_record(machine, REVERTING_FILE)
+            return _read_or(machine, GUARD_FILE, known) or _read_or(machine, REVERTING_FILE, known)
+    return _read_or(machine, REVERTING_FILE, known)
+
+
+def _read_or(machine: Machine, path: str, known: Record | None) -> Record | None:
+    """Return the record in a file, ``known`` where that is there and can't be read; without one the error is raised."""
+    try:
+        return read_record(machine, path) or (known if machine.exists(path) else None)
+    except HostError:
+        if known is None:
+            raise
+        return known
 
 
 def confirm(machine: Machine, clock: Clock, token: str) -> Answer:
@@ -202,11 +241,19 @@ def unreported(machine: Machine, clock: Clock) -> Answer | None:
 
 
 def read_record(machine: Machine, path: str) -> Record | None:
-    """Return the record in a file, None when there is none; one that nobody can read can't be acted on either."""
+    """Return the record in a file, None when there is none, or something else that nobody can act on.
+
+    Raises HostError where the file can't be read now: that says nothing about a record being there.
+    """
     try:
         return parse(machine.read(path))
-    except (HostError, BadRecord):
+    except BadRecord:
         return None
+    except HostError as error:
+        # What is longer than any file of ours is no record.
+        if error.code in ("ENOENT", "EFBIG"):
+            return None
+        raise
 
 
 def _leave_no_unit(machine: Machine, clock: Clock) -> None:

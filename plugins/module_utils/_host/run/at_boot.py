@@ -122,8 +122,8 @@ def start(
     # The last word of one that is ended from outside; where it can't be written, that is told in the end.
     with contextlib.suppress(HostError):
         machine.replace(RESULT_FILE, Outcome((), (), running=True).as_text(boot_id(machine)), 0o600)
-    reverted = revert_if_due(machine, clock)
-    problems = _begin(machine, clock, launch)
+    reverted, unread = _reverted(machine, clock)
+    problems = (*unread, *_begin(machine, clock, launch))
     outcome = _alone(machine, clock, alone)
     outcome = outcome._replace(problems=(*problems, *outcome.problems))
     if reverted:
@@ -134,6 +134,14 @@ def start(
         problem = f"the result could not be kept: {explain(error, None, {})}"
         outcome = outcome._replace(problems=(*outcome.problems, problem))
     return outcome
+
+
+def _reverted(machine: Machine, clock: Clock) -> tuple[bool, tuple[str, ...]]:
+    """Take back what is due; return whether anything was, and what went wrong."""
+    try:
+        return revert_if_due(machine, clock), ()
+    except HostError as error:
+        return False, (f"an unconfirmed change of the uplink may not have been taken back: {explain(error, None, {})}",)
 
 
 def _begin(machine: Machine, clock: Clock, launch: Callable[[Machine, str], None]) -> tuple[str, ...]:
