@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Mapping
+from typing import TYPE_CHECKING, Dict, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, refused_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec, of_the_run
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Card, Moved
 
 # Step id -> the value before ("from") of the first step that changed it, which its concern alone understands.
 Baseline = Dict[str, Value]
@@ -35,6 +39,39 @@ def read_baseline(host: Host) -> Baseline:
     if not isinstance(content.get("settings"), dict):
         raise FILE.broken("it has no settings")
     return settings
+
+
+def read_cards(host: Host) -> dict[str, Card]:
+    """Return the cards of kept values by PCI address, none of a former release's file; raises BrokenState."""
+    cards = (FILE.read(host) or {}).get("cards") or {}
+    if not isinstance(cards, dict) or not all(isinstance(card, dict) for card in cards.values()):
+        raise FILE.broken("its cards are no mapping")
+    return cards
+
+
+def without(kept: Baseline, moved: Iterable[Moved]) -> Baseline:
+    """Return what is kept of other devices than those whose address means another card now."""
+    addresses = {each.address for each in moved}
+    return {step_id: value for step_id, value in kept.items() if first_pci_address(step_id) not in addresses}
+
+
+def refusals(kept: Baseline, moved: Iterable[Moved]) -> list[Step]:
+    """Return a refused step for each address with kept values that are another card's."""
+    return [
+        refused_step(
+            "naming",
+            f"{address}:other-card",
+            target=address,
+            action="bring the original values back",
+            before=None,
+            after=sorted(step_id for step_id in kept if first_pci_address(step_id) == address),
+            reason="rdma.fabric changed them",
+            detail="they are of the card that was there then, which is "
+            f"{f'at {now_at} now' if now_at else 'not found any more'}; next: put the card back where it was, or set "
+            f"by hand what it had ({PATH}), remove that file, and run again",
+        )
+        for address, now_at in moved
+    ]
 
 
 def with_steps(known: Baseline, steps: Iterable[Step]) -> Baseline:
@@ -68,9 +105,9 @@ def _of_own_functions(step_id: str, kept: Baseline) -> bool:
     return bool(colon) and concern in _OF_FUNCTIONS and kept.get(f"vfs:{address}") == 0
 
 
-def text_of(originals: Baseline) -> str:
-    """Return the file's text: the same values give the same text."""
-    return FILE.text({"settings": dict(originals)})
+def text_of(originals: Baseline, cards: Mapping[str, Card] | None = None) -> str:
+    """Return the file's text: the same values give the same text. ``cards`` are those of their PCI addresses."""
+    return FILE.text({"settings": dict(originals), "cards": dict(cards or {})})
 
 
 def removal(desired: HostSpec, originals: Baseline) -> HostSpec:

@@ -9,7 +9,7 @@ What only a run that changes something needs is imported there: each module is c
 from __future__ import annotations
 
 import posixpath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import pending_reboot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NEEDS_CONSENT,
     REFUSED,
     Plan,
+    digest,
     is_executable,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather, read_host
@@ -43,6 +44,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.state_files import STATE_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.turns import before_turn, telling_turn
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HostSpec
+
+if TYPE_CHECKING:
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Moved
 
 
 class Assessment(NamedTuple):
@@ -70,7 +74,8 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     kept, history = baseline.read_baseline(host), reached.read_history(host)
     before = reached.previous(history, desired) if run.goes_back else None
     stays = run.goes_back and before is None
-    wish = baseline.removal(desired, kept) if run.removes else before or desired
+    moved = _moved(host) if run.removes else []
+    wish = baseline.removal(desired, baseline.without(kept, moved)) if run.removes else before or desired
     said = [reached.NOTHING_BEFORE] if stays else []
     if not run.removes and _asks_by_facts(wish):
         from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_functions import with_requests
@@ -81,12 +86,23 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     facts, matched = read_host(host, address, wish["kernel_modules"] + wish.get("unload_modules", []), wish)
     plan, context = plan_with_context(wish, facts, () if stays else run.concerns, matched)
     plan = {**plan, "notices": [*said, *plan["notices"]]}
+    if moved:
+        # What is of another card now is left alone, and a host that keeps it is not handed on as it was.
+        steps = [*baseline.refusals(kept, moved), *plan["steps"]]
+        plan = {**plan, "steps": steps, "digest": digest(steps)}
     missed = "" if run.removes or run.goes_back else _missed_kernel(facts)
     if missed or any(map(pending_reboot.leads_to_reboot, plan["steps"])):
         plan = _with_next_boot(host, plan, context, missed, runs=not has_run)
     if run.defers_reload:
         plan = telling_turn(plan)
     return Assessment(wish, facts, plan, context, kept, history, stays)
+
+
+def _moved(host: Host) -> list[Moved]:
+    """Return the PCI addresses of kept values that mean another card now; raises BrokenState."""
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import moved_cards
+
+    return moved_cards(host, baseline.read_cards(host))
 
 
 def _asks_by_facts(desired: HostSpec) -> bool:
@@ -199,7 +215,10 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
 def _keep(machine: Machine, clock: Clock, now: baseline.Baseline, wanted: baseline.Baseline) -> Failure | None:
     if now == wanted:
         return None
-    return _put(machine, clock, baseline.PATH, baseline.text_of(wanted) if wanted else None)
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import cards_of
+
+    cards = cards_of(machine, wanted, baseline.read_cards(machine))
+    return _put(machine, clock, baseline.PATH, baseline.text_of(wanted, cards) if wanted else None)
 
 
 def _keep_driver(machine: Machine, clock: Clock, seen: Assessment, now: Plan, run: Run) -> Execution | None:

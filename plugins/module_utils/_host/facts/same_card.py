@@ -1,0 +1,122 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tells whether a PCI address still means the card that it meant: a new card in another slot may shift bus numbers.
+
+A card is told by its vendor and device number, and by the serial number in its vital product data where both readings
+have it. MAC addresses are none: bonds and administrators change them, and a function for a VM has no interface.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import posixpath
+from typing import Collection, Dict, Iterable, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address
+
+_DEVICES = "/sys/bus/pci/devices"
+# PCI Local Bus Specification 3.0, appendix I: large resources have bit 7, then two bytes of length; small ones have
+# their length in bits 0 to 2; VPD-R is the large resource 0x10, the end tag the small one 0xF; SN is the serial number.
+_LARGE, _READ_ONLY, _END, _SERIAL = 0x80, 0x90, 0x78, b"SN"
+_DIGITS = 16
+
+# "model" is "0x15b3 0x1021"; "serial" is a digest, as recordings of hosts hold it, and empty where it can't be read.
+Card = Dict[str, str]
+
+
+class Moved(NamedTuple):
+    """An address that means another card now; ``now_at`` is where the former card is, empty where it isn't found."""
+
+    address: str
+    now_at: str
+
+
+def cards_of(host: Host, keys: Iterable[str], known: Mapping[str, Card]) -> dict[str, Card]:
+    """Return the card of each address that is in a key, as it is known already or as it is there now."""
+    cards: dict[str, Card] = {}
+    for address in sorted(set(filter(None, map(first_pci_address, keys)))):
+        card = known.get(address) or _card(host, address)
+        if card:
+            cards[address] = card
+    return cards
+
+
+def moved_cards(host: Host, known: Mapping[str, Card]) -> list[Moved]:
+    """Return the addresses that mean another card than the ``known`` one, or whose card is at another address now.
+
+    A card that is nowhere any more was taken out: nobody asks for its values.
+    """
+    moved = []
+    for address, card in sorted(known.items()):
+        now = _card(host, address)
+        if now and _is_same(now, card):
+            continue
+        # The halves of a Socket Direct card have one serial number at two places.
+        halves = [other for other, its in known.items() if its.get("serial") == card.get("serial")]
+        now_at = _found(host, address, card, halves)
+        if now or now_at:
+            moved.append(Moved(address, now_at))
+    return moved
+
+
+def serial_of(vpd: bytes) -> str:
+    """Return a digest of the serial number in vital product data, empty where it holds none."""
+    place = 0
+    while place + 3 <= len(vpd) and vpd[place] != _END:
+        large = vpd[place] & _LARGE
+        length = int.from_bytes(vpd[place + 1 : place + 3], "little") if large else vpd[place] & 7
+        begin = place + (3 if large else 1)
+        if vpd[place] == _READ_ONLY:
+            return _keyword(vpd[begin : begin + length])
+        place = begin + length
+    return ""
+
+
+def _keyword(fields: bytes) -> str:
+    place = 0
+    while place + 3 <= len(fields):
+        value = fields[place + 3 : place + 3 + fields[place + 2]]
+        if fields[place : place + 2] == _SERIAL:
+            return hashlib.sha256(value.strip(b" \0")).hexdigest()[:_DIGITS]
+        place += 3 + fields[place + 2]
+    return ""
+
+
+def _card(host: Host, address: str) -> Card:
+    """Return the card of a function, of a virtual one that of its physical function; nothing where it is not there."""
+    place = f"{_DEVICES}/{address}"
+    # Only a virtual function has that link.
+    with contextlib.suppress(HostError):
+        place = f"{_DEVICES}/{posixpath.basename(host.link(f'{place}/physfn'))}"
+    try:
+        model = " ".join(host.read(f"{place}/{name}").strip() for name in ("vendor", "device"))
+    except HostError:
+        return {}
+    return {"model": model, "serial": _serial(host, place)}
+
+
+def _serial(host: Host, place: str) -> str:
+    try:
+        return serial_of(host.read_bytes(f"{place}/vpd"))
+    except HostError:
+        return ""
+
+
+def _is_same(now: Card, before: Card) -> bool:
+    if now["model"] != before.get("model"):
+        return False
+    return not (now["serial"] and before.get("serial")) or now["serial"] == before["serial"]
+
+
+def _found(host: Host, address: str, card: Card, without: Collection[str]) -> str:
+    """Return the address of the function with the same number on the card, empty where it can't be told by a serial."""
+    if not card.get("serial"):
+        return ""
+    try:
+        others = [name for name in host.list(_DEVICES) if name not in without and name[-2:] == address[-2:]]
+    except HostError:
+        return ""
+    return next((name for name in others if _serial(host, f"{_DEVICES}/{name}") == card["serial"]), "")
