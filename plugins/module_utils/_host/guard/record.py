@@ -16,7 +16,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     SetAttribute,
     WaitFor,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import GUARD_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+    GUARD_FILE,
+    REVERTED_FILE,
+    REVERTING_FILE,
+    STAGED_FILE,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
 
 FILE = StateFile(
@@ -24,6 +29,8 @@ FILE = StateFile(
     "the record of an uplink change, so that the host can't take it back",
     "look at the uplink, bring back by hand what is wrong, and remove the file",
 )
+# The record of a change at the next boot goes from the first of these names to the next, any other from the second on.
+FILES = tuple(FILE._replace(path=path) for path in (STAGED_FILE, GUARD_FILE, REVERTING_FILE, REVERTED_FILE))
 _OPERATIONS: dict[str, Any] = {kind.__name__: kind for kind in (PutFile, RemoveFile, SetAttribute, Run)}
 # What a record read back must hold of each field of an operation; anything else is no record of ours.
 _FIELDS: dict[str, type | tuple[type, ...]] = {

@@ -46,6 +46,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch as launch_guard
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
     Alone,
     begin,
@@ -56,6 +57,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock, SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, check
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -147,11 +149,14 @@ def _reverted(machine: Machine, clock: Clock) -> tuple[bool, tuple[str, ...]]:
 def _begin(machine: Machine, clock: Clock, launch: Callable[[Machine, str], None]) -> tuple[str, ...]:
     """Put what acts at this start under guard; return what went wrong: then only the next start takes it back."""
     try:
+        check(machine, FILES)
         begun = begin(machine, clock)
         if begun is not None:
             launch(machine, begun.token)
     except HostError as error:
         return (f"a change of the uplink is not guarded until the next start: {explain(error, None, {})}",)
+    except BrokenState as error:
+        return (f"a change of the uplink is not guarded: {error}",)
     return ()
 
 

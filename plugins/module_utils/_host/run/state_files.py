@@ -9,11 +9,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import FILE as DRIVER_JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_record import FILE as FIRMWARE_RECORD
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import FILE as PENDING_REBOOT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import FILE as GUARD_RECORD
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import REVERTED_FILE, REVERTING_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import FILES as OF_GUARD
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import FILE as BASELINE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.reached import FILE as REACHED
 
-# The record of a guarded change goes from the first of these names to the next.
-_OF_GUARD = tuple(GUARD_RECORD._replace(path=path) for path in (GUARD_RECORD.path, REVERTING_FILE, REVERTED_FILE))
-STATE_FILES = (BASELINE, REACHED, PENDING_REBOOT, FIRMWARE_RECORD, DRIVER_JOURNAL, RESULT, *_OF_GUARD)
+STATE_FILES = (BASELINE, REACHED, PENDING_REBOOT, FIRMWARE_RECORD, DRIVER_JOURNAL, RESULT, *OF_GUARD)

@@ -17,7 +17,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     GUARD_FILE,
     REVERTED_FILE,
     REVERTING_FILE,
+    STAGED_FILE,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.tests.unit._host.guard.test_guard import SECONDS, TOKEN, UPLINK, guarded, host, mtu
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -114,3 +116,13 @@ def test_a_record_that_cannot_be_read_after_it_was_taken_on_is_found_by_the_next
             revert(kernel, kernel)
     assert revert(kernel, kernel)
     assert mtu(kernel, UPLINK) == "1500"
+
+
+def test_a_broken_record_of_a_change_at_the_next_boot_stops_runs_and_is_told_at_the_start() -> None:
+    kernel = host()
+    kernel.tree.add_file(STAGED_FILE, "{")
+    with pytest.raises(BrokenState, match=STAGED_FILE):
+        guarded(kernel)
+    (problem,) = [line for line in start(kernel, kernel).problems if "is not guarded" in line]
+    assert STAGED_FILE in problem
+    assert "; next: " in problem
