@@ -94,6 +94,26 @@ def _with(kernel: Kernel, address: str) -> Any:
     return lambda path: sorted({*known(path), address}) if path == DEVICES else known(path)
 
 
+def test_a_replacement_in_the_same_place_gets_the_values_of_the_card_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernel = changed({PORT: "MT1"}, monkeypatch)
+    shown(kernel, {PORT: "MT2"}, monkeypatch)
+    assert not removed(kernel).get("failed")
+    assert mtu(kernel) == "1500"
+
+
+def test_a_card_that_another_address_had_is_no_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(FLEET["egx-01"]().document())
+    shown(kernel, {PORT: "MT2"}, monkeypatch)
+    model = " ".join(kernel.read(f"{DEVICES}/{PORT}/{name}").strip() for name in ("vendor", "device"))
+    known = {
+        address: {"model": model, "serial": serial_of(vpd(serial))}
+        for address, serial in ((PORT, "MT1"), ("0000:f0:00.0", "MT2"))
+    }
+    assert [tuple(each) for each in moved_cards(kernel, known)] == [(PORT, ""), ("0000:f0:00.0", PORT)]
+
+
 def test_another_model_is_another_card(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = changed({}, monkeypatch)
     document = json.loads(kernel.read(baseline.PATH))

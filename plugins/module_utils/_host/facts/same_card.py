@@ -47,7 +47,8 @@ def cards_of(host: Host, keys: Iterable[str], known: Mapping[str, Card]) -> dict
 def moved_cards(host: Host, known: Mapping[str, Card]) -> list[Moved]:
     """Return the addresses that mean another card than the ``known`` one, or whose card is at another address now.
 
-    A card that is nowhere any more was taken out: nobody asks for its values.
+    A card that is nowhere any more was taken out, and nobody asks for its values; one of the same model that no other
+    address had has been put in its place, and gets them.
     """
     moved = []
     for address, card in sorted(known.items()):
@@ -57,7 +58,9 @@ def moved_cards(host: Host, known: Mapping[str, Card]) -> list[Moved]:
         # The halves of a Socket Direct card have one serial number at two places.
         halves = [other for other, its in known.items() if its.get("serial") == card.get("serial")]
         now_at = _found(host, address, card, halves)
-        if now or now_at:
+        others = [its.get("serial") for other, its in known.items() if other != address]
+        is_replacement = not now_at and now.get("model") == card.get("model") and now.get("serial") not in others
+        if now_at or (now and not is_replacement):
             moved.append(Moved(address, now_at))
     return moved
 
