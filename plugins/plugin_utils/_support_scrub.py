@@ -25,30 +25,78 @@ _HARMLESS = re.compile(
 )
 # Further names, as an underscore or a capital begins no word for a pattern of words.
 _KEYS = re.compile(
-    r"(?:access|account|client|encryption|license|private|shared|signing|ssh|storage|tls)[_.-]?key", re.IGNORECASE
+    r"(?:access|account|activation|client|encryption|license|private|shared|signing|ssh|storage|tls|wep)[_.-]?key"
+    r"|mka[_.-]?cak|(?:bind|root|user)[_.-]?pw\b|docker_?(?:cfg|config_?json)|amz-signature",
+    re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\Z)", re.DOTALL
 )
 # What PEM begins with, in Base64: kubeconfigs and Secrets hold it so.
 _ENCODED_PEM = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/_=-]+")
-# Tokens that their form tells: JWT (RFC 7519), and prefixes that GitHub, GitLab, NVIDIA NGC, Slack, Hugging Face and
-# AWS give theirs so that scanners find them.
+# Tokens that their form tells: JWT (RFC 7519; RFC 7516 has five parts), and prefixes that GitHub, GitLab, NVIDIA NGC,
+# Slack, Hugging Face, Docker, Grafana, Vault, PyPI, Google and AWS give theirs so that scanners find them.
 _TOKENS = re.compile(
-    r"\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"
-    r"|\b(?:gh[opsur]_|github_pat_|glpat-|nvapi-|xox[abeprs]-|hf_)[\w-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*){0,3}"
+    r"|\b(?:gh[opsur]_|github_pat_|glpat-|nvapi-|xox[abeprs]-|hf_|dckr_pat_|glsa_|hv[bs]\.|pypi-|ya29\.)[\w.-]{10,}"
+    r"|\bAIza[\w-]{30,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|(?<=hooks\.slack\.com/services/)[\w/]+|(?<=[?&]sig=)[\w%+/=-]+"
+)
+# Keys and hashes that theirs does: hashes of passwords (crypt(5), GRUB's), keys of NVMe (DH-HMAC-CHAP, TLS) and Ceph.
+_HASHES = re.compile(
+    r"\$(?:1|2[abxy]|5|6|7|y|gy)\$[./\w$=,-]{20,}|\bgrub\.pbkdf2\.[\w.]+"
+    r"|\b(?:DHHC-1|NVMeTLSkey-1):\d\d:[\w+/=]+|\bAQ[A-Za-z0-9+/]{36}=="
 )
 _CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^\s/?#\"'<>]+(?=@)")
+# Proxies are also written without a scheme, and with characters in the password that a URL may not hold.
+_CREDENTIALS_IN_PROXY = re.compile(
+    r"(?P<head>proxy\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?:\w{1,8}://)?)[^\s\"'<>\\,@]{1,256}(?=@)", re.IGNORECASE
+)
 _AUTHORIZATION = re.compile(
-    r"(?P<head>\bauthorization\\*[\"']?\s*[:=]\s*\[?\\*[\"']?)(?:(?:Basic|Bearer|Digest|Negotiate|Token)\s+)?[^\s\"'\]\\]+",
+    r"(?P<head>\bauthorization\\*[\"']?\s*[:=]\s*\[?\\*[\"']?)"
+    r"(?:(?:Digest|AWS4-[\w-]+)[ \t][^\r\n]+|(?:(?:Basic|Bearer|Negotiate|Token)\s+)?[^\s\"'\]\\]+)",
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"(?P<head>\bBearer\s+)[\w.~+/=-]{6,}", re.IGNORECASE)
+_COOKIE = re.compile(
+    r"(?P<head>\b(?:Set-)?Cookie\\*[\"']?[ \t]*:[ \t]*\[?\\*[\"']?)[^\s\"'\\][^\"'\\\r\n\]]*", re.IGNORECASE
+)
+# Settings without a sign between name and value: of FRR and routers, netrc, SNMP, ifupdown, LDAP, IPsec, xfrm. After
+# the bare word only a value that ends the text, the line or what is quoted, as prose speaks of passwords, too.
+_DIRECTIVE = re.compile(
+    r"(?P<head>(?:\b(?:(?:neighbor|login)[ \t]+\S+[ \t]+password(?:[ \t]+\d)?"
+    r"|message-digest-key[ \t]+\d+[ \t]+md5|key-string"
+    r"|(?:area|domain)-password[ \t]+(?:clear|md5)|(?:tacacs|radius)-server[ \t]+key|r[ow]community6?"
+    r"|snmp-server[ \t]+community|com2sec6?[ \t]+\S+[ \t]+\S+|wpa-(?:psk|passphrase)|bindpw)"
+    r"|\bwg\b.{0,80}private-key)[ \t]+)"
+    r"[^\s\"'\\]+"
+    r"|(?P<user>\bcreateUser[ \t]+)[^\r\n]+"
+    r"|(?P<ipsec>:[ \t]*(?:PSK|EAP|XAUTH|RSA[ \t]+\S+)[ \t]+)(?:\"[^\"\r\n]*\"|0[sx]\S+)"
+    r"|(?P<xfrm>\b(?:auth|auth-trunc|enc|aead)[ \t]+\S+[ \t]+)0x\w{8,}"
+    r"|(?P<bare>\b(?:password|passwd|passphrase)[ \t]+(?:\d[ \t]+)?)[^\s\"'\\:=,.]+(?=[\"'\\]|[ \t]*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# Options of one letter mean a password to some programs only.
+_OF_A_PROGRAM = re.compile(
+    r"(?P<head>\b(?:(?:sshpass|ipmitool)\b[^\r\n]{0,200}?[ \t]-[pP][ \t]*"
+    r"|curl\b[^\r\n]{0,400}?[ \t](?:-[uU][ \t]*|--(?:proxy-)?user[ \t=]+)))\S+"
+)
+_ELEMENT = re.compile(r"(?P<head><(?P<name>[\w.-]+)>)(?P<value>[^<>\s][^<>]*)(?=</(?P=name)>)")
+# A password of several words, as YAML takes one without quotes.
+_LINE = re.compile(
+    r"^(?P<head>[ \t]*(?:- )?(?P<name>[\w.-]*pass(?:word|wd|phrase)?):[ \t]+)(?P<value>[^\s\"'\[{|>&*!#][^\r\n]*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MANIFEST_OF_SECRET = re.compile(r"^[ \t]*(?:- )?kind:[ \t]*[\"']?Secret[\"']?[ \t]*$", re.MULTILINE)
+_DOCUMENTS = re.compile(r"^(?=---)", re.MULTILINE)
+_DATA_OF_SECRET = re.compile(
+    r"^(?P<indent>[ \t]*)(?P<head>(?:data|stringData):)[ \t]*\n(?:(?P=indent)[ \t]+.*(?:\n|\Z)|[ \t]*\n)+", re.MULTILINE
+)
 # name: value, name=value, "name": "value", also with quotes that are escaped within other text. A value without its
 # closing quote was cut off, and goes to the end of the line.
 _ASSIGNED = re.compile(
     r"(?P<head>(?P<quote>\\*[\"']?)(?<![\w.$/-])(?P<name>[\w.$/-]+)(?P=quote)[ \t]*(?::=|=>|:(?!:)|=)[ \t]*)"
-    r"(?P<value>(?P<around>\\*[\"']).*?(?<!\\)(?P=around)|\\*[\"'][^\r\n]*|\d+(?=[,}\]\s&]|\Z)|[^\s\"'\\]\S*)"
+    r"(?P<value>(?P<around>\\*[\"']).*?(?<!\\)(?P=around)(?:(?P=around).*?(?<!\\)(?P=around))*"
+    r"|\\*[\"'][^\r\n]*|\d+(?=[,}\]\s&]|\Z)|[^\s\"'\\]\S*)"
 )
 _BLOCK = re.compile(
     r"^(?P<indent>[ \t]*)(?P<head>(?:- )?[\"']?(?P<name>[\w.$/-]+)[\"']?:[ \t]*)[|>][-+0-9]*[ \t]*\n"
@@ -58,7 +106,11 @@ _BLOCK = re.compile(
 _ENTRY = re.compile(
     r"(?P<head>\bname:[ \t]*[\"']?(?P<name>[\w.-]+)[\"']?[ \t]*\r?\n[ \t]*value:[ \t]*)(?P<value>[^\r\n]+)"
 )
-_FLAG = re.compile(r"(?P<head>(?<![\w-])(?P<name>--?[A-Za-z][\w.-]*)[ \t]+)(?P<value>[^\s-]\S*)")
+# Also as two items of a list.
+_FLAG = re.compile(
+    r"(?P<head>(?<![\w-])(?P<name>--?[A-Za-z][\w.-]*)(?:[ \t]+|\\*[\"'],[ \t]*(?=\\*[\"'])))"
+    r"(?P<value>(?P<around>\\*[\"']).*?(?<!\\)(?P=around)|[^\s-]\S*)"
+)
 _NO_VALUES = ("true", "false", "null", "none", "nil", MASK)
 
 
@@ -73,12 +125,14 @@ def scrubbed_text(text: str) -> str:
     """Return text of any kind with a mask in the place of each secret."""
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _ENCODED_PEM.sub(_without_encoded_key, text)
-    text = _TOKENS.sub(MASK, text)
-    text = _CREDENTIALS_IN_URL.sub(MASK, text)
-    text = _AUTHORIZATION.sub(rf"\g<head>{MASK}", text)
-    text = _BEARER.sub(rf"\g<head>{MASK}", text)
+    for form in (_TOKENS, _HASHES, _CREDENTIALS_IN_URL):
+        text = form.sub(MASK, text)
+    for form in (_CREDENTIALS_IN_PROXY, _AUTHORIZATION, _BEARER, _COOKIE, _OF_A_PROGRAM):
+        text = form.sub(rf"\g<head>{MASK}", text)
+    text = _DIRECTIVE.sub(lambda found: f"{found[found.lastgroup or 'head']}{MASK}", text)
+    text = "".join(map(_without_secret_data, _DOCUMENTS.split(text)))
     text = _BLOCK.sub(_without_block, text)
-    for pattern in (_ENTRY, _ASSIGNED, _FLAG):
+    for pattern in (_LINE, _ENTRY, _ASSIGNED, _FLAG, _ELEMENT):
         text = _masking(pattern, text)
     return text
 
@@ -149,6 +203,12 @@ def _without_block(found: re.Match[str]) -> str:
     if not names_secret(found["name"]):
         return found.group()
     return f"{found['indent']}{found['head']}{MASK}\n"
+
+
+def _without_secret_data(document: str) -> str:
+    if not _MANIFEST_OF_SECRET.search(document):
+        return document
+    return _DATA_OF_SECRET.sub(rf"\g<indent>\g<head> {MASK}\n", document)
 
 
 def _without_encoded_key(found: re.Match[str]) -> str:

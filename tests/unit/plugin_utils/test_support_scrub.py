@@ -47,9 +47,43 @@ TEXTS = {
     "a private key that was cut off": PEM.partition("-----END")[0],
     "a kubeconfig": f"users:\n- name: ci\n  user:\n    client-key-data: {SECRET}\n    token: {SECRET}\n",
     "a pull secret": f'{{"auths": {{"nvcr.io": {{"auth": "{SECRET}"}}}}}}',
+    "a Secret": f"kind: ConfigMap\ndata:\n  a: b\n---\nkind: Secret\ndata:\n  x: {SECRET}\nstringData:\n  a: {SECRET}",
+    "a JWE": f"eyJhbGciOiJSU0EtT0FFUCJ9.abcdefgh.{SECRET}.{SECRET}.{SECRET}",
+    "tokens of other services": f"glsa_{SECRET}{SECRET} hvs.{SECRET}{SECRET} dckr_pat_{SECRET}-{SECRET}",
+    "a hash of a password": f"root:$6$rounds=4096$saltsalt${SECRET}{SECRET}{SECRET}:19000:0::",
+    "keys of NVMe": f"hostkey DHHC-1:00:{SECRET}==: NVMeTLSkey-1:01:{SECRET}=:",
+    "a signed address": f"GET https://x.blob.example/c?sv=1&sig={SECRET}&se=2",
+    "a proxy without a scheme": f"HTTP_PROXY=user:{SECRET}@proxy:3128",
+    "a proxy with a slash in its password": f'"https_proxy": "http://user:{SECRET}/{SECRET}@proxy:3128"',
+    "a cookie": f"Set-Cookie: sid={SECRET}; Path=/",
+    "a digest": f'Authorization: Digest username="x", nonce="{SECRET}", response="{SECRET}"',
+    "a neighbor of BGP": f"vtysh: neighbor 10.0.0.1 password {SECRET} applied",
+    "a neighbor of BGP in a log": f'{{"msg":"neighbor PEERS password 8 {SECRET}\\n bfd"}}',
+    "OSPF and IS-IS": f"ip ospf message-digest-key 1 md5 {SECRET}\narea-password md5 {SECRET}\n",
+    "a chain of keys": f" key-string {SECRET}",
+    "SNMP": f"rocommunity {SECRET} 10.0.0.0/8\nsnmp-server community {SECRET} RO\ncom2sec a default {SECRET}",
+    "users of SNMP": f"createUser admin SHA {SECRET} AES {SECRET}",
+    "netrc": f"machine x.example login me password {SECRET} account y",
+    "interfaces": f"  wpa-psk {SECRET}",
+    "802.1X and MACsec of a profile": f"[802-1x]\npassword={SECRET}\nwep-key0={SECRET}\nmka-cak={SECRET}",
+    "IPsec": f'10.0.0.1 10.0.0.2 : PSK "{SECRET}"\nuser : EAP "{SECRET}"',
+    "xfrm": "auth-trunc hmac(sha256) 0xhunter2hunter2 96\n enc cbc(aes) 0xhunter2hunter2",
+    "WireGuard": f"wg set wg0 private-key {SECRET}",
+    "curl": f"+ curl -s -u user:{SECRET} https://x",
+    "ipmitool": f"ipmitool -H h -U admin -P {SECRET} chassis",
+    "an element": f"<password>{SECRET}</password>",
+    "several words": f"password: correct {SECRET} staple",
+    "an apostrophe in YAML": f"password: 'it''s {SECRET}'",
+    "a flag with a quoted value": f"--password 'a {SECRET}'",
+    "items of a list": f'["--password", "{SECRET}", "--token", "{SECRET}"]',
     "names with underscores": f"AWS_SECRET_ACCESS_KEY={SECRET} ssh_key={SECRET} NGC_API_KEY={SECRET}",
 }
 HARMLESS = [
+    "kind: ConfigMap\ndata:\n  a: b\n---\nkind: Secretary\ndata:\n  a: b\n",
+    'the password was refused, no password for user "x"; neighbor 10.0.0.1 up, login by key',
+    "rping -c -a 192.0.2.1 -p 9999; ip -p link; curl -s https://x; auth hmac(sha256) 96",
+    "$1$2 costs $5, aead rfc4106 off, http_proxy: http://proxy:3128 no_proxy=.svc,@x",
+    "<name>a</name><td>token</td>",
     "key=nvidia.com/gpu:NoSchedule op=Exists",
     "automountServiceAccountToken: true",
     'secretName: whereabouts-cert\nimagePullSecrets: [{"name": "ngc"}]',
@@ -81,6 +115,9 @@ def test_a_number_is_a_secret_too() -> None:
 def test_what_stands_beside_a_secret_stays() -> None:
     assert scrubbed_text(TEXTS["a setting"]) == f"password={MASK} user=x"
     assert scrubbed_text(TEXTS["a block of YAML"]) == f"password: {MASK}\nnext: 1"
+    assert scrubbed_text(TEXTS["a Secret"]).startswith("kind: ConfigMap\ndata:\n  a: b\n---\nkind: Secret\n")
+    assert scrubbed_text(TEXTS["a neighbor of BGP"]) == f"vtysh: neighbor 10.0.0.1 password {MASK} applied"
+    assert scrubbed_text(TEXTS["a proxy without a scheme"]) == f"HTTP_PROXY={MASK}@proxy:3128"
     assert scrubbed_text(TEXTS["an address"]) == f"GET https://{MASK}@registry.example/v2/"
 
 
@@ -142,4 +179,5 @@ def test_the_page_of_a_report_still_works() -> None:
 def test_long_lines_take_no_longer_than_their_length() -> None:
     began = time.process_time()
     scrubbed_text("A" * 1_000_000 + " " + "a/b" * 300_000 + " " + "it's key: 'a " * 50_000)
+    scrubbed_text("curl x " * 50_000 + "wg " * 50_000 + "'" * 50_000 + "proxy=a: " * 50_000 + "password " * 50_000)
     assert time.process_time() - began < 30
