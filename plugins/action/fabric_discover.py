@@ -41,10 +41,13 @@ class ActionModule(FabricAction):
         variables = variables_of_hosts(task_vars)
         facts = facts_of(arguments["hosts"], arguments["facts"] or {}, variables)
         unread = [host for host in arguments["hosts"] if host not in facts]
-        fleet = survey(facts, wish, task_vars.get("groups") or {})
+        folder = Path(arguments["dest"]).expanduser().absolute()
+        # A class keeps the name of its group although not every host of that was read now.
+        own = {path.stem for path in written_earlier(folder, "group_vars")}
+        groups = {name: hosts for name, hosts in (task_vars.get("groups") or {}).items() if name not in own}
+        fleet = survey(facts, wish, groups)
         if not fleet.classes:
             raise ActionFailure(nothing_found(fleet, unread))
-        folder = Path(arguments["dest"]).expanduser().absolute()
         policy_from = policy_elsewhere(variables.get("localhost") or {}, folder)
         files = {folder / name: text for name, text in files_of(fleet, policy_from).items()}
         before = {path: read_text(path) for path in files}
@@ -166,12 +169,17 @@ def would_overwrite(paths: list[Path]) -> str:
 
 def earlier_files(folder: Path, files: Mapping[Path, str]) -> list[str]:
     """Return a notice for each file of an earlier discovery that this one has no place for: Ansible would read it."""
-    found = [path for name in ("group_vars", "host_vars") for path in sorted((folder / name).glob("*.yml"))]
+    found = [path for name in ("group_vars", "host_vars") for path in written_earlier(folder, name)]
     return [
         f"{path} is from an earlier discovery and nothing of it was found now; Ansible still reads it: remove it"
         for path in found
-        if path not in files and (read_text(path) or "").startswith(MARKER)
+        if path not in files
     ]
+
+
+def written_earlier(folder: Path, name: str) -> list[Path]:
+    """Return the files of variables that an earlier discovery wrote into ``name`` of its folder."""
+    return [path for path in sorted((folder / name).glob("*.yml")) if (read_text(path) or "").startswith(MARKER)]
 
 
 def read_text(path: Path) -> str | None:

@@ -181,6 +181,21 @@ def test_a_second_run_changes_nothing_and_files_that_differ_stay_unless_asked(tm
     assert "mtu: 9000 # asked for; 1500 now" in (tmp_path / "group_vars" / "connectx7_vf.yml").read_text()
 
 
+def test_a_class_keeps_its_group_when_a_host_of_it_is_not_read(tmp_path: Path) -> None:
+    hosts = ["roce-a", "roce-b", "roce-c"]
+    facts = {"rdma_fabric_discover_facts": {"facts": facts_of("roce-h100-01")}}
+
+    def again(read_now: list[str], groups: dict[str, list[str]]) -> dict[str, Any]:
+        variables = {host: facts if host in read_now else {} for host in hosts}
+        arguments = {"hosts": hosts, "dest": str(tmp_path), "overwrite": True}
+        return run_action("fabric_discover", arguments, task_vars={"hostvars": variables, "groups": groups})
+
+    (found,) = again(hosts, {})["classes"]
+    result = again(hosts[:2], {found["group"]: hosts})
+    assert [each["group"] for each in result["classes"]] == [found["group"]]
+    assert (result["unread"], result["notices"]) == (["roce-c"], [])
+
+
 def test_check_mode_shows_every_file_and_writes_none(tmp_path: Path) -> None:
     result = discover(tmp_path / "made", check=True, diff=True)
     assert result["changed"] is True
