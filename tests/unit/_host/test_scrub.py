@@ -151,6 +151,10 @@ def test_no_two_serials_become_one(names: Pseudonyms) -> None:
         ("netroot=iscsi:user:secret@10.0.0.1::::iqn", f"netroot={MASK}"),
         ("ks=https://me:se/cr@et@host/ks.cfg", f"ks=https://{MASK}@host/ks.cfg"),
         ("systemd.machine_id=0123456789abcdef", f"systemd.machine_id={MASK}"),
+        ("proxy=me:secret@host:3128 ro", f"proxy={MASK}@host:3128 ro"),
+        ("url=https://host/x?sig=abc rootpw=abc", f"url={MASK} rootpw={MASK}"),
+        ("nvme.hostkey=DHHC-1:00:abc: module.sig_enforce=1", f"nvme.hostkey={MASK} module.sig_enforce=1"),
+        ("ignition.config.url=https://host/x?X-Amz-Signature=abc", f"ignition.config.url={MASK}"),
         ("console=ttyS0 hugepages=16", "console=ttyS0 hugepages=16"),
     ],
 )

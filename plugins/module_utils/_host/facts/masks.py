@@ -12,7 +12,10 @@ _SECRET_NAME = re.compile(
     r"pass(word|wd|phrase)?|secret|token|cred|auth|\bkey\b|api_?key|private|luks|psk|pwd|hash|netroot|iscsi|machine_id",
     re.IGNORECASE,
 )
-_CREDENTIALS_IN_URL = re.compile(r"(?<=://)\S+(?=@)")
+# Names that only a command line gives to nothing else: passwords, keys of NVMe, signatures of addresses, SNMP.
+_OF_A_COMMAND_LINE = re.compile(r"pw\b|hostkey|signature|\bsig\b|community", re.IGNORECASE)
+# Also without a scheme: proxy=user:password@host.
+_CREDENTIALS_IN_URL = re.compile(r"(?<=://)\S+(?=@)|(?<==)[^\s/:=@]+:[^\s/@]+(?=@)")
 # One parameter as the kernel splits them (lib/cmdline.c): at spaces that stand outside quotes.
 _PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+')
 _NESTED_NAME = re.compile(r"([\w.-]+)=")
@@ -31,4 +34,5 @@ def mask_parameters(cmdline: str) -> str:
 def _masked(found: re.Match[str]) -> str:
     name, equals, value = found.group().replace('"', "").partition("=")
     names = [name, *_NESTED_NAME.findall(value)]
-    return f"{name}={MASK}" if equals and any(map(looks_secret, names)) else found.group()
+    secret = any(looks_secret(each) or _OF_A_COMMAND_LINE.search(each) for each in names)
+    return f"{name}={MASK}" if equals and secret else found.group()
