@@ -49,8 +49,8 @@ class Request:
     """What is proved: the plan, the run's ID, pods' image and settings, how pairs are tested, facts by host.
 
     ``first`` is the number of the plan's first network in the run, where one makes several plans. ``pairs_of`` is the
-    one node whose pairs are tested, if so. ``runtime_class`` is the RuntimeClass of the pods, if one is given. ``parallel``
-    pods are looked into, and pairs of a round tested, at a time.
+    one node whose pairs are tested, if so. ``runtime_class`` is the RuntimeClass of the pods, if one is given.
+    ``parallel`` pods are looked into, and pairs of a round tested, at a time.
     """
 
     plan: Mapping[str, Any]
