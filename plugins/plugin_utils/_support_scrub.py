@@ -5,6 +5,10 @@
 
 What names a secret is what recordings of hosts go by (``_host/facts/masks``). A secret that neither its name nor its
 form tells stays.
+
+Logs are as long as they are, and may be hostile: the time that a pattern takes grows only as the text does. Where a
+search begins anew, it reads no character that an earlier one has read, or a bounded number of them; so a name is
+looked for without its value, which is read for secrets alone.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import base64
 import binascii
 import json
 import re
+from collections import Counter
 from typing import Any, Callable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK, looks_secret
@@ -30,14 +35,16 @@ _KEYS = re.compile(
     re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\Z)", re.DOTALL
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,40}-----"
+    r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,40}-----|\Z)",
+    re.DOTALL,
 )
 # What PEM begins with, in Base64: kubeconfigs and Secrets hold it so.
 _ENCODED_PEM = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/_=-]+")
 # Tokens that their form tells: JWT (RFC 7519; RFC 7516 has five parts), and prefixes that GitHub, GitLab, NVIDIA NGC,
 # Slack, Hugging Face, Docker, Grafana, Vault, PyPI, Google and AWS give theirs so that scanners find them.
 _TOKENS = re.compile(
-    r"\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*){0,3}"
+    r"\beyJ(?:\w|-(?!eyJ)){5,}\.[\w-]{5,}(?:\.[\w-]*){0,3}"
     r"|\b(?:gh[opsur]_|github_pat_|glpat-|nvapi-|xox[abeprs]-|hf_|dckr_pat_|glsa_|hv[bs]\.|pypi-|ya29\.)[\w.-]{10,}"
     r"|\bAIza[\w-]{30,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|(?<=hooks\.slack\.com/services/)[\w/]+|(?<=[?&]sig=)[\w%+/=-]+"
 )
@@ -75,11 +82,6 @@ _DIRECTIVE = re.compile(
     r"|(?P<bare>\b(?:password|passwd|passphrase)[ \t]+(?:\d[ \t]+)?)[^\s\"'\\:=,.]+(?=[\"'\\]|[ \t]*$)",
     re.IGNORECASE | re.MULTILINE,
 )
-# Options of one letter mean a password to some programs only.
-_OF_A_PROGRAM = re.compile(
-    r"(?P<head>\b(?:(?:sshpass|ipmitool)\b[^\r\n]{0,200}?[ \t]-[pP][ \t]*"
-    r"|curl\b[^\r\n]{0,400}?[ \t](?:-[uU][ \t]*|--(?:proxy-)?user[ \t=]+)))\S+"
-)
 _ELEMENT = re.compile(r"(?P<head><(?P<name>[\w.-]+)>)(?P<value>[^<>\s][^<>]*)(?=</(?P=name)>)")
 # A password of several words, as YAML takes one without quotes.
 _LINE = re.compile(
@@ -91,26 +93,37 @@ _DOCUMENTS = re.compile(r"^(?=---)", re.MULTILINE)
 _DATA_OF_SECRET = re.compile(
     r"^(?P<indent>[ \t]*)(?P<head>(?:data|stringData):)[ \t]*\n(?:(?P=indent)[ \t]+.*(?:\n|\Z)|[ \t]*\n)+", re.MULTILINE
 )
-# name: value, name=value, "name": "value", also with quotes that are escaped within other text. A value without its
-# closing quote was cut off, and goes to the end of the line.
+# name: value, name=value, "name": "value", also with quotes that are escaped within other text.
 _ASSIGNED = re.compile(
-    r"(?P<head>(?P<quote>\\*[\"']?)(?<![\w.$/-])(?P<name>[\w.$/-]+)(?P=quote)[ \t]*(?::=|=>|:(?!:)|=)[ \t]*)"
-    r"(?P<value>(?P<around>\\*[\"']).*?(?<!\\)(?P=around)(?:(?P=around).*?(?<!\\)(?P=around))*"
-    r"|\\*[\"'][^\r\n]*|\d+(?=[,}\]\s&]|\Z)|[^\s\"'\\]\S*)"
+    r"(?<![\w.$/-])(?:(?<=(?P<quote>[\"']))|)(?P<name>[\w.$/-]+)(?(quote)(?:\\*(?P=quote))?)"
+    r"[ \t]*(?::=|=>|:(?!:)|=)[ \t]*"
 )
-_BLOCK = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<head>(?:- )?[\"']?(?P<name>[\w.$/-]+)[\"']?:[ \t]*)[|>][-+0-9]*[ \t]*\n"
-    r"(?P<value>(?:(?P=indent)[ \t]+.*(?:\n|\Z)|[ \t]*\n)+)",
-    re.MULTILINE,
+# A value without its closing quote was cut off, and goes to the end of the line.
+_QUOTED = (
+    r"(?P<around>\\*[\"']).*?(?<!\\)(?P=around)(?:(?P=around).*?(?<!\\)(?P=around))*"
+    r"|(?P<cut>\\*[\"'])[^\r\n]*"
 )
+# Of one without quotes only the beginning.
+_VALUE = re.compile(rf"{_QUOTED}|(?P<number>\d+)(?=[,}}\]\s&]|\Z)|[^\s\"'\\]")
+_HEAD_OF_BLOCK = re.compile(
+    r"^(?P<indent>[ \t]*)(?P<head>(?:- )?[\"']?(?P<name>[\w.$/-]+)[\"']?:[ \t]*)[|>][-+0-9]*[ \t]*\n", re.MULTILINE
+)
+_BLOCK = re.compile(rf"{_HEAD_OF_BLOCK.pattern}(?P<value>(?:(?P=indent)[ \t]+.*(?:\n|\Z)|[ \t]*\n)+)", re.MULTILINE)
 _ENTRY = re.compile(
     r"(?P<head>\bname:[ \t]*[\"']?(?P<name>[\w.-]+)[\"']?[ \t]*\r?\n[ \t]*value:[ \t]*)(?P<value>[^\r\n]+)"
 )
 # Also as two items of a list.
-_FLAG = re.compile(
-    r"(?P<head>(?<![\w-])(?P<name>--?[A-Za-z][\w.-]*)(?:[ \t]+|\\*[\"'],[ \t]*(?=\\*[\"'])))"
-    r"(?P<value>(?P<around>\\*[\"']).*?(?<!\\)(?P=around)|[^\s-]\S*)"
+_FLAG = re.compile(r"(?<![\w.-])(?P<name>--?[A-Za-z][\w.-]*)(?:[ \t]+|\\*[\"'],[ \t]*(?=\\*[\"']))(?=[^\s-])")
+_VALUE_OF_FLAG = re.compile(rf"{_QUOTED}|(?P<number>\d+)(?=[,}}\]\s&]|\Z)|\S")
+# Options of one letter mean a password to some programs only.
+_OF_A_PROGRAM = re.compile(
+    r"(?P<head>\b(?:(?:sshpass|ipmitool)\b[^\r\n]{0,200}?[ \t]-[pP][ \t]*"
+    r"|curl\b[^\r\n]{0,400}?[ \t](?:-[uU][ \t]*|--(?:proxy-)?user[ \t=]+)))"
+    rf"(?P<value>{_QUOTED}|\S+)"
 )
+_QUOTES = re.compile(r"(?<!\\)\\*[\"']")
+# What ends a value without quotes: a blank, or the end of a string, of JSON or the like, that it stands in.
+_END_OF_WORD = re.compile(r"\s|(?<!\\)\\*[\"'](?=[,:;})\]\s]|\Z)")
 _NO_VALUES = ("true", "false", "null", "none", "nil", MASK)
 
 
@@ -127,14 +140,17 @@ def scrubbed_text(text: str) -> str:
     text = _ENCODED_PEM.sub(_without_encoded_key, text)
     for form in (_TOKENS, _HASHES, _CREDENTIALS_IN_URL):
         text = form.sub(MASK, text)
-    for form in (_CREDENTIALS_IN_PROXY, _AUTHORIZATION, _BEARER, _COOKIE, _OF_A_PROGRAM):
+    for form in (_CREDENTIALS_IN_PROXY, _AUTHORIZATION, _BEARER, _COOKIE):
         text = form.sub(rf"\g<head>{MASK}", text)
+    text = _without_options_of_programs(text)
     text = _DIRECTIVE.sub(lambda found: f"{found[found.lastgroup or 'head']}{MASK}", text)
     text = "".join(map(_without_secret_data, _DOCUMENTS.split(text)))
-    text = _BLOCK.sub(_without_block, text)
-    for pattern in (_LINE, _ENTRY, _ASSIGNED, _FLAG, _ELEMENT):
+    text = _without_blocks(text)
+    for pattern in (_LINE, _ENTRY):
         text = _masking(pattern, text)
-    return text
+    text = _masking(_ASSIGNED, text, _VALUE)
+    text = _masking(_FLAG, text, _VALUE_OF_FLAG)
+    return _masking(_ELEMENT, text)
 
 
 def scrubbed(value: Any, name: str = "") -> Any:
@@ -178,31 +194,83 @@ def _scrubbed_string(text: str) -> str:
     return scrubbed_text(text)
 
 
-def _masking(pattern: re.Pattern[str], text: str) -> str:
+class _Strings:
+    """Which quotes are open at a place of a text. Places are asked for in ascending order, so all is read once."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+        self._seen: Counter[str] = Counter()
+
+    def end_of_word(self, start: int) -> int:
+        """Return where the word from ``start`` ends: at a blank, or with the string of one line that it stands in."""
+        line = self._text.rfind("\n", self._at, start) + 1
+        if line:
+            self._seen.clear()
+        self._seen.update(_QUOTES.findall(self._text, max(line, self._at), start))
+        self._at = start
+        ends = _END_OF_WORD.finditer(self._text, start)
+        return next((e.start() for e in ends if e.group().isspace() or self._seen[e.group()] % 2), len(self._text))
+
+
+def _masking(pattern: re.Pattern[str], text: str, values: re.Pattern[str] | None = None) -> str:
     """Replace the value of each match whose name may be that of a secret.
 
-    The search goes on within what is no secret: ``msg="password=..."`` holds another name.
+    The value is a group of the match, or what ``values`` finds after it. The search goes on within what is no secret:
+    ``msg="password=..."`` holds another name.
     """
     parts: list[str] = []
+    strings = _Strings(text)
     start = at = 0
     while True:
         found = pattern.search(text, at)
         if found is None:
             return "".join([*parts, text[start:]])
-        value = found["value"].strip("\\\"'")
-        if not names_secret(found["name"]) or value.lower().rstrip(",}]") in _NO_VALUES:
-            at = max(found.start("value"), found.start() + 1)
+        at = max(found.end() if values else found.start("value"), found.start() + 1)
+        if not names_secret(found["name"]):
             continue
-        around = re.match(r"\\*[\"']", found["value"])
-        quote = around.group() if around else ""
-        parts += [text[start : found.start("value")], f"{quote}{MASK}{quote}"]
-        start = at = found.end()
+        first, last, quote = _place_of_value(found, values, strings)
+        value = text[first:last].strip("\\\"'")
+        if first == last or value.lower().rstrip(",}]") in _NO_VALUES:
+            continue
+        parts += [text[start:first], f"{quote}{MASK}{quote}"]
+        start = at = last
 
 
-def _without_block(found: re.Match[str]) -> str:
-    if not names_secret(found["name"]):
-        return found.group()
-    return f"{found['indent']}{found['head']}{MASK}\n"
+def _place_of_value(found: re.Match[str], values: re.Pattern[str] | None, strings: _Strings) -> tuple[int, int, str]:
+    """Return where the value of a match begins and ends, and what quotes it. Without a value both are the same."""
+    if values is None:
+        around = _QUOTES.match(found.string, *found.span("value"))
+        return (*found.span("value"), around.group() if around else "")
+    value = values.match(found.string, found.end())
+    if value is None:
+        return found.end(), found.end(), ""
+    quote = value["around"] or value["cut"] or ""
+    whole = quote or value["number"]
+    return value.start(), value.end() if whole else strings.end_of_word(value.start()), quote
+
+
+def _without_options_of_programs(text: str) -> str:
+    strings = _Strings(text)
+
+    def masked(found: re.Match[str]) -> str:
+        end = found.end() if found["value"][0] in "\\\"'" else strings.end_of_word(found.start("value"))
+        return f"{found['head']}{MASK}{text[end : found.end()]}"
+
+    return _OF_A_PROGRAM.sub(masked, text)
+
+
+def _without_blocks(text: str) -> str:
+    parts: list[str] = []
+    start = at = 0
+    while True:
+        found = _HEAD_OF_BLOCK.search(text, at)
+        if found is None:
+            return "".join([*parts, text[start:]])
+        at = found.end()
+        block = _BLOCK.match(text, found.start()) if names_secret(found["name"]) else None
+        if block is not None:
+            parts += [text[start : block.start()], f"{block['indent']}{block['head']}{MASK}\n"]
+            start = at = block.end()
 
 
 def _without_secret_data(document: str) -> str:
