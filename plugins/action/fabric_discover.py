@@ -52,6 +52,8 @@ class ActionModule(FabricAction):
         files = {folder / name: text for name, text in files_of(fleet, policy_from).items()}
         before = {path: read_text(path) for path in files}
         stale = {path: text for path, text in files.items() if before[path] != text}
+        if not arguments["overwrite"]:
+            stale = {path: text for path, text in stale.items() if not says_the_same(before[path], text)}
         kept = [path for path in stale if before[path] is not None]
         if kept and not arguments["overwrite"]:
             raise ActionFailure(would_overwrite(kept), files=[str(path) for path in kept], **self._diff(stale, before))
@@ -130,11 +132,25 @@ def policy_elsewhere(variables: Mapping[str, Any], folder: Path) -> str:
 
 def policy_written(path: Path) -> Any:
     """Return the policy in a file of variables, None where there is none."""
-    try:
-        content = yaml.safe_load(read_text(path) or "")
-    except yaml.YAMLError:
-        return None
+    content = content_of(read_text(path) or "")
     return content.get(POLICY) if isinstance(content, dict) else None
+
+
+def says_the_same(before: str | None, text: str) -> bool:
+    """Tell whether the text that is there differs in comments alone: these say how it was, or are the user's own.
+
+    Where all is a comment, as a policy that stands back is, they are what the file is for.
+    """
+    content = content_of(text)
+    return before is not None and content is not None and content_of(before) == content
+
+
+def content_of(text: str) -> Any:
+    """Return what a text of YAML says, None where it says nothing or is none (a vaulted value is none here)."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        return None
 
 
 def nothing_found(fleet: Fleet, unread: list[str]) -> str:

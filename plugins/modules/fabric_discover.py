@@ -52,7 +52,7 @@ options:
   overwrite:
     description:
       - Whether files that are there and differ may be replaced.
-      - They end the task otherwise, and nothing is written.
+      - They end the task otherwise, and nothing is written. Those that differ in comments alone are left as they are.
     type: bool
     default: false
   mtu:

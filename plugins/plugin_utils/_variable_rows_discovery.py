@@ -20,7 +20,10 @@ OF_THE_DISCOVERY = (
     Variable(
         "discover_overwrite",
         "bool",
-        ("Whether files of that folder that differ may be replaced. The run fails otherwise and names them.",),
+        (
+            "Whether files of that folder that differ may be replaced. The run fails otherwise and names them. Those "
+            "that differ in comments alone are left as they are.",
+        ),
         _DISCOVERY,
         default=False,
         asked=True,

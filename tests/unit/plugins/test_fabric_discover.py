@@ -181,6 +181,44 @@ def test_a_second_run_changes_nothing_and_files_that_differ_stay_unless_asked(tm
     assert "mtu: 9000 # asked for; 1500 now" in (tmp_path / "group_vars" / "connectx7_vf.yml").read_text()
 
 
+def test_hosts_that_are_as_written_are_no_reason_to_refuse_and_comments_stay(tmp_path: Path) -> None:
+    """When names and MTU were applied the comments that tell how it was are outdated, and nothing else."""
+    discover(tmp_path, mtu=9000)
+    applied = {}
+    for host, variables in variables_of(tmp_path).items():
+        if host == "localhost":
+            continue
+        wanted = {each["pci"]: each for each in variables["rdma_fabric_interfaces"]}
+        netdevs = [dict(each) for each in facts_of(host)["netdevs"]]
+        for each in netdevs:
+            entry = wanted.get(each["pci"], {}) if each["kind"] == "physical" else {}
+            each.update({key: entry[key] for key in ("name", "mtu") if key in entry})
+        applied[host] = {**facts_of(host), "netdevs": netdevs}
+    before = {path: path.read_text() for path in tmp_path.rglob("*.yml")}
+    again = discover(tmp_path, mtu=9000, facts=applied)
+    assert (again["changed"], again.get("failed", False)) == (False, False), again
+    assert {path: path.read_text() for path in tmp_path.rglob("*.yml")} == before
+    assert discover(tmp_path, mtu=9000, facts=applied, overwrite=True)["changed"] is True
+    assert "mtu: 9000 # asked for, and so now" in (tmp_path / "group_vars" / "connectx7_vf.yml").read_text()
+
+
+@pytest.mark.parametrize("more", ["mine: 1\n", "mine: !vault x\n", "mine: [\n"])
+def test_a_file_that_says_more_than_was_found_stays_unless_asked(tmp_path: Path, more: str) -> None:
+    discover(tmp_path)
+    path = tmp_path / "group_vars" / "all.yml"
+    path.write_text(path.read_text() + more)
+    assert discover(tmp_path)["files"] == [str(path)]
+    assert path.read_text().endswith(more)
+
+
+def test_a_policy_in_comments_counts_as_it_is_written(tmp_path: Path) -> None:
+    given = {"rdma_fabric_manifests": ["policy.yaml"]}
+    discover(tmp_path, controller=given)
+    path = tmp_path / "group_vars" / "all.yml"
+    path.write_text(path.read_text().replace("rail1", "rail9"))
+    assert discover(tmp_path, controller=given)["files"] == [str(path)]
+
+
 def test_a_class_keeps_its_group_when_a_host_of_it_is_not_read(tmp_path: Path) -> None:
     hosts = ["roce-a", "roce-b", "roce-c"]
     facts = {"rdma_fabric_discover_facts": {"facts": facts_of("roce-h100-01")}}
