@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import
     MARKER,
     POLICY_FILE,
     files_of,
+    notices_of,
     recap,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory, write_if_different
@@ -75,7 +76,7 @@ class ActionModule(FabricAction):
             "without_rails": [host.name for host in fleet.without],
             "unread": unread,
             "recap": recap(fleet, str(folder), unread, bool(stale), self.check_mode, policy_from=policy_from),
-            "notices": earlier_files(folder, files),
+            "notices": [*notices_of(fleet), *earlier_files(folder, files)],
             **self._diff(stale, before),
         }
 

@@ -56,7 +56,9 @@ options:
     type: bool
     default: false
   mtu:
-    description: MTU of Ethernet rails, 1280 to 65535. Without it, the one that most hosts of a class have now.
+    description:
+      - MTU of Ethernet rails, 1280 to 65535. Without it, the one that most hosts of a class have now.
+      - None is written where they have a smaller one now. A notice says so.
     type: int
   vfs:
     description:
@@ -119,6 +121,11 @@ without_rails:
   elements: str
 unread:
   description: Hosts without facts.
+  returned: success
+  type: list
+  elements: str
+notices:
+  description: MTUs that were left out, and files of an earlier discovery that nothing was found for now.
   returned: success
   type: list
   elements: str

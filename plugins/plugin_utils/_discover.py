@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import mtu_problem, one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_presets import PRESETS, Preset
 
@@ -104,6 +104,13 @@ class Slot:
     def link_layer(self) -> str:
         """The link layer, the same on every host."""
         return self.ports[0].link_layer
+
+    @property
+    def unset_mtu(self) -> str:
+        """Why the MTU that most hosts have now is not set: the host variables refuse it. Nothing where it may be."""
+        now = _of_most([port.mtu for port in self.ports])
+        problem = mtu_problem(now) if now is not None and self.mtu is None and self.link_layer == ETHERNET else ""
+        return f"no mtu: {now}, as most have it now, {problem}" if problem else ""
 
 
 @dataclass(frozen=True)
@@ -280,16 +287,20 @@ def _why_no_rail(column: Sequence[Port]) -> str:
 def _slot(name: str, column: tuple[Port, ...], wish: Wish) -> Slot:
     """Return the slot of one port of each host. MTU and functions are those of most hosts unless the user chose them.
 
-    The MTU of IPoIB follows the partition, which the subnet manager rules, so none is set. A function of a guest has no
-    functions of its own.
+    The MTU of IPoIB follows the partition, which the subnet manager rules, so none is set, nor is one that the host
+    variables refuse. A function of a guest has no functions of its own.
     """
     rail = not name.startswith("storage")
-    mtu = Counter(port.mtu for port in column).most_common(1)[0][0]
-    mtu = wish.mtu if wish.mtu is not None and rail else mtu
-    now = Counter(port.vfs for port in column).most_common(1)[0][0]
-    vfs = wish.vfs if wish.vfs is not None and rail else now or None
+    mtu = wish.mtu if wish.mtu is not None and rail else _of_most([port.mtu for port in column])
+    if mtu is not None and mtu_problem(mtu):
+        mtu = None
+    vfs = wish.vfs if wish.vfs is not None and rail else _of_most([port.vfs for port in column]) or None
     physical = column[0].function == "pf"
     return Slot(name, column, mtu if column[0].link_layer == ETHERNET else None, vfs if physical else None)
+
+
+def _of_most(values: Sequence[int | None]) -> int | None:
+    return Counter(values).most_common(1)[0][0]
 
 
 def preset_of(rails: Sequence[str]) -> Preset | None:

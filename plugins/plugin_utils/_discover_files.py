@@ -77,6 +77,17 @@ def recap(
     return lines
 
 
+def notices_of(fleet: Fleet) -> list[str]:
+    """Return what is as no file can ask for: a notice for each MTU that is left out."""
+    return [
+        f"{each.name}, {slot.name}: {slot.unset_mtu}; next: "
+        f"{'give rdma_fabric_discover_mtu' if slot.rail else 'add an mtu to its entry'}"
+        for each in fleet.classes
+        for slot in each.slots
+        if slot.unset_mtu
+    ]
+
+
 def _standing_back(policy_from: str) -> str:
     return f"Your inventory has {policy_from} and a second policy would not be taken: add there what pods are offered"
 
@@ -172,7 +183,7 @@ def _entry(slot: Slot, at: int, each: HostClass, fleet: Fleet) -> list[str]:
 
 def _mtu_lines(slot: Slot, port: Port, fleet: Fleet) -> list[str]:
     if slot.mtu is None:
-        return []
+        return [f"    # {slot.unset_mtu}"] if slot.unset_mtu else []
     if slot.rail and fleet.wish.mtu is not None:
         why = f"asked for; {port.mtu} now" if port.mtu != slot.mtu else "asked for, and so now"
     else:

@@ -12,7 +12,7 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import Fleet, Wish, survey
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import clashes, files_of, recap
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import clashes, files_of, notices_of, recap
 
 Json = dict[str, Any]
 
@@ -127,6 +127,29 @@ def test_the_mtu_of_most_hosts_is_the_class_s_and_the_odd_one_is_told() -> None:
     facts["c"]["netdevs"][0]["mtu"] = 1500
     text = files_of(found(facts))["group_vars/connectx7_roce.yml"]
     assert "mtu: 9000 # as on most hosts now; 1500 and 9000 are found" in text
+
+
+@pytest.mark.parametrize(("now", "most", "written"), [(1280, 1280, True), (1279, 1279, False), (1500, 900, False)])
+def test_an_mtu_that_the_host_variables_refuse_is_left_out_with_a_notice(now: int, most: int, written: bool) -> None:
+    facts = {name: host([nic(1)]) for name in ("a", "b", "c")}
+    for name, mtu in {"a": most, "b": most, "c": now}.items():
+        facts[name]["netdevs"][0]["mtu"] = mtu
+    fleet = found(facts)
+    files = files_of(fleet)
+    assert interfaces(files, "group_vars/connectx7_roce.yml")[0].get("mtu") == (most if written else None)
+    problem = f"no mtu: {most}, as most have it now, is below 1280"
+    assert (problem in files["group_vars/connectx7_roce.yml"]) is not written
+    told = notices_of(fleet)
+    assert len(told) == (not written)
+    assert all(notice.startswith(f"connectx7_roce, rail0: {problem}: ") for notice in told)
+
+
+def test_an_mtu_that_was_asked_for_takes_the_place_of_one_that_would_be_left_out() -> None:
+    facts = host([nic(1)])
+    facts["netdevs"][0]["mtu"] = 900
+    fleet = found({"a": facts}, Wish(mtu=9000))
+    assert interfaces(files_of(fleet), "group_vars/connectx7_roce.yml")[0]["mtu"] == 9000
+    assert notices_of(fleet) == []
 
 
 def test_functions_that_are_there_are_kept_and_offered_one_by_one() -> None:

@@ -112,6 +112,16 @@ def test_a_written_inventory_is_valid_and_asks_hosts_for_nothing_but_what_was_ch
     assert concerns == KEPT | more
 
 
+def test_an_inventory_of_hosts_with_a_small_mtu_is_valid(tmp_path: Path) -> None:
+    small = {
+        host: {**facts_of(host), "netdevs": [{**each, "mtu": 1000} for each in facts_of(host)["netdevs"]]}
+        for host in FLEET
+    }
+    (notice, *_more) = discover(tmp_path, facts=small)["notices"]
+    assert "no mtu: 1000, as most have it now, is below 1280" in notice
+    validated(tmp_path)
+
+
 @pytest.mark.parametrize("vfs", [0, 4])
 def test_the_networks_shown_in_comments_are_valid_with_the_policy(tmp_path: Path, vfs: int) -> None:
     discover(tmp_path, vfs=vfs)
