@@ -88,6 +88,8 @@ class ActionModule(ClusterAction):
         with task_environment(self._environment()):
             try:
                 client = self.client(arguments)
+                # Nothing is made where no command could reach a pod, for the proxy that is in between.
+                WebSockets(client)
                 pods = ClusterPods(Connection(client, notify=self.progress), secrets.token_hex(4), self.progress)
                 if arguments["node"]:
                     return self._prove_node(

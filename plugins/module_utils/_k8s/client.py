@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import ssl
 import traceback
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s import credentials
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import PROXY_LOGIN, ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lines import ResponseLines
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Lines, Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
@@ -48,8 +49,13 @@ READ_TIMEOUT = 30.0
 # A page holds at most 500 objects, and etcd takes none above 1.5 MiB; real pages are a few MiB.
 MOST_BYTES = 256 * 1024 * 1024
 _CHUNK = 256 * 1024
-# What urllib3 takes where a proxy's address has no port.
-_PROXY_PORTS = {"http": 80, "https": 443}
+# What urllib3 takes where an http:// proxy's address has no port.
+_PROXY_PORT = 80
+_LOGIN_OF_ADDRESS = re.compile(r"(?<=://)[^\s/]+@")
+_PROXY_LOGIN = "proxy-authorization"
+_REFUSED_LOGIN = "Tunnel connection failed: 407"
+"""What http.client raises when a proxy answers so to CONNECT."""
+_OTHER_PROXY = "give an http:// proxy by the option proxy or K8S_AUTH_PROXY, or name the API server in no_proxy"
 _DEFAULT_KUBECONFIG = "~/.kube/config"
 _OTHER_KUBECONFIG = (
     "make it, or name another one by the option kubeconfig (rdma_fabric_kubeconfig for the roles), K8S_AUTH_KUBECONFIG"
@@ -95,6 +101,7 @@ class Client:
                 self._configuration = _create_configuration(_create_auth_spec(None, **given))
                 # One for requests, and one that a stream leaves behind.
                 self._configuration.connection_pool_maxsize = 2
+                _log_in_to_proxy(self._configuration)
                 self._impersonation = _create_headers(None, **given)
                 self._pool = kubernetes.client.ApiClient(self._configuration).rest_client.pool_manager
                 self._read_certificates(files)
@@ -177,22 +184,31 @@ class Client:
             raise ApiFault(Fault.CONFIGURATION, f"the connection's files can't be used: {err}") from err
 
     def stream_options(self) -> dict[str, Any]:
-        """Return how a stream to the server is opened: its headers, TLS and proxy in the words of websocket-client."""
+        """Return how a stream to the server is opened: its headers, TLS and proxy in the words of websocket-client.
+
+        Raises ApiFault for a proxy that it can't go through: websocket-client speaks no TLS to a proxy, and SOCKS by a
+        package that neither collection asks for.
+        """
         configuration = self._configuration
+        # Requests go past the proxy where no_proxy says so.
+        proxied = type(self._pool) is not urllib3.PoolManager
+        proxy = urlsplit(configuration.proxy or "")
+        if proxied and proxy.scheme != "http":
+            problem = f"commands in pods can't go through a proxy of the kind {proxy.scheme}:// ({proxy.hostname})"
+            raise ApiFault(Fault.CONFIGURATION, problem, hint=_OTHER_PROXY)
         tls: dict[str, Any] = {}
         if self._stream_context is not None:
             tls["context"] = self._stream_context
         if configuration.tls_server_name:
             tls["server_hostname"] = configuration.tls_server_name
-        proxy = urlsplit(configuration.proxy or "")
         return {
             # A stream is no JSON, and some kubelets answer 406 to who would have nothing else.
             "header": [f"{name}: {value}" for name, value in self._headers(None).items() if name != "Accept"],
             "sslopt": tls,
             "http_proxy_host": proxy.hostname,
-            "http_proxy_port": proxy.port or _PROXY_PORTS.get(proxy.scheme),
+            "http_proxy_port": proxy.port or _PROXY_PORT,
             "http_proxy_auth": _proxy_login(configuration.proxy_headers or {}),
-            "http_no_proxy": (configuration.no_proxy or "").split(",") if proxy.hostname else None,
+            "http_no_proxy": (configuration.no_proxy or "").split(",") if proxied else ["*"],
         }
 
     def _renewed(self) -> bool:
@@ -229,17 +245,34 @@ class Client:
         return headers
 
 
+def _log_in_to_proxy(configuration: Any) -> None:
+    """Have a login of an http(s) proxy's address shown to it, as kubectl does; one of ``proxy_headers`` goes before.
+
+    urllib3 shows none of an address, but to SOCKS proxies.
+    """
+    proxy, headers = urlsplit(configuration.proxy or ""), configuration.proxy_headers or {}
+    given = any(name.lower() == _PROXY_LOGIN for name in headers)
+    if given or not proxy.username or proxy.scheme not in ("http", "https"):
+        return
+    login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    configuration.proxy_headers = {**headers, _PROXY_LOGIN: f"Basic {base64.b64encode(login.encode()).decode()}"}
+
+
 def _proxy_login(headers: Mapping[str, str]) -> tuple[str, str] | None:
     """Return user and password that requests show to the proxy, as websocket-client takes them; None without a login.
 
-    They are a header of the requests (``proxy_headers``: ``proxy_basic_auth``), in the encoding of urllib3's
-    ``make_headers``. websocket-client knows no other scheme than Basic.
+    They are a header of the requests: ours, or that of ``proxy_headers``, which urllib3's ``make_headers`` encodes as
+    Latin-1. websocket-client encodes as UTF-8, and knows no other scheme than Basic.
     """
-    given = next((value for name, value in headers.items() if name.lower() == "proxy-authorization"), "")
+    given = next((value for name, value in headers.items() if name.lower() == _PROXY_LOGIN), "")
     scheme, _space, encoded = given.partition(" ")
     if scheme.lower() != "basic":
         return None
-    user, _colon, password = base64.b64decode(encoded).decode("latin-1").partition(":")
+    shown = base64.b64decode(encoded)
+    try:
+        user, _colon, password = shown.decode().partition(":")
+    except UnicodeDecodeError:
+        user, _colon, password = shown.decode("latin-1").partition(":")
     return user, password
 
 
@@ -291,13 +324,15 @@ def _is_there(path: Path) -> bool:
 def _no_connection(given: Mapping[str, Any], err: Exception) -> ApiFault:
     """Return why no connection could be made from the options, with the kubeconfig that was looked at."""
     wanted = _kubeconfig_of(given)
+    # The address of a proxy that can't be one is told whole.
+    said = _LOGIN_OF_ADDRESS.sub("", str(err))
     if wanted is None:
-        return ApiFault(Fault.CONFIGURATION, f"no connection can be made from the given options: {err}")
+        return ApiFault(Fault.CONFIGURATION, f"no connection can be made from the given options: {said}")
     names = " and ".join(map(str, wanted.files)) or "given as data"
     if wanted.files and not any(_is_there(path) for path in wanted.files):
         problem = f"there is no kubeconfig {names} ({wanted.origin})"
         return ApiFault(Fault.CONFIGURATION, problem, hint=_OTHER_KUBECONFIG)
-    return ApiFault(Fault.CONFIGURATION, f"the kubeconfig {names} ({wanted.origin}) makes no connection: {err}")
+    return ApiFault(Fault.CONFIGURATION, f"the kubeconfig {names} ({wanted.origin}) makes no connection: {said}")
 
 
 def _require_libraries() -> None:
@@ -339,6 +374,8 @@ def _fault_of(err: Exception, what: str) -> ApiFault:
         err, errors.NewConnectionError
     ):
         return ApiFault(Fault.TIMEOUT, text)
+    if _REFUSED_LOGIN in text:
+        return ApiFault(Fault.CONFIGURATION, text, hint=PROXY_LOGIN)
     if isinstance(err, errors.LocationValueError):
         return ApiFault(Fault.CONFIGURATION, text)
     return ApiFault(Fault.UNREACHABLE, text)

@@ -52,6 +52,7 @@ _BY_STATUS = {
     401: Fault.UNAUTHORIZED,
     403: Fault.FORBIDDEN,
     404: Fault.NOT_FOUND,
+    407: Fault.CONFIGURATION,
     409: Fault.CONFLICT,
     410: Fault.GONE,
     422: Fault.INVALID,
@@ -78,6 +79,10 @@ _UNKNOWN_FIELD_WORDS = (_TYPED_PATCH, "strict decoding error", "field not declar
 _REDIRECTED = (
     "the address is not an API server's: check the server's address in the kubeconfig, and whether a login page or"
     " proxy stands before it"
+)
+PROXY_LOGIN = (
+    "the proxy wants a login, or another one: give it by proxy_headers (proxy_basic_auth: USER:PASSWORD),"
+    " K8S_AUTH_PROXY_HEADERS_PROXY_BASIC_AUTH or the proxy's address (http://USER:PASSWORD@...)"
 )
 # Who refuses is not the API server itself; the words are those of k8s.io/apiserver's admission plugins.
 _POLICIES = (
@@ -173,7 +178,7 @@ def fault_from_response(code: int, status: Mapping[str, Any], what: str) -> ApiF
         fault = Fault.CONFIGURATION
     if any(words in text for words in _UNKNOWN_FIELD_WORDS) and (code in (400, 422) or is_hopeless(code, status)):
         fault = Fault.UNKNOWN_FIELD
-    hint = _REDIRECTED if 300 <= code < 400 else _hint(fault, status, text)
+    hint = _REDIRECTED if 300 <= code < 400 else PROXY_LOGIN if code == 407 else _hint(fault, status, text)
     return ApiFault(fault, f"{what}: {text}", status=status, hint=hint)
 
 

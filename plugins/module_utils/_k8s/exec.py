@@ -16,7 +16,12 @@ from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence
 from urllib.parse import quote, urlencode
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault, fault_from_response
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import (
+    PROXY_LOGIN,
+    ApiFault,
+    Fault,
+    fault_from_response,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock
 
 # The library of the kubernetes client's own streams; where it is missing, making the client has failed before.
@@ -191,6 +196,7 @@ class WebSockets:
     """An :class:`Opener` over the connection that kubernetes.core's options describe."""
 
     def __init__(self, client: Client) -> None:
+        """Take over how the client's requests go. Raises ApiFault where streams can't go that way."""
         self._server = "ws" + client.server[len("http") :]
         self._options = client.stream_options()
 
@@ -213,6 +219,8 @@ class WebSockets:
         except WEBSOCKET.WebSocketTimeoutException as err:
             raise ApiFault(Fault.TIMEOUT, f"{what}: {err}") from err
         except (WEBSOCKET.WebSocketException, OSError) as err:
+            if isinstance(err, WEBSOCKET.WebSocketProxyException) and "status: 407" in str(err):
+                raise ApiFault(Fault.CONFIGURATION, f"{what}: {err}", hint=PROXY_LOGIN) from err
             raise ApiFault(Fault.UNREACHABLE, f"{what}: {err}") from err
         return _WebSocketStream(socket)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.server
 import json
 import socket
@@ -20,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s import client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import WebSockets
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Reply
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
 
@@ -39,12 +40,14 @@ class Recorder(http.server.BaseHTTPRequestHandler):
         assert isinstance(self.server, RecordingServer)
         self.server.seen.append(seen)
         expired = "expired" in str(self.headers.get("authorization"))
-        status = b"401 Unauthorized" if expired else b"200 OK"
+        status = b"401 Unauthorized" if expired else self.server.status
         self.wfile.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 2\r\n\r\n{}")
 
 
 class RecordingServer(http.server.ThreadingHTTPServer):
     """Listens on a free port; ``seen`` holds method, path, headers, body and peer of each request."""
+
+    status = b"200 OK"
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Recorder)
@@ -196,6 +199,12 @@ def test_options_that_need_no_kubeconfig_are_not_told_of_one() -> None:
     assert "kubeconfig" not in refused.value.message
 
 
+def test_a_proxy_that_can_not_be_one_is_told_without_its_login() -> None:
+    with pytest.raises(ApiFault, match=r"proxy\.example:99999") as refused:
+        Client({"host": "https://127.0.0.1:9", "api_key": "t", "proxy": "http://user:word@proxy.example:99999"})
+    assert "word" not in str(refused.value)
+
+
 def test_the_variable_counts_as_it_is_when_the_connection_is_made(
     server: RecordingServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,12 +310,66 @@ def test_a_proxy_is_shown_the_same_login_by_streams_as_by_requests(
 
 
 @pytest.mark.parametrize(
-    ("proxy", "port"),
-    [("http://proxy.example", 80), ("https://proxy.example", 443), ("http://proxy.example:31", 31)],
+    ("login", "headers", "shown"),
+    [
+        ("user:pass%40word@", {}, "user:pass@word"),
+        ("us%C3%A9r:w%E2%82%ACrd@", {}, "us\u00e9r:w\u20acrd"),
+        ("user:of-the-address@", {"proxy_basic_auth": "user:given"}, "user:given"),
+        ("user:word@", {"user_agent": "me"}, "user:word"),
+    ],
 )
+def test_a_login_of_the_proxys_address_is_shown_to_it(
+    server: RecordingServer, monkeypatch: pytest.MonkeyPatch, login: str, headers: dict[str, str], shown: str
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    proxy = address(server).replace("://", f"://{login}")
+    through = Client({"host": "http://192.0.2.1", "api_key": "t", "proxy": proxy, "proxy_headers": headers})
+    through.send("GET", "/x", None, None)
+    with pytest.raises(ApiFault):
+        WebSockets(through)("/x", 10.0)
+    wanted = f"Basic {base64.b64encode(shown.encode()).decode()}"
+    found = [{name.lower(): value for name, value in seen[2]}.get("proxy-authorization") for seen in server.seen]
+    assert found == [wanted, wanted, None]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_wants_a_login_is_told_apart(
+    server: RecordingServer, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    server.status = b"407 Proxy Authentication Required"
+    through = Client({"host": f"{scheme}://192.0.2.1", "api_key": "t", "proxy": address(server)})
+    connection = Connection(through)
+    with pytest.raises(ApiFault, match="proxy_basic_auth: USER:PASSWORD") as refused:
+        connection.request("get", "/x", what="x")
+    with pytest.raises(ApiFault, match="proxy_basic_auth: USER:PASSWORD") as stopped:
+        WebSockets(through)("/x", 10.0)
+    assert (refused.value.fault, stopped.value.fault) == (Fault.CONFIGURATION, Fault.CONFIGURATION)
+    assert len(server.seen) == 2, "neither is tried again"
+
+
+@pytest.mark.parametrize(("proxy", "port"), [("http://proxy.example", 80), ("http://proxy.example:31", 31)])
 def test_a_proxy_without_a_port_has_the_usual_one(proxy: str, port: int) -> None:
     options = Client({"host": "https://192.0.2.1", "api_key": "t", "proxy": proxy}).stream_options()
     assert (options["http_proxy_host"], options["http_proxy_port"]) == ("proxy.example", port)
+
+
+def test_commands_through_a_proxy_of_another_kind_are_refused_before_they_are_sent() -> None:
+    given = {"host": "https://192.0.2.1", "api_key": "t", "proxy": "https://user:word@proxy.example:31"}
+    with pytest.raises(ApiFault, match=r"a proxy of the kind https:// \(proxy.example\)") as refused:
+        WebSockets(Client(given))
+    assert (refused.value.fault, "word" in str(refused.value)) == (Fault.CONFIGURATION, False)
+
+
+def test_commands_go_past_a_proxy_where_requests_do(server: RecordingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    past = address(server).partition("://")[2]
+    given = {"host": address(server), "api_key": "t", "proxy": "https://127.0.0.1:9", "no_proxy": past}
+    with pytest.raises(ApiFault, match="200"):
+        WebSockets(Client(given))("/x", 10.0)
+    assert [seen[0] for seen in server.seen] == ["GET"]
 
 
 def test_all_authentication_options_are_passed_on() -> None:

@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.modules import fabric_verify
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_proof import ROWS
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 OPTIONS = yaml.safe_load(fabric_verify.DOCUMENTATION)["options"]
 
@@ -42,6 +43,16 @@ def test_pairs_at_a_time_that_a_controller_bears_are_what_the_proof_gets(paralle
 @pytest.mark.parametrize("parallel", [-1, 0, MOST_AT_ONCE + 1])
 def test_more_or_fewer_are_refused(parallel: int) -> None:
     assert flaws(parallel=parallel) == [f"{parallel} pairs cannot be tested at a time"]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_proxy_that_commands_can_not_go_through_is_refused_before_the_cluster_is_asked(check: bool) -> None:
+    lists: dict[str, Any] = {name: [] for name in ("node_policies", "networks", "attachments", "objects")}
+    spec = {"namespace": None, "cluster_policy": None, "hosts": {}, **lists}
+    connection = {"host": "https://192.0.2.1", "api_key": "t", "proxy": "https://127.0.0.1:9"}
+    given = {"spec": spec, "namespace": "rdma", "run_dir": "/nowhere", "image": "x", **connection}
+    result = run_action("fabric_verify", given, check=check, task_vars={"hostvars": {}, "groups": {}})
+    assert "commands in pods can't go through a proxy of the kind https://" in result["msg"]
 
 
 def test_module_and_variable_have_the_same_limits() -> None:
