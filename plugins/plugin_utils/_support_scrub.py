@@ -104,7 +104,7 @@ _QUOTED = (
     r"|(?P<cut>\\*[\"'])[^\r\n]*"
 )
 # Of one without quotes only the beginning.
-_VALUE = re.compile(rf"{_QUOTED}|(?P<number>\d+)(?=[,}}\]\s&]|\Z)|[^\s\"'\\]")
+_VALUE = re.compile(rf"{_QUOTED}|(?P<number>\d+)(?=[,}}\]\s&]|\Z)|\\*[^\s\"'\\]")
 _HEAD_OF_BLOCK = re.compile(
     r"^(?P<indent>[ \t]*)(?P<head>(?:- )?[\"']?(?P<name>[\w.$/-]+)[\"']?:[ \t]*)[|>][-+0-9]*[ \t]*\n", re.MULTILINE
 )

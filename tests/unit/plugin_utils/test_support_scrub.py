@@ -72,6 +72,7 @@ TEXTS = {
     "curl": f"+ curl -s -u user:{SECRET} https://x",
     "ipmitool": f"ipmitool -H h -U admin -P {SECRET} chassis",
     "an element": f"<password>{SECRET}</password>",
+    "a backslash before it": rf"password=>\{SECRET} token=\{SECRET}",
     "several words": f"password: correct {SECRET} staple",
     "an apostrophe in YAML": f"password: 'it''s {SECRET}'",
     "a block within a block": f"config: |\n  a: b\n  password: |\n    {SECRET}\n",
