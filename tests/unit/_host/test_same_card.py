@@ -17,18 +17,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.serials import vpd
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
 PORT, OTHER = "0000:37:00.0", "0000:b7:00.0"
 DEVICES = "/sys/bus/pci/devices"
-
-
-def vpd(serial: str) -> bytes:
-    """Return vital product data as a card has it: a name, then its read-only fields."""
-    name, fields = b"ConnectX", b"PN\x05MCX75" + b"SN" + bytes([len(serial)]) + serial.encode("ascii")
-    parts = [bytes([0x82, len(name), 0]), name, bytes([0x90, len(fields), 0]), fields, b"\x78"]
-    return b"".join(parts)
 
 
 def shown(kernel: Kernel, serials: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.cards import with_cards
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import manager_files, unit_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.followers import (
     RELOAD,
@@ -73,10 +74,19 @@ def installation(program: str, programs: list[str], files: dict[str, str]) -> li
     ``program`` is the path of the one that this code makes, ``programs`` are those on the host.
     """
     do: list[Operation] = [] if program in programs else [PutFile(program, program_text())]
-    do += [PutFile(path, text, 0o600 if path == WISHES_FILE else 0o644) for path, text in files.items()]
+    do += [_wishes(text) if path == WISHES_FILE else PutFile(path, text) for path, text in files.items()]
     do += [FITS, RELOAD_UNITS, _ENABLE]
     do += [RemoveFile(path) for path in programs if path != program]
     return do
+
+
+def _wishes(text: str) -> Operation:
+    """Return how the wishes are written, with the cards that they are for."""
+
+    def operations(host: Host) -> list[Operation]:
+        return [PutFile(WISHES_FILE, with_cards(host, text), 0o600)]
+
+    return Found(f"write {WISHES_FILE}", operations)
 
 
 def removal(programs: list[str]) -> Work:

@@ -23,7 +23,15 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import Wish, device_of, only, wished_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
+    MAKER,
+    Cards,
+    Wish,
+    cards_in,
+    device_of,
+    only,
+    wished_in,
+)
 
 # The files that hold more than one interface, and how the part of one begins.
 _SECTIONS = {
@@ -31,6 +39,25 @@ _SECTIONS = {
     netplan.OWN_FILE: netplan.OWN_SECTION,
     network_manager.OWN_FILE: network_manager.OWN_SECTION,
 }
+
+
+def known_cards(context: Context) -> Cards:
+    """Return the cards that the boot unit's wishes are for, without those that another one was found in the place of.
+
+    The boot unit found them at this start. What is asked of such an address now is asked of the card that is there.
+    """
+    known = cards_in(context.boot_files.get(WISHES_FILE))
+    result = context.actual.facts["boot"]["result"]
+    others = result["other_cards"] if result is not None and result["this_boot"] else {}
+    return {address: card for address, card in known.items() if others.get(address) != card}
+
+
+def wishes_of_present_cards(context: Context) -> list[Wish]:
+    """Return the boot unit's wishes for interfaces, without those whose address means another card now."""
+    text = context.boot_files.get(WISHES_FILE)
+    found = [wish for wish in wished_in(text) or [] if "pcie" not in wish]
+    others = {*cards_in(text)}.difference(known_cards(context))
+    return [wish for wish in found if device_of(wish) not in others and wish.get(MAKER) not in others]
 
 
 def former_wishes(context: Context, *, matched: bool) -> dict[str, Wish]:
@@ -42,12 +69,12 @@ def former_wishes(context: Context, *, matched: bool) -> dict[str, Wish]:
     known = {interface.key for interface in context.interfaces}
     addresses = [entry.get("pci") for entry in context.entries_without_device]
     found: dict[str, Wish] = {}
-    for wish in wished_in(context.boot_files.get(WISHES_FILE)) or []:
+    for wish in context.once(wishes_of_present_cards):
         device = device_of(wish)
         nic = context.actual.nics.get(device)
         netdev = context.actual.netdevs.get(device) if nic is None else context.actual.port_of(nic)
         meant = device in known if matched else device not in known and (device in addresses or None in addresses)
-        if "pcie" not in wish and netdev is None and meant:
+        if netdev is None and meant:
             found[device] = wish
     return found
 

@@ -21,7 +21,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.o
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import Wish, wishes_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
+    MAKER,
+    Wish,
+    device_of,
+    wishes_text,
+)
 
 
 def boot_files(context: Context) -> dict[str, str]:
@@ -69,9 +74,14 @@ def staying(context: Context) -> list[str]:
 
 
 def unit_files(context: Context) -> dict[str, str]:
-    """Return the boot unit and its wishes, none when nothing is left to it."""
+    """Return the boot unit and its wishes, none when nothing is left to it.
+
+    The wishes have the cards that their file has already: others are read only when it is written.
+    """
     found = held_back(context, wanted_wishes(context))
     pcie = lasting(context)
     if not found and not pcie:
         return {}
-    return {WISHES_FILE: wishes_text(found, pcie), UNIT_FILE: unit_of(context, found)}
+    selected = {device_of(wish) for wish in found if MAKER not in wish}
+    cards = {address: card for address, card in away.known_cards(context).items() if address in selected}
+    return {WISHES_FILE: wishes_text(found, pcie, cards), UNIT_FILE: unit_of(context, found)}

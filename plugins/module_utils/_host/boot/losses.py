@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.away import wishes_of_present_cards
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import KEPT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -20,7 +21,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
     MAKER,
     SELECTING,
@@ -28,7 +28,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted i
     Wish,
     device_of,
     only,
-    wished_in,
 )
 
 # They go with the functions.
@@ -109,8 +108,7 @@ def _ordered(wish: Wish) -> Wish:
 
 
 def _former(context: Context) -> list[Wish]:
-    found = wished_in(context.boot_files.get(WISHES_FILE)) or []
-    return [wish for wish in found if "pcie" not in wish]
+    return context.once(wishes_of_present_cards)
 
 
 def _netdev(context: Context, device: str, nic: Nic | None) -> Netdev | None:

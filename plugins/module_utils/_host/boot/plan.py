@@ -29,7 +29,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT, UNIT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import SELECTING, Wish, wished_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
+    SELECTING,
+    Wish,
+    cards_in,
+    wished_in,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import route_text, rule_text
 
 CONCERN = "boot"
@@ -140,6 +145,7 @@ def _unit_step(context: Context) -> list[Step]:
         return []
     before = wished_in(context.boot_files.get(WISHES_FILE))
     after = wished_in(files.get(WISHES_FILE))
+    other_cards = cards_in(context.boot_files.get(WISHES_FILE)) != cards_in(files.get(WISHES_FILE))
     verb = ("update" if there else "install") if files else "remove"
     return [
         make_step(
@@ -149,7 +155,7 @@ def _unit_step(context: Context) -> list[Step]:
             action=f"{verb} the boot unit" + (f" for {_wished(after)}" if after else ""),
             before=before,
             after=after,
-            reason=_reason(bool(files), before == after),
+            reason=_reason(bool(files), before == after, other_cards),
             undo="bring its former files back" if there or not files else "disable and remove it",
             when=BOOT,
         )
@@ -173,9 +179,11 @@ def _loss_step(loss: Loss) -> Step:
     )
 
 
-def _reason(wanted: bool, same_wishes: bool) -> str:
+def _reason(wanted: bool, same_wishes: bool, other_cards: bool) -> str:
     if not wanted:
         return "nothing is left for it to do"
+    if same_wishes and other_cards:
+        return "another card has been at an address of its settings since the last start"
     if same_wishes:
         return "its unit or program is missing, of another release or not enabled"
     return "the kernel forgets these settings at a reboot, and no manager of interfaces keeps them"

@@ -16,12 +16,15 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import p
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import cards_of
 
 RESULT = StateFile(
     paths.RESULT_FILE,
     "what became of the last boot",
     f"read the journal of the boot unit (journalctl -u {paths.UNIT}), and remove the file",
 )
+# The cards that the boot unit did not find at their addresses, as its wishes have them.
+OTHER_CARDS = "other_cards"
 _PYTHON = "/usr/bin/python3"
 _OWN_INTERPRETER = "/proc/self/exe"
 _MOST_LINES = 8
@@ -96,4 +99,5 @@ def _result(probe: Probe) -> BootResult | None:
         "ok": document.get("ok") is True,
         "running": document.get("running") is True,
         "problems": [printable(str(line), 512) for line in lines[:_MOST_LINES]],
+        "other_cards": cards_of(document, OTHER_CARDS),
     }

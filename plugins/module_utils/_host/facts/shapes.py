@@ -291,6 +291,7 @@ class BootResult(TypedDict):
     ok: bool
     running: bool
     problems: list[str]
+    other_cards: dict[str, dict[str, str]]
 
 
 class Guarded(TypedDict):

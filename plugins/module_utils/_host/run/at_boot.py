@@ -15,6 +15,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Callable, Collection, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.cards import of_present_cards
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import CONCERNS, KEPT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.rates import before_links, has_rates
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
@@ -41,7 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     digest,
     key_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import OTHER_CARDS, RESULT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE
@@ -72,11 +73,15 @@ _USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|devices|guard\n"
 
 
 class Outcome(NamedTuple):
-    """What a start of the host came to: printed lines of executed steps, and what is left, one line each."""
+    """What a start of the host came to: printed lines of executed steps, and what is left, one line each.
+
+    ``other_cards`` are those of wishes that were left out, as another one has their address now, by that address.
+    """
 
     executed: tuple[str, ...]
     problems: tuple[str, ...]
     running: bool = False
+    other_cards: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
     def as_text(self, boot_id: str) -> str:
         """Return the file that the next run of Ansible reads."""
@@ -86,6 +91,7 @@ class Outcome(NamedTuple):
             "running": self.running,
             "executed": list(self.executed),
             "problems": list(self.problems),
+            **({OTHER_CARDS: dict(self.other_cards)} if self.other_cards else {}),
         }
         return RESULT.text(document)
 
@@ -188,8 +194,9 @@ def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:
     except (ValueError, InvalidInput) as error:
         return Outcome((), (f"{WISHES_FILE} is broken: {error}",))
     if later:
+        wished, left_out = of_present_cards(machine, wished)
         only = _round(machine, clock, wished.desired, later=True)
-        return Outcome(only.executed, only.left)
+        return Outcome(only.executed, (*left_out.values(), *only.left))
     return _started(machine, clock, wished)
 
 
@@ -200,6 +207,10 @@ def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
     with contextlib.suppress(HostError):
         machine.run(("udevadm", "settle", f"--timeout={SETTLE_SECONDS}"), SETTLE_SECONDS + 10)
     missing = _wait_for_devices(machine, clock, [e for e in entries if e.get("pci") not in wished.made], DEVICE_SECONDS)
+    # Only now, as the card that has moved may be the one that comes late.
+    wished, left_out = of_present_cards(machine, wished)
+    entries = wished.desired["interfaces"]
+    missing.update(left_out)
     absent = [entry for entry in entries if not _exists(machine, entry)]
     without_links = before_links(wished.desired)
     done = _round(machine, clock, without_links)
@@ -213,7 +224,9 @@ def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
     for entry in absent:
         if not _exists(machine, entry):
             missing.setdefault(*_absent(entry))
-    return Outcome(done.executed, tuple(dict.fromkeys((*missing.values(), *done.left))))
+    problems = tuple(dict.fromkeys((*missing.values(), *done.left)))
+    others = {address: wished.cards[address] for address in left_out if machine.exists(f"{_FUNCTIONS}/{address}")}
+    return Outcome(done.executed, problems, other_cards=others)
 
 
 def _with_rates(machine: Machine, clock: Clock, desired: HostSpec, rated: Sequence[str], done: _Round) -> _Round:

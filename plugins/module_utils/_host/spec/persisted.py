@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cast
+from typing import Dict, Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
@@ -22,6 +22,8 @@ MAKER: Final = "pf"
 SELECTING = ("pci", "current_name", MAKER)
 _OfFunctions = Literal["vf_driver", "vf_guids", "vf_mtu", "vf_settings", "vfs"]
 Setting = Literal["eswitch_mode", "irq_affinity", "mtu", "qos", "queues", "state", _OfFunctions]
+# The card that each PCI address meant when the file was written (facts/same_card.py): its model and serial number.
+Cards = Dict[str, Dict[str, str]]
 
 
 class WishedPcie(TypedDict, total=False):
@@ -61,17 +63,23 @@ def only(wish: Mapping[str, object], keys: Iterable[str]) -> Wish:
     return cast(Wish, {key: wish[key] for key in keys if key in wish})
 
 
-def wishes_text(found: list[Wish], pcie: Mapping[str, object] | None = None) -> str:
+def wishes_text(found: list[Wish], pcie: Mapping[str, object] | None = None, cards: Cards | None = None) -> str:
     """Return the file that the boot unit reads."""
     document = {"managed_by": MARKER, "format": FORMAT, "interfaces": found, **({"pcie": dict(pcie)} if pcie else {})}
+    if cards:
+        document["cards"] = {address: cards[address] for address in sorted(cards)}
     return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
 
 class Wished(NamedTuple):
-    """A file of wishes: the desired state, and the addresses of the functions that these wishes make themselves."""
+    """A file of wishes: the desired state, and the cards that it is for.
+
+    ``made`` are the functions that these wishes make themselves, each with its physical one, by address.
+    """
 
     desired: HostSpec
-    made: frozenset[str]
+    made: dict[str, str]
+    cards: Cards
 
 
 def wished_of(text: str) -> Wished:
@@ -83,9 +91,10 @@ def wished_of(text: str) -> Wished:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f"this program reads wishes of format {FORMAT}")
     entries = document.get("interfaces")
-    made = set()
+    made = {}
     if isinstance(entries, list):
-        made = {str(entry.get("pci")) for entry in entries if isinstance(entry, dict) and MAKER in entry}
+        of_others = [entry for entry in entries if isinstance(entry, dict) and MAKER in entry]
+        made = {str(entry.get("pci")): str(entry[MAKER]) for entry in of_others}
         entries = [
             {key: value for key, value in entry.items() if key != MAKER} if isinstance(entry, dict) else entry
             for entry in entries
@@ -93,7 +102,24 @@ def wished_of(text: str) -> Wished:
     # What stands there was consented to by the run that wrote it.
     consents = {"acs_change": True, "takeover": True, "uplink_change": True}
     desired = check_spec({"interfaces": entries, "pcie": document.get("pcie"), "consents": consents})
-    return Wished(desired, frozenset(made))
+    return Wished(desired, made, cards_of(document))
+
+
+def cards_of(document: Mapping[str, object], key: str = "cards") -> Cards:
+    """Return the cards that a document of ours has under a key; none of a former release's or where they are broken."""
+    cards = document.get(key)
+    if not isinstance(cards, dict) or not all(isinstance(card, dict) for card in cards.values()):
+        return {}
+    return {str(address): {str(k): str(v) for k, v in card.items()} for address, card in cards.items()}
+
+
+def cards_in(content: str | None) -> Cards:
+    """Return the cards that a file of wishes, as the facts hold it, is for."""
+    try:
+        document = json.loads(content) if isinstance(content, str) else {}
+    except ValueError:
+        return {}
+    return cards_of(document) if isinstance(document, dict) else {}
 
 
 def wished_in(content: str | None) -> list[Wish] | None:

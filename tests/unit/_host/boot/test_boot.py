@@ -199,6 +199,7 @@ class TestUnit:
             "managed_by": MARKER,
             "format": 1,
             "interfaces": [{"pci": PORT, "mtu": 9000, "state": "up"}],
+            "cards": {PORT: {"model": "0x15b3 0x1017", "serial": ""}},
         }
 
     def test_it_starts_before_whoever_uses_the_network_and_after_the_drivers(self) -> None:
