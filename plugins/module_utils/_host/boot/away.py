@@ -23,9 +23,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
     MAKER,
-    Cards,
     Wish,
     cards_in,
     device_of,

@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import p
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import cards_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import cards_of
 
 RESULT = StateFile(
     paths.RESULT_FILE,

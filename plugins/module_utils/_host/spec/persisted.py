@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import json
-from typing import Dict, Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cast
+from typing import Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards, cards_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import Queues
@@ -22,8 +23,6 @@ MAKER: Final = "pf"
 SELECTING = ("pci", "current_name", MAKER)
 _OfFunctions = Literal["vf_driver", "vf_guids", "vf_mtu", "vf_settings", "vfs"]
 Setting = Literal["eswitch_mode", "irq_affinity", "mtu", "qos", "queues", "state", _OfFunctions]
-# The card that each PCI address meant when the file was written (facts/same_card.py): its model and serial number.
-Cards = Dict[str, Dict[str, str]]
 
 
 class WishedPcie(TypedDict, total=False):
@@ -103,14 +102,6 @@ def wished_of(text: str) -> Wished:
     consents = {"acs_change": True, "takeover": True, "uplink_change": True}
     desired = check_spec({"interfaces": entries, "pcie": document.get("pcie"), "consents": consents})
     return Wished(desired, made, cards_of(document))
-
-
-def cards_of(document: Mapping[str, object], key: str = "cards") -> Cards:
-    """Return the cards that a document of ours has under a key; none of a former release's or where they are broken."""
-    cards = document.get(key)
-    if not isinstance(cards, dict) or not all(isinstance(card, dict) for card in cards.values()):
-        return {}
-    return {str(address): {str(k): str(v) for k, v in card.items()} for address, card in cards.items()}
 
 
 def cards_in(content: str | None) -> Cards:

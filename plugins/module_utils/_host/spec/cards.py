@@ -1,0 +1,19 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cards that files of ours are for."""
+
+from __future__ import annotations
+
+from typing import Dict, Mapping
+
+# The card that each PCI address meant when the file was written (facts/same_card.py): its model and serial number.
+Cards = Dict[str, Dict[str, str]]
+
+
+def cards_of(document: Mapping[str, object], key: str = "cards") -> Cards:
+    """Return the cards that a document of ours has under a key; none of a former release's or where they are broken."""
+    cards = document.get(key)
+    if not isinstance(cards, dict) or not all(isinstance(card, dict) for card in cards.values()):
+        return {}
+    return {str(address): {str(k): str(v) for k, v in card.items()} for address, card in cards.items()}
