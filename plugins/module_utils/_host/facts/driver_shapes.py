@@ -162,6 +162,7 @@ class DriverState(TypedDict):
     next_kernel: str
     family: str | None
     packages: dict[str, str] | None
+    database_fails: bool
     unfinished: dict[str, str]
     dpkg_interrupted: bool
     on_disk: dict[str, OnDisk] | None

@@ -170,6 +170,10 @@ class Probe:
             self._note(error, argv[0], ("ENOSYS",))
             return None
 
+    def failed(self, path: str) -> bool:
+        """Return whether a file or a program is there and could not be read or run."""
+        return any(path == each for each, _code in self._failures)
+
     def _note(self, error: HostError, path: str, states: tuple[str, ...]) -> None:
         if error.code not in {"ENOENT", "ENODATA", *states}:
             self._failures[(path, error.code)] = None

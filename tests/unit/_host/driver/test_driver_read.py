@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.use
     CONTAINER_LOCK,
     read_open_files,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 
@@ -271,26 +271,35 @@ def test_headers_of_an_apt_that_never_read_an_index(policy: str, indexes: list[s
 
 
 @pytest.mark.parametrize(
-    ("system", "command", "rc", "told"),
+    ("system", "command", "answer", "told", "fails"),
     [
-        ("ubuntu", "dpkg-query", 1, {}),
-        ("ubuntu", "dpkg-query", 2, None),
-        ("rocky", "rpm", 0, {}),
-        ("rocky", "rpm", 1, None),
+        ("ubuntu", "dpkg-query", 1, {}, False),
+        ("ubuntu", "dpkg-query", 2, None, True),
+        ("ubuntu", "dpkg-query", "ETIMEDOUT", None, True),
+        # A recording does not hold what nobody asked for when it was made.
+        ("ubuntu", "dpkg-query", "ENOENT", None, False),
+        ("rocky", "rpm", 0, {}, False),
+        ("rocky", "rpm", 1, None, True),
+        ("rocky", "rpm", "ETIMEDOUT", None, True),
     ],
 )
-def test_a_package_database_that_fails_tells_nothing(system: str, command: str, rc: int, told: Any) -> None:
+def test_a_package_database_that_fails_tells_nothing(
+    system: str, command: str, answer: int | str, told: Any, fails: bool
+) -> None:
     """A database that is damaged, or held by somebody who hangs, is not one without packages."""
 
     class Failing(RecordedHost):
         def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
-            if argv[0] == command:
-                return CommandResult(rc, "", "error: cannot open Packages database in /var/lib/rpm")
+            if argv[0] == command and isinstance(answer, str):
+                raise HostError(answer, command)
+            if argv[0] == command and isinstance(answer, int):
+                return CommandResult(answer, "", "error: cannot open Packages database in /var/lib/rpm")
             return super().run(argv, timeout)
 
     release = {"id": system, "version_id": "24.04" if system == "ubuntu" else "9.4"}
     known: Any = {**SYSTEM, "os": release}
-    assert read_driver(Probe(Failing(document())), known, None)["packages"] == told
+    found = read_driver(Probe(Failing(document())), known, None)
+    assert (found["packages"], found["database_fails"]) == (told, fails)
 
 
 OF_UBUNTU, OF_DKMS = "/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub"

@@ -118,6 +118,6 @@ class TestReloadThatWasEndedWithoutADriver:
 @pytest.mark.parametrize("driver", [{"state": "absent"}, {"flavour": "inbox"}, {"flavour": "doca-ofed"}])
 def test_a_package_database_that_does_not_answer_is_no_empty_one(driver: Any) -> None:
     """State absent ended with nothing to do, and the vendor's packages were there."""
-    found = steps(host(read(family="Ubuntu 24.04", packages=None)), driver=driver, **CONSENTED)
+    found = steps(host(read(family="Ubuntu 24.04", packages=None, database_fails=True)), driver=driver, **CONSENTED)
     assert statuses(found) == {"database": "refused"}
     assert "dpkg-query --show fails" in found[0]["detail"]

@@ -105,11 +105,6 @@ def needs_packages(case: Case) -> bool:
     return release is None or release.fields != wish.version.fields
 
 
-def packages_untold(case: Case) -> bool:
-    """Return whether a host of known packages was asked for them and its package database did not answer."""
-    return case.state["family"] is not None and case.state["packages"] is None
-
-
 def goes_back(case: Case) -> bool:
     """Return whether a newer release is installed than the one that is asked for: package managers only go forward."""
     release = installed_release(case.state, case.actual.stack)

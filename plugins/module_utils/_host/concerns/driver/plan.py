@@ -92,7 +92,7 @@ def _plan_case(case: Case) -> ConcernPlan:
     if needs.waits_for_consent(case):
         return [_packages(case, waits=True), *_unfinished(case.state)], []
     changes = needs.needs_packages(case) or bool(needs.kernels_to_build(case)) or needs.runs_without_headers(case)
-    changes = changes or needs.packages_untold(case)
+    changes = changes or case.state["database_fails"]
     if changes or (container_owns(case.state) and not needs.runs_wanted(case)):
         refused = refusals(wish, case.state, case.actual.facts["system"], case.family)
         if refused:

@@ -50,7 +50,7 @@ def refusals(wish: Wish, state: DriverState, system: System, family: Family | No
         return [Refusal("system", "check the system", detail)]
     if family is None:
         return [_unknown_system(wish, system)]
-    if state["family"] is not None and state["packages"] is None:
+    if state["database_fails"]:
         return [_no_database(family)]
     found = _environment(state)
     if wish.is_vendor:

@@ -111,7 +111,8 @@ def read_driver(
     that of the next boot; where the boot loader does not tell it, it is taken to be the newest one that has an image.
     ``loaded`` has the modules of the stack and everything that stands on them, ``on_disk`` those that modprobe would
     load, ``next_on_disk`` those of another kernel that is next. ``packages`` are those of the stack by name,
-    ``unfinished`` those that dpkg has only unpacked or configured half.
+    ``unfinished`` those that dpkg has only unpacked or configured half. ``database_fails`` where the program that tells
+    them is there and gave no answer; a recording may not hold it.
     """
     kernel = system["kernel"]
     following = next_kernel or (_boot_kernels(probe) or [kernel])[-1]
@@ -121,7 +122,7 @@ def read_driver(
     on_disk = read_on_disk(probe, kernel, module_graph.IDENTITY)
     next_on_disk = on_disk if following == kernel else read_on_disk(probe, following, (NETDEV_DRIVER,), False)
     opened = read_open_files(probe.host)
-    packages, unfinished = _packages(probe, family)
+    packages, unfinished, database_fails = _packages(probe, family)
     initrds = {kernel: read_initrd(probe, family, kernel, on_disk)} if family else {}
     if family and following != kernel:
         initrds[following] = read_initrd(probe, family, following, next_on_disk, content=True)
@@ -130,6 +131,7 @@ def read_driver(
         "next_kernel": following,
         "family": family.name if family else None,
         "packages": packages,
+        "database_fails": database_fails,
         "unfinished": unfinished,
         "dpkg_interrupted": any(name.isdecimal() for name in probe.names(_DPKG_UPDATES)),
         "on_disk": on_disk,
@@ -240,10 +242,12 @@ def read_identity(probe: Probe, name: str) -> Identity:
     }
 
 
-def _packages(probe: Probe, family: Family | None) -> tuple[dict[str, str] | None, dict[str, str]]:
-    """Return the packages that are installed, None where the host does not tell, and those that are half installed."""
+def _packages(probe: Probe, family: Family | None) -> tuple[dict[str, str] | None, dict[str, str], bool]:
+    """Return the packages that are installed, None where the host does not tell, those that are half installed, and
+    whether the database fails.
+    """
     if family is None:
-        return None, {}
+        return None, {}, False
     patterns = (
         *_PATTERNS,
         *family.userspace,
@@ -261,15 +265,17 @@ def _packages(probe: Probe, family: Family | None) -> tuple[dict[str, str] | Non
         answers = (0, 1)
     else:
         result = probe.command("rpm", "-qa", "--queryformat", "%{NAME}\t%{VERSION}-%{RELEASE}\tinstalled\n", *patterns)
-    if result is None or result.rc not in answers:
-        return None, {}
+    if result is None:
+        return None, {}, probe.failed("dpkg-query" if family.manager == "apt" else "rpm")
+    if result.rc not in answers:
+        return None, {}, True
     installed: dict[str, str] = {}
     unfinished: dict[str, str] = {}
     for row in (line.split("\t") for line in result.stdout.splitlines()):
         if len(row) == 3 and row[2] not in _GONE:
             place = installed if row[2] == "installed" else unfinished
             place[printable(row[0], 128)] = printable(row[1], 128)
-    return installed, unfinished
+    return installed, unfinished, False
 
 
 def _boot_kernels(probe: Probe) -> list[str]:

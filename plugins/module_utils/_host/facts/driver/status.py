@@ -40,6 +40,7 @@ UNREAD: DriverState = {
     "next_kernel": "",
     "family": None,
     "packages": None,
+    "database_fails": False,
     "unfinished": {},
     "dpkg_interrupted": False,
     "on_disk": None,
