@@ -24,7 +24,7 @@ def test_of_two_hundred_hosts_each_cause_is_one_line_with_its_hosts() -> None:
         ("bad", "Not ready in the cluster", [], 0),
         ("bad", "A rail has no link", ["gpu-0018", "gpu-0118"], 2),
         ("bad", "An InfiniBand port waits for a subnet manager", ["gpu-0102"], 1),
-        ("bad", "A NIC's PCIe link runs below what the NIC can do", ["gpu-0043"], 1),
+        ("bad", "A NIC's PCIe link runs below what NIC and slot can do", ["gpu-0043"], 1),
         ("bad", "Firmware differs from that of its siblings", ["gpu-0004", "gpu-0008"], 50),
         ("bad", "Link rate differs from that of its siblings", ["gpu-0064"], 1),
         ("bad", "MTU differs from that of its siblings", ["gpu-0089"], 1),
