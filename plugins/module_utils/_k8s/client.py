@@ -190,8 +190,8 @@ class Client:
         package that neither collection asks for.
         """
         configuration = self._configuration
-        # Requests go past the proxy where no_proxy says so.
-        proxied = type(self._pool) is not urllib3.PoolManager
+        # Requests go past the proxy where no_proxy says so. A pool for SOCKS has its address under a name of its own.
+        proxied = bool(self._pool.proxy) or hasattr(self._pool, "proxy_url")
         proxy = urlsplit(configuration.proxy or "")
         if proxied and proxy.scheme != "http":
             problem = f"commands in pods can't go through a proxy of the kind {proxy.scheme}:// ({proxy.hostname})"
