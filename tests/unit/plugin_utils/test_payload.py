@@ -12,6 +12,7 @@ import lzma
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,9 +81,9 @@ def test_a_program_that_holds_two_archives_stays(tmp_path: Path) -> None:
 def test_many_processes_of_a_run_make_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = []
 
-    def compress(data: bytes, preset: int) -> bytes:
+    def compress(data: bytes, **options: Any) -> bytes:
         packed.append(data)
-        return real(data, preset=preset)
+        return real(data, **options)
 
     real = lzma.compress
     monkeypatch.setattr(lzma, "compress", compress)
