@@ -16,8 +16,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import DISTANCES
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 
-DMABUF = ("--use_cuda_dmabuf",)
-_FIRST = ("--use_cuda=0",)
+_FIRST = "--use_cuda=0"
+_AS_DMABUF = "--use_cuda_dmabuf"
 _UNLISTED = "SYS"
 
 
@@ -47,9 +47,9 @@ def memory_options(cuda: Sequence[str], peer: Sequence[str]) -> tuple[tuple[str,
         step = "use an image whose perftest was built with CUDA (rdma_fabric_verify_image)"
         return (), problem_of("perftest of the image knows no GPU memory", cause, step)
     if peer:
-        return _FIRST, None
+        return (_FIRST,), None
     if "dmabuf" in cuda:
-        return (*_FIRST, *DMABUF), None
+        return (_FIRST, _AS_DMABUF), None
     cause = "nvidia-peermem is not loaded on the node, and perftest of the image was built without DMA-BUF"
     step = "load nvidia-peermem (rdma_fabric_peer_memory), or use a perftest with --use_cuda_dmabuf"
     return (), problem_of("GPU memory can't be registered", cause, step)

@@ -266,26 +266,21 @@ def _unknown() -> Problem:
 
 def slower_pcie(links: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
     """Return the PCIe link (``{"speed_gts", "width"}``) that carries least; None when none is known."""
-    known = _carried(links)
-    return min(known, key=lambda each: each[0])[1] if known else None
+    known = [(carried, link) for link in links for carried in [carried_by(link)] if link and carried is not None]
+    if not known:
+        return None
+    _carried, slowest = min(known, key=lambda each: each[0])
+    return {key: slowest[key] for key in ("speed_gts", "width")}
 
 
 def carried_by(link: dict[str, Any] | None) -> float | None:
     """Return the Gb/s that a PCIe link carries in one direction; None when it is not known."""
-    known = _carried([link])
-    return known[0][0] if known else None
-
-
-def _carried(links: Sequence[dict[str, Any] | None]) -> list[tuple[float, dict[str, Any]]]:
-    known = []
-    for link in links:
-        if link and link.get("speed_gts") and link.get("width"):
-            try:
-                carried = pcie_gbps(float(link["speed_gts"]), int(link["width"]))
-            except KeyError:
-                continue
-            known.append((carried, {"speed_gts": link["speed_gts"], "width": link["width"]}))
-    return known
+    if not link or not link.get("speed_gts") or not link.get("width"):
+        return None
+    try:
+        return pcie_gbps(float(link["speed_gts"]), int(link["width"]))
+    except KeyError:
+        return None
 
 
 def _first_line(text: str) -> str:

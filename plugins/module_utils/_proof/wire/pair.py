@@ -84,8 +84,8 @@ def prove(
     tests.append(run.bandwidth(one, other, port + 1, stop))
     tests.append(run.bandwidth(other, one, port + 2, stop))
     if settings.gpu:
-        tests.append(run.gpu_bandwidth(one, other, port + 4, stop))
-        tests.append(run.gpu_bandwidth(other, one, port + 5, stop))
+        tests.append(run.bandwidth(one, other, port + 4, stop, gpu=True))
+        tests.append(run.bandwidth(other, one, port + 5, stop, gpu=True))
     tests.append(run.latency(one, other, port + 3, stop))
     return tests
 
@@ -157,36 +157,26 @@ class _Run:
 
         return self._with_server("rping", source, target, server=server, client=client, work=work)
 
-    def bandwidth(self, source: Side, target: Side, port: int, stop: Test | None) -> Test:
-        """Write from ``source`` to ``target`` and judge the rate."""
-        ends = ends_of(source, target)
+    def bandwidth(self, source: Side, target: Side, port: int, stop: Test | None, *, gpu: bool = False) -> Test:
+        """Write from ``source`` to ``target`` and judge the rate; with ``gpu`` from GPU memory to GPU memory."""
+        test, ends = GPU_TEST if gpu else "bandwidth", ends_of(source, target)
         load, minimum = self.settings.load(ends.software), self.settings.minimum
-
-        def argv(_side: Side, used: scripts.UsedPort, server: str) -> list[str]:
-            return scripts.write_bandwidth(used, load, tcp_port=port, server=server)
-
-        def judge(output: Output, theirs: str) -> Judged:
-            return outputs.judge_bandwidth(output, theirs, ends, minimum)
-
-        return self._measured(_Measurement("bandwidth", port, argv, judge), source, target, stop)
-
-    def gpu_bandwidth(self, source: Side, target: Side, port: int, stop: Test | None) -> Test:
-        """Write from the memory of the GPU of ``source`` to that of ``target`` and judge the rate."""
-        ends = ends_of(source, target)
-        load, minimum = self.settings.load(ends.software), self.settings.minimum
-        for side in (source, target):
-            if GPU_TEST in side.problems and not stop:
-                problem = side.problems[GPU_TEST]
-                return _record(GPU_TEST, source, target, Judged("fail", f"{side.node}: {problem['problem']}", problem))
+        known = None if stop else next((side for side in (source, target) if test in side.problems), None)
+        if known is not None:
+            problem = known.problems[test]
+            return _record(test, source, target, Judged("fail", f"{known.node}: {problem['problem']}", problem))
 
         def argv(side: Side, used: scripts.UsedPort, server: str) -> list[str]:
-            return scripts.write_bandwidth(used, load, tcp_port=port, server=server, memory=side.memory)
+            memory = side.memory if gpu else ()
+            return scripts.write_bandwidth(used, load, tcp_port=port, server=server, memory=memory)
 
         def judge(output: Output, theirs: str) -> Judged:
-            ways = (source.known.gpus, target.known.gpus)
-            return outputs.judge_gpu_bandwidth(output, theirs, ends, minimum, ways)
+            if gpu:
+                ways = (source.known.gpus, target.known.gpus)
+                return outputs.judge_gpu_bandwidth(output, theirs, ends, minimum, ways)
+            return outputs.judge_bandwidth(output, theirs, ends, minimum)
 
-        return self._measured(_Measurement(GPU_TEST, port, argv, judge), source, target, stop)
+        return self._measured(_Measurement(test, port, argv, judge), source, target, stop)
 
     def latency(self, source: Side, target: Side, port: int, stop: Test | None) -> Test:
         """Write small messages from ``source`` to ``target`` and back, one at a time."""

@@ -104,7 +104,7 @@ def examine(
     choice, found = choose(seen, attached)
     if found:
         problems["device"] = found
-    known = limits(choice) if choice else Known()
+    known = limits(choice) if choice else _UNKNOWN
     known = known._replace(gpus=ways_in_pod(known.gpus, seen.gpus))
     placement = placement_of(seen, choice) if choice else _ANYWHERE
     memory, found = memory_options(seen.cuda, seen.peer) if gpu else ((), None)
