@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Collection, Iterable, NamedTuple
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import naming_line_ends, part_of_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -108,9 +109,9 @@ def _candidates(
 
 def _is_named_here(actual: HostState, netdev: Netdev) -> bool:
     """Say whether a file of ours (concerns/naming/files.py) gives an interface the name that it has."""
-    end, name = (netdev["pci"] or "").replace(":", "-"), netdev["name"]
+    end = part_of_name(netdev["pci"] or "")
     return bool(end) and any(
-        path.rsplit(".", 1)[0].endswith(f"-{end}") and line.endswith((f"Name={name}", f', NAME="{name}"'))
+        path.rsplit(".", 1)[0].endswith(f"-{end}") and line.endswith(naming_line_ends(netdev["name"]))
         for path, text in actual.facts["boot"]["files"].items()
         for line in text.splitlines()
     )

@@ -37,6 +37,16 @@ PLACES = (
 _WITH_DROP_INS = ("/etc/systemd/network", "/etc/systemd/system")
 
 
+def part_of_name(address: str) -> str:
+    """Return a PCI address as the names of our naming files end with it."""
+    return address.replace(":", "-")
+
+
+def naming_line_ends(name: str) -> tuple[str, str]:
+    """Return how a line ends that gives an interface a name: that of a .link file, that of udev's rules."""
+    return f"Name={name}", f', NAME="{name}"'
+
+
 def read_own_files(probe: Probe) -> dict[str, str]:
     """Return the files at the places of ours that carry our marker, each of them whole, by path.
 

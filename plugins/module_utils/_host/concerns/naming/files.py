@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Collection, Dict, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import SETTINGS_OF
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import naming_line_ends, part_of_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReplacedLink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.representors import DIGITS, SUBFUNCTION
@@ -47,18 +48,18 @@ def name_path(interface: Interface) -> str:
     """
     mode = interface.wanted["eswitch_mode"]
     if mode == "switchdev" or (mode is None and interface.has_switch):
-        return f"{RULES}{_file_part(interface.key)}.rules"
-    return f"{LINKS}{_file_part(interface.key)}.link"
+        return f"{RULES}{part_of_name(interface.key)}.rules"
+    return f"{LINKS}{part_of_name(interface.key)}.link"
 
 
 def rdma_path(address: str) -> str:
     """Return the file that gives the function's RDMA device its name at boot."""
-    return f"{RDMA_RULES}{_file_part(address)}.rules"
+    return f"{RDMA_RULES}{part_of_name(address)}.rules"
 
 
 def representors_path(address: str) -> str:
     """Return the file that gives representors of the port's functions their names."""
-    return f"{REPRESENTOR_RULES}{_file_part(address)}.rules"
+    return f"{REPRESENTOR_RULES}{part_of_name(address)}.rules"
 
 
 def is_naming_file(path: str) -> bool:
@@ -212,7 +213,7 @@ def rebuilds_initramfs(context: Context) -> bool:
 
 
 def _as_they_are(context: Context, address: str, key: str) -> Files:
-    part = _file_part(address)
+    part = part_of_name(address)
     places = {
         "name": (f"{LINKS}{part}.link", f"{RULES}{part}.rules"),
         "rdma_name": (rdma_path(address),),
@@ -229,24 +230,20 @@ def _of_entries_without_device(context: Context, matched: Collection[str]) -> Fi
     of no other device, of those ``matched`` by their address.
     """
     entries = [entry for entry in context.entries_without_device if entry.get("pci") is None]
-    ends = [end for entry in entries for end in _line_ends(entry)]
-    others = tuple(_file_part(address) for address in matched)
+    ends = tuple(end for entry in entries for end in _line_ends(entry))
+    others = tuple(part_of_name(address) for address in matched)
     return {
         path: text
         for path, text in context.boot_files.items()
         if is_naming_file(path)
         and not (others and path.rsplit(".", 1)[0].endswith(others))
-        and any(f"{line}\n".endswith(end) for line in text.splitlines() for end in ends)
+        and any(line.endswith(ends) for line in text.splitlines())
     }
 
 
 def _line_ends(entry: InterfaceSpec) -> list[str]:
-    """Return the ends of the lines that give the names of an entry, with the line's end."""
+    """Return the ends of the lines that give the names of an entry."""
     name, rdma_name, prefix = entry["name"], entry["rdma_name"], entry["representor_prefix"]
-    ends = [f"Name={name}\n", f', NAME="{name}"\n'] if name else []
-    ends += [f'dev set %k name {rdma_name}"\n'] if rdma_name else []
-    return ends + ([f', NAME="{prefix}%c"\n'] if prefix else [])
-
-
-def _file_part(address: str) -> str:
-    return address.replace(":", "-")
+    ends = [*naming_line_ends(name)] if name else []
+    ends += [f'dev set %k name {rdma_name}"'] if rdma_name else []
+    return ends + ([f', NAME="{prefix}%c"'] if prefix else [])
