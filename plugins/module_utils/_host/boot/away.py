@@ -56,7 +56,7 @@ def wishes_of_present_cards(context: Context) -> list[Wish]:
     """Return the boot unit's wishes for interfaces, without those whose address means another card now."""
     text = context.boot_files.get(WISHES_FILE)
     found = [wish for wish in wished_in(text) or [] if "pcie" not in wish]
-    others = {*cards_in(text)}.difference(known_cards(context))
+    others = {*cards_in(text)}.difference(context.once(known_cards))
     return [wish for wish in found if device_of(wish) not in others and wish.get(MAKER) not in others]
 
 

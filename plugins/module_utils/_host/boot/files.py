@@ -83,5 +83,5 @@ def unit_files(context: Context) -> dict[str, str]:
     if not found and not pcie:
         return {}
     selected = {device_of(wish) for wish in found if MAKER not in wish}
-    cards = {address: card for address, card in away.known_cards(context).items() if address in selected}
+    cards = {address: card for address, card in context.once(away.known_cards).items() if address in selected}
     return {WISHES_FILE: wishes_text(found, pcie, cards), UNIT_FILE: unit_of(context, found)}

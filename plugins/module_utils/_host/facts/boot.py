@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import p
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import cards_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import kept_cards
 
 RESULT = StateFile(
     paths.RESULT_FILE,
@@ -99,5 +99,5 @@ def _result(probe: Probe) -> BootResult | None:
         "ok": document.get("ok") is True,
         "running": document.get("running") is True,
         "problems": [printable(str(line), 512) for line in lines[:_MOST_LINES]],
-        "other_cards": cards_of(document, OTHER_CARDS),
+        "other_cards": kept_cards(document, OTHER_CARDS),
     }

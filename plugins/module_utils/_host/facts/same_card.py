@@ -12,19 +12,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import posixpath
-from typing import Collection, Dict, Iterable, Mapping, NamedTuple
+from typing import Collection, Iterable, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Card, Cards
 
 _DEVICES = "/sys/bus/pci/devices"
 # PCI Local Bus Specification 3.0, appendix I: large resources have bit 7, then two bytes of length; small ones have
 # their length in bits 0 to 2; VPD-R is the large resource 0x10, the end tag the small one 0xF; SN is the serial number.
 _LARGE, _READ_ONLY, _END, _SERIAL = 0x80, 0x90, 0x78, b"SN"
 _DIGITS = 16
-
-# "model" is "0x15b3 0x1021"; "serial" is a digest, as recordings of hosts hold it, and empty where it can't be read.
-Card = Dict[str, str]
 
 
 class Moved(NamedTuple):
@@ -34,9 +32,9 @@ class Moved(NamedTuple):
     now_at: str
 
 
-def cards_of(host: Host, keys: Iterable[str], known: Mapping[str, Card]) -> dict[str, Card]:
+def cards_of(host: Host, keys: Iterable[str], known: Cards) -> Cards:
     """Return the card of each address that is in a key, as it is known already or as it is there now."""
-    cards: dict[str, Card] = {}
+    cards: Cards = {}
     for address in sorted(set(filter(None, map(first_pci_address, keys)))):
         card = known.get(address) or _card(host, address)
         if card:

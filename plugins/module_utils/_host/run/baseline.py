@@ -15,7 +15,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec, of_the_run
 
 if TYPE_CHECKING:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Card, Moved
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Moved
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards
 
 # Step id -> the value before ("from") of the first step that changed it, which its concern alone understands.
 Baseline = Dict[str, Value]
@@ -41,7 +42,7 @@ def read_baseline(host: Host) -> Baseline:
     return settings
 
 
-def read_cards(host: Host) -> dict[str, Card]:
+def read_cards(host: Host) -> Cards:
     """Return the cards of kept values by PCI address, none of a former release's file; raises BrokenState."""
     cards = (FILE.read(host) or {}).get("cards") or {}
     if not isinstance(cards, dict) or not all(isinstance(card, dict) for card in cards.values()):
@@ -105,7 +106,7 @@ def _of_own_functions(step_id: str, kept: Baseline) -> bool:
     return bool(colon) and concern in _OF_FUNCTIONS and kept.get(f"vfs:{address}") == 0
 
 
-def text_of(originals: Baseline, cards: Mapping[str, Card] | None = None) -> str:
+def text_of(originals: Baseline, cards: Cards | None = None) -> str:
     """Return the file's text: the same values give the same text. ``cards`` are those of their PCI addresses."""
     return FILE.text({"settings": dict(originals), "cards": dict(cards or {})})
 

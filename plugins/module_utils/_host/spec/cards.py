@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Dict, Mapping
 
-# The card that each PCI address meant when the file was written (facts/same_card.py): its model and serial number.
-Cards = Dict[str, Dict[str, str]]
+# "model" is "0x15b3 0x1021"; "serial" is a digest, as recordings of hosts hold it, and empty where it can't be read
+# (facts/same_card.py).
+Card = Dict[str, str]
+# The card that each PCI address meant when the file was written.
+Cards = Dict[str, Card]
 
 
-def cards_of(document: Mapping[str, object], key: str = "cards") -> Cards:
+def kept_cards(document: Mapping[str, object], key: str = "cards") -> Cards:
     """Return the cards that a document of ours has under a key; none of a former release's or where they are broken."""
     cards = document.get(key)
     if not isinstance(cards, dict) or not all(isinstance(card, dict) for card in cards.values()):

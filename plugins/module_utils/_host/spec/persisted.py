@@ -9,7 +9,7 @@ import json
 from typing import Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards, cards_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards, kept_cards
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import Queues
@@ -101,7 +101,7 @@ def wished_of(text: str) -> Wished:
     # What stands there was consented to by the run that wrote it.
     consents = {"acs_change": True, "takeover": True, "uplink_change": True}
     desired = check_spec({"interfaces": entries, "pcie": document.get("pcie"), "consents": consents})
-    return Wished(desired, made, cards_of(document))
+    return Wished(desired, made, kept_cards(document))
 
 
 def cards_in(content: str | None) -> Cards:
@@ -110,7 +110,7 @@ def cards_in(content: str | None) -> Cards:
         document = json.loads(content) if isinstance(content, str) else {}
     except ValueError:
         return {}
-    return cards_of(document) if isinstance(document, dict) else {}
+    return kept_cards(document) if isinstance(document, dict) else {}
 
 
 def wished_in(content: str | None) -> list[Wish] | None:
