@@ -52,7 +52,7 @@ _CHUNK = 256 * 1024
 # What urllib3 takes where an http:// proxy's address has no port.
 _PROXY_PORT = 80
 _LOGIN_OF_ADDRESS = re.compile(r"(?<=://)[^\s/]+@")
-_PROXY_LOGIN = "proxy-authorization"
+_LOGIN_HEADER = "proxy-authorization"
 _REFUSED_LOGIN = "Tunnel connection failed: 407"
 """What http.client raises when a proxy answers so to CONNECT."""
 _OTHER_PROXY = "give an http:// proxy by the option proxy or K8S_AUTH_PROXY, or name the API server in no_proxy"
@@ -251,11 +251,11 @@ def _log_in_to_proxy(configuration: Any) -> None:
     urllib3 shows none of an address, but to SOCKS proxies.
     """
     proxy, headers = urlsplit(configuration.proxy or ""), configuration.proxy_headers or {}
-    given = any(name.lower() == _PROXY_LOGIN for name in headers)
+    given = any(name.lower() == _LOGIN_HEADER for name in headers)
     if given or not proxy.username or proxy.scheme not in ("http", "https"):
         return
     login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    configuration.proxy_headers = {**headers, _PROXY_LOGIN: f"Basic {base64.b64encode(login.encode()).decode()}"}
+    configuration.proxy_headers = {**headers, _LOGIN_HEADER: f"Basic {base64.b64encode(login.encode()).decode()}"}
 
 
 def _proxy_login(headers: Mapping[str, str]) -> tuple[str, str] | None:
@@ -264,7 +264,7 @@ def _proxy_login(headers: Mapping[str, str]) -> tuple[str, str] | None:
     They are a header of the requests: ours, or that of ``proxy_headers``, which urllib3's ``make_headers`` encodes as
     Latin-1. websocket-client encodes as UTF-8, and knows no other scheme than Basic.
     """
-    given = next((value for name, value in headers.items() if name.lower() == _PROXY_LOGIN), "")
+    given = next((value for name, value in headers.items() if name.lower() == _LOGIN_HEADER), "")
     scheme, _space, encoded = given.partition(" ")
     if scheme.lower() != "basic":
         return None
