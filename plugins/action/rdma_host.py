@@ -38,6 +38,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
     describe_os_error,
     json_on_stdout,
     plain,
+    printable,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
@@ -290,7 +291,7 @@ def show_plan(host: str, diff: Mapping[str, str] | None) -> None:
 
 def printed_lines(diff: object) -> list[str]:
     """Return the lines of a plan as they are printed: the host wrote them, so they may hold escapes of a terminal."""
-    return [one_line(line) for line in str(diff).split("\n") if line]
+    return [line for line in printable(str(diff)).split("\n") if line]
 
 
 def show_notices(host: str, plan: Mapping[str, Any] | None) -> None:
