@@ -15,7 +15,7 @@ Path = Tuple[Union[str, int], ...]
 
 _OF_KUBERNETES = ("", "apps", "batch")
 _TEMPLATE = ("spec", "template")
-TEMPLATES: Mapping[str, tuple[str, ...]] = {
+_OWN_TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     "CronJob": ("spec", "jobTemplate", *_TEMPLATE),
     **dict.fromkeys(("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet"), _TEMPLATE),
@@ -52,7 +52,7 @@ _OF_OTHERS: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
 
 def is_of_kubernetes(content: Mapping[str, Any]) -> bool:
     """Tell whether an object is of a kind of Kubernetes itself that runs pods; others have a ``Job`` too."""
-    return str(content.get("kind")) in TEMPLATES and _group(content) in _OF_KUBERNETES
+    return str(content.get("kind")) in _OWN_TEMPLATES and _group(content) in _OF_KUBERNETES
 
 
 def pod_templates(content: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
@@ -62,7 +62,8 @@ def pod_templates(content: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
     """
     kind = str(content.get("kind"))
     if is_of_kubernetes(content):
-        yield next(_found(content, TEMPLATES[kind], ()), (TEMPLATES[kind], None))
+        path = _OWN_TEMPLATES[kind]
+        yield next(_found(content, path, ()), (path, None))
         return
     for path in _OF_OTHERS.get((_group(content), kind), ()):
         yield from _found(content, path, ())
