@@ -171,7 +171,7 @@ OF_RUNS = (
         "bool",
         (
             "Whether a refused step fails the host, after all others are executed.",
-            "Steps that wait for a consent are reported. They fail the host only where everything is to be taken back,",
+            "Steps that wait for a consent are reported. They fail the host only where everything is to be taken back, "
             "as in a teardown: it would keep what they are about.",
         ),
         ("host",),
