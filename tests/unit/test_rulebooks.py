@@ -40,6 +40,12 @@ OURS = re.compile(r'event\.rdma_fabric == "(\w+)"')
 LABEL = re.compile(r'event\.payload\.alerts is selectattr\("labels\.rdma_fabric", "==", "(\w+)"\)')
 
 
+def told(found: re.Match[str] | None) -> str:
+    """Return what a pattern has found, which has to be there."""
+    assert found is not None
+    return found[1]
+
+
 def rules() -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
     """Yield every rule with its rulebook, and its action's name and arguments."""
     for rulebook, rulesets in RULEBOOKS.items():
@@ -59,7 +65,7 @@ def test_each_kind_of_alert_starts_its_playbook() -> None:
             assert arguments["event"] == {"rdma_fabric": kind}
             posted.append((rulebook, kind))
         elif action == "run_playbook":
-            started[rulebook, OURS.fullmatch(rule["condition"])[1]] = arguments["name"]  # type: ignore[index]
+            started[rulebook, told(OURS.fullmatch(rule["condition"]))] = arguments["name"]
     assert (sorted(posted), started) == (sorted(STARTS), STARTS)
     none_of(f"no playbook {name}" for name in started.values() if not playbook_of(name))
 
@@ -128,7 +134,7 @@ def test_alerts_of_the_guide_reach_the_rulebook_of_their_kind() -> None:
     (group,) = ALERTS
     assert {rule["labels"]["rdma_fabric"] for rule in group["rules"]} == {kind for _rulebook, kind in STARTS}
     ports = {
-        name: re.search(r"default\((\d+)\)", rulesets[0]["sources"][0]["eda.builtin.webhook"]["port"])[1]  # type: ignore[index]
+        name: told(re.search(r"default\((\d+)\)", rulesets[0]["sources"][0]["eda.builtin.webhook"]["port"]))
         for name, rulesets in SHIPPED.items()
     }
     receivers = {each["name"]: each["webhook_configs"] for each in ALERTMANAGER["receivers"] if len(each) > 1}
@@ -142,7 +148,7 @@ def test_alerts_of_the_guide_reach_the_rulebook_of_their_kind() -> None:
         assert 0 < webhook["max_alerts"] <= 500
         (matcher,) = route["matchers"]
         for kind in re.findall(r'"(.*)"', matcher)[0].split("|"):
-            reached[kind] = re.search(r":(\d+)/", webhook["url"])[1]  # type: ignore[index]
+            reached[kind] = told(re.search(r":(\d+)/", webhook["url"]))
     assert reached == {kind: ports[rulebook] for rulebook, kind in STARTS}
 
 

@@ -150,7 +150,7 @@ def test_a_spec_without_networks_has_no_ranges() -> None:
 
 def test_those_who_share_a_range_are_those_of_a_comparison_of_all_pairs() -> None:
     for seed in range(1000):
-        dice = random.Random(seed)  # noqa: S311 - no secret
+        dice = random.Random(seed)  # noqa: S311 - the same ranges in every run, no secret
         nets = [f"10.0.0.{dice.randrange(16) * 16}/{dice.randint(26, 32)}" for _each in range(dice.randint(0, 9))]
         nets += [f"fd00::{dice.randrange(16):x}/{dice.randint(124, 128)}" for _each in range(dice.randint(0, 3))]
         told = [each for each in (neighbour(f"pod {text}", text) for text in nets) if each is not None]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from types import FrameType
 from typing import Any, Callable
@@ -22,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 from ansible_collections.rdma.fabric.tests.unit._host import large_host
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit.profiled import profiled
 
 RAILS = 8
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
@@ -44,12 +44,8 @@ def counted(run: Callable[[], Any]) -> Counter[str]:
         if event == "call" and frame.f_code in ONCE:
             found[ONCE[frame.f_code]] += 1
 
-    former = sys.getprofile()
-    sys.setprofile(count)
-    try:
+    with profiled(count):
         run()
-    finally:
-        sys.setprofile(former)
     return found
 
 

@@ -190,7 +190,9 @@ def test_a_node_that_came_without_the_taint_and_runs_nothing_is_tainted_before_i
     assert server.tainted == [["joining"], []]
 
 
-def test_a_server_that_is_away_while_the_node_is_tainted_is_waited_for(server: Nodes, time: FakeTime) -> None:
+def test_a_server_that_is_away_while_the_node_is_tainted_is_waited_for(
+    server: Nodes, time: FakeTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(server)
     send = server.send
 
@@ -199,7 +201,7 @@ def test_a_server_that_is_away_while_the_node_is_tainted_is_waited_for(server: N
             return failure(503, "ServiceUnavailable", "the server is shutting down")
         return send(method, path, body, content_type)
 
-    server.send = away  # type: ignore[method-assign]
+    monkeypatch.setattr(server, "send", away)
     assert done(state="joined", timeout=600, devices=["rdma/a"])["joining"] is False
     assert server.tainted == [["joining"], []]
 
