@@ -9,6 +9,7 @@ are checked against the documentation of ``plugins/modules/NAME.py``, so the two
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import inspect
 import json
@@ -71,6 +72,8 @@ class FabricAction(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the task; see ActionBase."""
+        # The worker ends with this task; what its parent gave it is not searched for garbage until then.
+        gc.freeze()
         result: dict[str, Any] = super().run(tmp, task_vars)
         result["changed"] = False
         try:
