@@ -38,7 +38,7 @@ class Gate:
     gates that must have passed. ``missing`` returns why this machine cannot run the gate. ``junit`` is where its test
     runner leaves counts. ``forbidden`` are texts that fail the gate when its output holds one, even after 0: a checker
     that says it checked nothing has not passed. ``limit_s`` ends a gate that hangs. One ``on_request`` runs only when
-    it is named.
+    it is named; one ``alone`` runs when no other does, after them.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Gate:
     forbidden: tuple[str, ...] = ()
     limit_s: float = 900.0
     on_request: bool = False
+    alone: bool = False
 
 
 class Verdict(Enum):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs gates, two at a time, stops at nothing, and leaves no process behind."""
+"""Runs gates, two at a time but for those that must be alone, stops at nothing, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class GateRunner:
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
                 while waiting or running:
-                    for gate in startable(waiting, outcomes, chosen)[: self.jobs - len(running)]:
+                    ready = startable(waiting, outcomes, chosen)
+                    for gate in next_ones(ready, list(running.values()), self.jobs):
                         waiting.remove(gate)
                         running[pool.submit(self.judge, gate, outcomes)] = gate
                     done, _rest = wait(running, timeout=PROGRESS_SECONDS, return_when=FIRST_COMPLETED)
@@ -157,6 +158,14 @@ class GateRunner:
 def startable(waiting: Sequence[Gate], outcomes: Mapping[str, Outcome], chosen: set[str]) -> list[Gate]:
     """Return the gates whose predecessors have all ended; one that was not asked for holds nobody up."""
     return [gate for gate in waiting if all(name in outcomes or name not in chosen for name in gate.after)]
+
+
+def next_ones(ready: Sequence[Gate], running: Sequence[Gate], jobs: int) -> list[Gate]:
+    """Return which of the gates that are ``ready`` start beside those that run; one that must be alone comes last."""
+    sociable = [gate for gate in ready if not gate.alone]
+    if sociable or running:
+        return sociable[: jobs - len(running)]
+    return list(ready[:1])
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

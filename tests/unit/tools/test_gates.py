@@ -80,6 +80,26 @@ def test_a_gate_waits_for_its_predecessor_and_fails_with_it(tmp_path: Path) -> N
     assert found["alone"] is Verdict.PASSED
 
 
+def test_one_that_must_be_alone_runs_after_the_others_beside_none(tmp_path: Path) -> None:
+    def busy(name: str) -> tuple[Step, ...]:
+        runs = str(tmp_path / f"{name}.runs")
+        look = f"import glob, os, time; beside = glob.glob({str(tmp_path / '*.runs')!r}); file = open({runs!r}, 'w')"
+        end = f"time.sleep(0.3); print(*beside, file=file); file.close(); os.rename({runs!r}, {runs!r} + '.ended')"
+        return python(f"{look}; {end}")
+
+    gates = [
+        Gate("measure", "", lambda: busy("measure"), alone=True),
+        Gate("first", "", lambda: busy("first")),
+        Gate("second", "", lambda: busy("second"), after=("first",)),
+        Gate("other", "", lambda: busy("other")),
+        Gate("judge", "", lambda: busy("judge"), after=("measure",), alone=True),
+    ]
+    assert set(verdicts(runner(tmp_path).run(gates)).values()) == {Verdict.PASSED}
+    ended = sorted(tmp_path.glob("*.ended"), key=lambda path: path.stat().st_mtime_ns)
+    assert [path.name.split(".")[0] for path in ended][-2:] == ["measure", "judge"]
+    assert [path.read_text() for path in ended[-2:]] == ["\n", "\n"]
+
+
 def test_a_gate_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     pid_file = tmp_path / "child"
     steps = (Step(("sh", "-c", f"sleep 600 & echo $! > {pid_file}; wait")),)
