@@ -8,9 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from types import FrameType
-from typing import Iterator
+from typing import Iterator, Sequence, TypeVar
+
+Result = TypeVar("Result")
+
+LOOK_SECONDS = 1.0
 
 
 class Interrupted(BaseException):
@@ -66,3 +71,17 @@ def interruptible(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
         if received:
             os.kill(os.getpid(), received[0])
+
+
+def results_of(futures: Sequence[Future[Result]]) -> list[Result]:
+    """Return the results of the futures; raise what the first one that failed raised.
+
+    Python handles a signal when its main thread runs on. One that comes just before that thread blocks, or that another
+    thread takes, wakes nobody: a wait without end would outlast it.
+    """
+    results: list[Result] = []
+    for future in futures:
+        while not future.done():
+            wait([future], LOOK_SECONDS)
+        results.append(future.result())
+    return results

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair impor
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, device_limits
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState, Side, examine
+from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import results_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 Item = TypeVar("Item")
@@ -129,7 +130,7 @@ class ProofRun:
         with ThreadPoolExecutor(max_workers=self.request.parallel) as pool:
             futures = [pool.submit(work, item) for item in items]
             try:
-                return [future.result() for future in futures]
+                return results_of(futures)
             except BaseException:
                 self.stop.set()
                 for future in futures:
