@@ -69,7 +69,8 @@ class ActionModule(ClusterAction):
             self._wait(cluster, arguments, found)
             return self._result(cluster, before, before, Step(None), [])
         if arguments["state"] == "uncordoned":
-            if arguments["wait"] and _frees(to_uncordon(found, arguments["run"])):
+            # Also one that somebody else keeps cordoned, or has uncordoned: the next node begins by what is found here.
+            if arguments["wait"] and to_uncordon(found, arguments["run"]).patch is not None:
                 self._wait(cluster, arguments, found)
             step = cluster.write(lambda node: to_uncordon(node, arguments["run"]), dry_run=self.check_mode)
             return self._result(cluster, before, before and not _frees(step), step, [])
@@ -108,12 +109,13 @@ class ActionModule(ClusterAction):
         with cluster.connection.until(cluster.now() + limit):
             missing = wait_for_node(cluster, mark, rebooted=arguments["rebooted"], limit=limit, progress=self.progress)
         if missing:
+            cordoned = is_cordoned(found)
+            stays = "It stays cordoned" if cordoned else "Somebody else has uncordoned it already"
             raise ActionFailure(
-                f"node {cluster.name} is not given back, {'; '.join(missing)} (within {arguments['timeout']} s). It "
-                "stays cordoned: look at its kubelet and device plugins, then run again; wait: false gives it back "
-                "as it is",
+                f"node {cluster.name} is not given back, {'; '.join(missing)} (within {arguments['timeout']} s). "
+                f"{stays}: look at its kubelet and device plugins, then run again; wait: false gives it back as it is",
                 node=cluster.name,
-                cordoned=True,
+                cordoned=cordoned,
                 missing=missing,
             )
 

@@ -105,7 +105,8 @@ options:
   wait:
     description:
       - Whether O(state=uncordoned) waits until the node is Ready and offers each of O(resources) again that it offered
-        when it was cordoned. Such a node stays cordoned, and the task fails, when that does not come in O(timeout).
+        when it was cordoned. Such a node stays as it is, and the task fails, when that does not come in O(timeout).
+      - One that somebody else had cordoned before, or has uncordoned since, is waited for as well.
       - A node that this module has not cordoned is not waited for, and check mode waits for nothing.
     type: bool
     default: true

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from ansible_collections.rdma.fabric.tests.integration.draining import (
     DEVICE,
     Place,
@@ -105,6 +107,23 @@ def test_a_node_that_somebody_else_cordoned_stays_cordoned_and_is_named(place: P
     left = drained(place, state="uncordoned")
     assert left["changed"] is False
     assert place.node in left["notices"][0]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["cordoned-before", "uncordoned-since"])
+def test_a_node_whose_cordon_is_not_ours_to_free_is_waited_for_all_the_same(place: Place, kept: bool) -> None:
+    place.set_cordon(kept)
+    drained(place, run="r1")
+    place.set_cordon(kept)
+    offer(place.api, place.node, "0")
+    result = drain(place, state="uncordoned", run="r1", timeout=2)
+    assert result["missing"] == [f"it offers none of {DEVICE}, as it did before"]
+    assert (result["cordoned"], place.cordoned()) == (kept, kept)
+    assert ("It stays cordoned" if kept else "Somebody else has uncordoned it already") in result["msg"]
+    assert place.mark() is not None
+    assert drained(place, state="uncordoned", run="r2", timeout=2)["changed"] is False
+    offer(place.api, place.node, "4")
+    assert drained(place, state="uncordoned", run="r1")["changed"] is True
+    assert (place.cordoned(), place.mark()) == (kept, None)
 
 
 def test_what_a_dead_run_left_is_healed_by_any_other(place: Place) -> None:
