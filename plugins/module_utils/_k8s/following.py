@@ -40,6 +40,8 @@ class Following:
         self._opened = 0.0
         self._is_silent = True
         self._failures = 0
+        # How many watches in a row the server has ended sooner than a watch ends.
+        self._cut_short = 0
 
     def read(self) -> list[Json]:
         """Return the objects as they are now, and follow them from there. Raises :class:`ApiFault`."""
@@ -64,8 +66,8 @@ class Following:
             return
         deadline = clock.now() + seconds
         while self._is_certain and clock.now() < deadline:
-            if self._lines is None and not self._open(deadline):
-                return
+            if self._lines is None and not self._open_again(deadline):
+                break
             if self._take_in(max(deadline - clock.now(), 0.0)):
                 break
         # This is where a task learns that its play was killed.
@@ -76,6 +78,16 @@ class Following:
         if self._lines is not None:
             self._lines.close()
             self._lines = None
+
+    def _open_again(self, deadline: float) -> bool:
+        """Open the watch, where the server ends one after the other at growing intervals; tell whether it is open."""
+        clock = self._connection.clock
+        if self._cut_short:
+            pause = self._connection.patience.pause(self._cut_short, None)
+            clock.sleep(min(pause, max(deadline - clock.now(), 0.0)))
+            if clock.now() >= deadline:
+                return False
+        return self._open(deadline)
 
     def _open(self, deadline: float) -> bool:
         """Open the watch where the last one ended; what keeps from that takes its time, until ``deadline``."""
@@ -117,8 +129,10 @@ class Following:
             while self._lines is not None:
                 line = self._lines.receive(0.0 if changed else seconds)
                 if line is None:
-                    if self._is_silent and clock.now() - self._opened < _SHORTEST:
+                    is_short = clock.now() - self._opened < _SHORTEST
+                    if self._is_silent and is_short:
                         raise ApiFault(Fault.UNREACHABLE, f"watch {self._what}: it ended at once")
+                    self._cut_short = self._cut_short + 1 if is_short else 0
                     self.close()
                 elif line:
                     changed = self._note(line) or changed

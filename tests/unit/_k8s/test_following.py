@@ -144,6 +144,20 @@ def test_after_what_passes_everything_is_read_again_soon(broken: Any) -> None:
     assert (place.time.seconds, place.names(), place.told) == (60.0, ["a", "b"], [])
 
 
+def test_a_server_that_ends_each_watch_after_a_word_is_asked_less_and_less_often() -> None:
+    place = Place()
+    place.watches = [[(0.0, bookmark(200 + watch)), (0.0, None)] for watch in range(40)]
+    place.following.read()
+    while place.time.seconds < 100:
+        place.wait(5.0)
+    assert len(place.opened) < 20
+    assert place.names() == ["a"]
+    place.watches = [[(300.0, bookmark(300)), (400.0, None)], [(400.0, event("ADDED", "b", 400))]]
+    place.wait(50.0)
+    place.time.seconds = 400.0
+    assert (place.wait(5.0), place.names()) == (0.0, ["a", "b"])
+
+
 def test_a_server_that_cuts_each_watch_is_asked_less_and_less_often() -> None:
     place = Place()
     place.watches = [[(0.0, CUT)] for _watch in range(40)]
