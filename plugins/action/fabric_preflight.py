@@ -75,6 +75,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire_rehearsal import (
     rehearse_wire_test,
+    why_no_command,
     wish_to_rehearse,
 )
 
@@ -197,6 +198,8 @@ class ActionModule(ChartAction):
         )
         with task_environment(self._environment()):
             client = self.client(arguments)
+            if nodes.tested and removal is None:
+                problems += why_no_command(client)
             connection = Connection(client, patience=_PATIENCE, notify=self.progress)
             found = [rehearse(connection, request)] if waves and removal is None else []
             besides: list[str] = []

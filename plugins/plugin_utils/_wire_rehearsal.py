@@ -13,6 +13,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proo
     networks_of,
     test_image,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import WebSockets
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import Rehearsal, rehearse_proof
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
@@ -30,6 +33,15 @@ _SECONDS = 60
 def wish_to_rehearse(networks: Sequence[str], resources: dict[str, Any], namespace: str | None, gpu: str) -> Wish:
     """Return what a wire test is asked for, as far as it can be looked at before."""
     return Wish(networks, resources_by_network(resources), "all", namespace, _SECONDS, _SECONDS, gpu)
+
+
+def why_no_command(client: Client) -> list[str]:
+    """Return why no command could be run in the pods of a wire test, for the proxy that is in between."""
+    try:
+        WebSockets(client)
+    except ApiFault as fault:
+        return [f"the wire test: {fault}"]
+    return []
 
 
 def rehearse_wire_test(

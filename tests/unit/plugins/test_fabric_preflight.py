@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Iterator
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.action import fabric_preflight as fabric_preflight_action
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Patience
 from ansible_collections.rdma.fabric.plugins.modules import fabric_preflight
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import failure, good
@@ -502,6 +504,18 @@ class TestWire:
         message = self.look(server, tmp_path, **self.RESOURCES)["msg"]
         assert "create, get pods/exec in the namespace b" in message
         assert "rdma-fabric-proof" in message
+
+    @pytest.mark.parametrize("tested", [True, False])
+    def test_a_proxy_that_commands_can_not_go_through_is_told(
+        self, tested: bool, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(fabric_preflight_action, "_PATIENCE", Patience(total=0.0))
+        given = {"kubeconfig": None, "host": "https://192.0.2.1", "api_key": "t", "proxy": "https://127.0.0.1:9"}
+        message = self.look(server, tmp_path, tested=tested, **given, **self.RESOURCES)["msg"]
+        said = "  - the wire test: commands in pods can't go through a proxy of the kind https:// (127.0.0.1)"
+        assert (said in message, "give an http:// proxy" in message) == (tested, tested)
 
     def test_a_pod_that_the_server_refuses_is_told(self, tmp_path: Path, server: Server) -> None:
         refusal = failure(403, "Forbidden", "violates PodSecurity: IPC_LOCK")
