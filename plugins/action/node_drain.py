@@ -33,6 +33,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
 
+# A drain may have failed for the API server, which is not to be waited for once more.
+_UNDONE_WITHIN = 30.0
+
 
 class ActionModule(ClusterAction):
     """Cordons, drains and gives back one node."""
@@ -78,7 +81,7 @@ class ActionModule(ClusterAction):
             step = self._cordon(cluster, arguments)
             jobs = self._wait_for_jobs(cluster, arguments)
             return self._result(cluster, before, True, step, [], notices=jobs)
-        return self._drain(cluster, arguments, before)
+        return self._drain(cluster, arguments, found)
 
     def _cordon(self, cluster: NodeCluster, arguments: dict[str, Any]) -> Step:
         at = now()
@@ -119,7 +122,8 @@ class ActionModule(ClusterAction):
                 missing=missing,
             )
 
-    def _drain(self, cluster: NodeCluster, arguments: dict[str, Any], before: bool) -> dict[str, Any]:
+    def _drain(self, cluster: NodeCluster, arguments: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+        before = is_cordoned(found)
         wishes = Wishes(
             everything=arguments["pods"] == "all",
             resources=tuple(arguments["resources"]),
@@ -145,15 +149,33 @@ class ActionModule(ClusterAction):
             with cluster.connection.until(cluster.now() + limit):
                 staying = drain.run()
         except (DrainFailed, ApiFault) as failure:
+            cordoned, stands = self._undo(cluster, arguments, found)
             raise ActionFailure(
-                f"node {cluster.name} is not drained: {failure}. It stays cordoned: run again, or give it back with "
-                "state: uncordoned",
+                f"node {cluster.name} is not drained: {failure}. {stands}",
                 node=cluster.name,
-                cordoned=True,
-                changed=step.patch is not None or bool(drain.seen),
+                cordoned=cordoned,
+                changed=(cordoned and step.patch is not None) or bool(drain.seen),
                 pods=_rows_of(drain, []),
             ) from failure
         return self._result(cluster, before, True, step, _rows_of(drain, staying), notices=jobs)
+
+    def _undo(self, cluster: NodeCluster, arguments: dict[str, Any], found: dict[str, Any]) -> tuple[bool, str]:
+        """Give a node back whose drain has failed, where that is wanted; return whether it is cordoned, in words too.
+
+        One that an earlier run has left cordoned stays so: its host may have been changed since.
+        """
+        stays = True, "It stays cordoned: run again, or give it back with state: uncordoned"
+        if not arguments["give_back"] or (mark_of(found) is not None and is_cordoned(found)):
+            return stays
+        try:
+            with cluster.connection.until(cluster.now() + _UNDONE_WITHIN):
+                step = cluster.write(lambda node: to_uncordon(node, arguments["run"]))
+        except (ActionFailure, ApiFault, Unanswered):
+            # Of both failures the first one tells more.
+            return stays
+        if step.notice:
+            return True, f"As it was before, {step.notice}: run again when that is mended"
+        return False, "It takes pods again, as nothing of it was changed: run again when that is mended"
 
     def _result(
         self,

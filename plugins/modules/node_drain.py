@@ -123,6 +123,13 @@ options:
         boot, as what it said before the reboot is still to be read for a while.
     type: bool
     default: false
+  give_back:
+    description:
+      - Whether a node whose drain fails takes pods again, as nothing was changed on it. The task fails all the same.
+      - One that an earlier run has left cordoned stays cordoned, as its host may have been changed since. So does one
+        that somebody else had cordoned before.
+    type: bool
+    default: false
   timeout:
     description:
       - How long evictions and the end of the pods may take together, or the node to be ready, in seconds. V(0) is

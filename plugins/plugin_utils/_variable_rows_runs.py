@@ -343,6 +343,18 @@ OF_RUNS = (
         asked=True,
     ),
     Variable(
+        "drain_give_back",
+        "bool",
+        (
+            "Whether a node that can't be drained takes pods again, as nothing of its host was changed. The host has "
+            "failed all the same. A node that an earlier run has left cordoned stays cordoned.",
+        ),
+        _DRAIN,
+        HOST,
+        default=True,
+        asked=True,
+    ),
+    Variable(
         "drain_wait_for",
         "str",
         ("Label selector of jobs that are waited for once the node is cordoned.",),

@@ -141,6 +141,7 @@ class Role:
             "pod_selector",
             "force",
             "delete_empty_dir",
+            "give_back",
             "wait_for",
             "wait_timeout",
             "timeout",
@@ -287,8 +288,11 @@ def test_a_node_is_drained_before_the_reboot_and_given_back_after_what_it_brough
 def test_a_node_that_is_not_drained_is_not_rebooted(role: Role) -> None:
     status, output, calls = role.run([WAITS, DONE], True, *DRAINS, drain={"failed": True, "msg": "a budget"})
     assert (status, calls) == (2, [HOST, DRAINED]), output
-    onwards = role.run([WAITS, DONE], True, *DRAINS, "-e", "go_on=true", drain={"failed": True, "msg": "a budget"})
+    assert role.given(DRAIN)["give_back"] in (True, "True")
+    kept = ["-e", "go_on=true", "-e", "rdma_fabric_drain_give_back=false"]
+    onwards = role.run([WAITS, DONE], True, *DRAINS, *kept, drain={"failed": True, "msg": "a budget"})
     assert onwards[2] == [HOST, DRAINED], onwards[1]
+    assert role.given(DRAIN)["give_back"] in (False, "false")
 
 
 def test_a_node_whose_host_came_back_without_it_stays_cordoned(role: Role) -> None:

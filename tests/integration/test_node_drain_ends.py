@@ -97,6 +97,32 @@ def test_an_eviction_that_is_refused_for_ever_ends_at_the_limit_and_the_node_is_
     assert (place.cordoned(), place.mark()) == (False, None)
 
 
+@pytest.mark.parametrize("state", ["in-service", "cordoned-by-somebody", "left-by-a-run"])
+def test_a_node_that_can_not_be_drained_is_given_back_where_that_is_wanted_and_nothing_was_changed(
+    place: Place, state: str
+) -> None:
+    place.pod("one", labels={"app": "budget"})
+    place.budget("all", 1)
+    place.set_cordon(state == "cordoned-by-somebody")
+    if state == "left-by-a-run":
+        drained(place, state="cordoned", run="r0")
+    result = drain(place, timeout=2, give_back=True, run="r1")
+    assert result["failed"] is True
+    assert "disruption budget all needs 1 healthy pods" in result["msg"]
+    said, cordoned, marked = {
+        "in-service": (
+            "It takes pods again, as nothing of it was changed: run again when that is mended",
+            False,
+            False,
+        ),
+        "cordoned-by-somebody": ("was cordoned by somebody else before", True, False),
+        "left-by-a-run": ("It stays cordoned: run again, or give it back", True, True),
+    }[state]
+    assert said in result["msg"]
+    assert (result["cordoned"], place.cordoned(), place.mark() is not None) == (cordoned, cordoned, marked)
+    assert place.is_there("one")
+
+
 def test_pods_leave_one_after_the_other_where_their_budget_asks_for_it(place: Place, audit: AuditLog) -> None:
     """A controller makes them anew on another node."""
     label = {"example.com/pool": place.namespace}

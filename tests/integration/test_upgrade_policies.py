@@ -261,15 +261,21 @@ def test_each_field_has_its_effect_or_a_notice(fleet_of: Callable[[Mapping[str, 
     assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([], [], [])
 
 
-def test_the_timeout_of_a_drain_ends_it_by_name(fleet_of: Callable[[Mapping[str, Case]], Policies]) -> None:
+@pytest.mark.parametrize("given_back", [True, False])
+def test_the_timeout_of_a_drain_ends_it_by_name(
+    given_back: bool, fleet_of: Callable[[Mapping[str, Case]], Policies]
+) -> None:
     policy = {"autoUpgrade": True, "drain": {"timeoutSeconds": 2}}
     fleet = fleet_of({"drain.timeoutSeconds": Case(policy, [NEEDED])})
     (host,) = fleet.names
     budget = fleet.budget(NEEDED)
-    message = fleet.run().refused().failures[host]["msg"]
+    wish = {} if given_back else {"rdma_fabric_drain_give_back": False}
+    message = fleet.run(**wish).refused().failures[host]["msg"]
     seconds = re.findall(rf"/{NEEDED.name}-{host} has not left node {fleet.nodes[host]} within ([0-9]+) s", message)
     assert [int(each) <= 2 for each in seconds] == [True], message
-    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == ([], [host], [fleet.nodes[host]])
+    cordoned = [] if given_back else [host]
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == ([], cordoned, [fleet.nodes[host]])
+    assert fleet.marked() == cordoned
     fleet.api.call("DELETE", budget)
     fleet.run().succeeded()
     assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == ([host], [], [])
