@@ -28,3 +28,16 @@ def why_hook_failed(hook: Mapping[str, Any]) -> str:
         f"{what} has not ended: its task {hook['task']} took longer than {limits[0]} seconds; see what it waits for on "
         f"{hook['host']}, or raise rdma_fabric_hook_timeout, or its own timeout"
     )
+
+
+def why_hook_left(hook: Mapping[str, Any]) -> str:
+    """Return why a hook that has begun did not end: with the ``host``, the ``stage`` and the ``file`` of it.
+
+    Ansible leaves a host out of a play when one of its tasks asks for that, or is not to pass over that it reaches
+    nobody.
+    """
+    return (
+        f"the hook {hook['file']} ({hook['stage']}) took {hook['host']} out of its turn: a task of it ended the play "
+        "for it (meta), or has ignore_unreachable: false and reached nobody. Its node and slot are as they were then; "
+        "have the task fail instead, and run again"
+    )

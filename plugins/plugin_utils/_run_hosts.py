@@ -16,7 +16,7 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hooks import why_hook_failed
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hooks import why_hook_failed, why_hook_left
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import labels_read
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import is_blank
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import PREFIX
@@ -32,6 +32,7 @@ _NODE_NAME = TABLE[f"{PREFIX}node_name"]
 _HOST_MODE = TABLE[f"{PREFIX}host_mode"]
 _WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
 _HOOK = "_rdma_fabric_host_hook"
+_OPEN_HOOK = "_rdma_fabric_host_hook_open"
 _HOOKS = {row.short.split("_", 1)[1]: row for row in HOOKS}
 
 
@@ -98,6 +99,7 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         "rdma_fabric_host_join",
         "_rdma_fabric_host_drain",
         _HOOK,
+        _OPEN_HOOK,
         "_rdma_fabric_host_ready",
         "_rdma_fabric_host_wire",
     )
@@ -111,6 +113,8 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     kept = {name: variables[name] for name in names if name in variables}
     if _HOOK in kept:
         kept[_HOOK] = {"failed": True, "msg": why_hook_failed(kept[_HOOK])}
+    if kept.get(_OPEN_HOOK):
+        kept[_OPEN_HOOK] = {"failed": True, "msg": why_hook_left(kept[_OPEN_HOOK])}
     return list(kept.values())
 
 

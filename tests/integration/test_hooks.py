@@ -106,6 +106,36 @@ def test_a_hook_that_fails_fails_its_host_and_no_later_one_begins(
         assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (["one", "two"], [], [])
 
 
+def test_a_hook_that_takes_its_host_out_of_the_play_is_no_success(fleet: Fleet, hooks: Hooks) -> None:
+    """Its node stays cordoned, and the next host waits for its slot in vain."""
+    hooks.tasks("changed", {"ansible.builtin.meta": "end_host"})
+    limits: dict[str, Any] = {"rdma_fabric_canaries": "one", "rdma_fabric_slot_timeout": "3"}
+    outcome = fleet.run("--limit", "one,two", **limits, **hooks.variables)
+    said = " ".join(outcome.refused().output.split())
+    assert f"the hook {hooks.path('changed')} (changed) took one out of its turn" in said
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (["one"], ["one"], [fleet.nodes["one"]])
+    assert (hooks.stages("one"), hooks.stages("two")) == (["before_drain", "after_drain"], [])
+    hooks.tasks("changed", {"ansible.builtin.assert": {"that": "rdma_fabric_hook.node is defined"}})
+    fleet.run("--limit", "one,two", **hooks.variables).succeeded()
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (["one", "two"], [], [])
+
+
+def test_a_hook_that_does_not_reach_its_host_is_no_success(fleet: Fleet, hooks: Hooks, tmp_path: Path) -> None:
+    """Ansible passes over its tasks, as the play goes on with hosts that can't be reached."""
+    away = fleet.reached_by_ssh("one", tmp_path)
+    leave = {"ansible.builtin.file": {"path": str(away), "state": "touch"}, "delegate_to": "localhost"}
+    hooks.tasks("changed", leave, {"ansible.builtin.command": "true"})
+    outcome = fleet.run("--limit", "one", **hooks.variables)
+    said = " ".join(outcome.refused().output.split())
+    assert f"the hook {hooks.path('changed')} (changed) has failed: one can't be reached, so tasks of the hook" in said
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (["one"], ["one"], [fleet.nodes["one"]])
+    assert hooks.stages("one") == ["before_drain", "after_drain", "failed", "rolled_back"]
+    away.unlink()
+    hooks.tasks("changed", {"ansible.builtin.command": "true"})
+    fleet.run("--limit", "one", **hooks.variables).succeeded()
+    assert (fleet.cordoned(), fleet.holders()) == ([], [])
+
+
 @pytest.mark.parametrize("looped", [False, True])
 def test_a_hook_that_hangs_fails_its_host_at_its_limit(looped: bool, fleet: Fleet, hooks: Hooks) -> None:
     """Nothing runs on the host from the hook's first task on."""

@@ -190,34 +190,16 @@ def test_a_host_that_does_not_answer_any_more_has_failed_within_its_limit_and_st
     healed(fleet)
 
 
-_SSH = """#!/bin/sh
-if [ -e FOLDER/away ]; then echo "ssh: connect to host 127.0.0.1 port 22: Connection timed out" >&2; exit 255; fi
-for last; do :; done
-exec sh -c "$last"
-"""
-
-
 def test_a_host_that_can_not_be_reached_any_more_stays_cordoned_and_is_named(fleet: Fleet, tmp_path: Path) -> None:
-    program = tmp_path / "ssh"
-    program.write_text(_SSH.replace("FOLDER", str(tmp_path)), encoding="utf-8")
-    program.chmod(0o755)
-    inventory = json.loads(fleet.inventory.read_text(encoding="utf-8"))
-    inventory["rdma_fabric"]["hosts"][FIRST].update(
-        ansible_connection="ssh",
-        ansible_host="127.0.0.1",
-        ansible_ssh_executable=str(program),
-        ansible_ssh_args="-o ControlMaster=no",
-        ansible_pipelining=True,
-    )
-    fleet.inventory.write_text(json.dumps(inventory), encoding="utf-8")
+    away = fleet.reached_by_ssh(FIRST, tmp_path)
     with fleet.running(**FIRST_ONLY) as outcome:
         fleet.until(lambda: fleet.cordoned() == [FIRST])
-        (tmp_path / "away").touch()
+        away.touch()
         failed = outcome().refused()
     assert f"{FIRST}: unreachable: " in said(failed)
     assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == ([], [FIRST], [fleet.nodes[FIRST]])
     assert "Connection timed out" in reason_on(fleet, FIRST)
-    (tmp_path / "away").unlink()
+    away.unlink()
     healed(fleet)
 
 

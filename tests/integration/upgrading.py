@@ -31,6 +31,11 @@ LIMITS = "/etc/security/limits.d/90-rdma-fabric.conf"
 NAMES = ("one", "two", "three")
 DEVICE = "rdma/upgraded"
 ENOUGH_SECONDS = 60.0
+_SSH = """#!/bin/sh
+if [ -e FOLDER/away ]; then echo "ssh: connect to host 127.0.0.1 port 22: Connection timed out" >&2; exit 255; fi
+for last; do :; done
+exec sh -c "$last"
+"""
 
 
 class Fleet:
@@ -58,6 +63,22 @@ class Fleet:
             **variables,
         )
         self.nodes = {name: f"{namespace}-{name}" for name in self.names}
+
+    def reached_by_ssh(self, name: str, folder: Path) -> Path:
+        """Have a host reached by a program in place of ssh; return the file that has it reach nobody any more."""
+        program = folder / "ssh"
+        program.write_text(_SSH.replace("FOLDER", str(folder)), encoding="utf-8")
+        program.chmod(0o755)
+        inventory = json.loads(self.inventory.read_text(encoding="utf-8"))
+        inventory["rdma_fabric"]["hosts"][name].update(
+            ansible_connection="ssh",
+            ansible_host="127.0.0.1",
+            ansible_ssh_executable=str(program),
+            ansible_ssh_args="-o ControlMaster=no",
+            ansible_pipelining=True,
+        )
+        self.inventory.write_text(json.dumps(inventory), encoding="utf-8")
+        return folder / "away"
 
     def pod(self, node: str) -> None:
         holder = {"limits": {DEVICE: "1"}, "requests": {DEVICE: "1"}}

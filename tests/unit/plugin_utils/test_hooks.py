@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hooks import why_hook_failed
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hooks import why_hook_failed, why_hook_left
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import Unfinished, unfinished_hosts
 
 # What ansible-core 2.16 and 2.19 say of a command that was ended at a timeout of three seconds.
 IN_WORDS = "The command action failed to execute in the expected time frame (3) and was terminated"
@@ -51,3 +52,12 @@ def test_a_task_that_took_too_long_is_told_with_its_limit_and_what_to_do(
 )
 def test_any_other_failure_is_told_in_its_own_words(said: tuple[str, ...], reason: str) -> None:
     assert why(*said) == f"the hook /hooks/nccl.yml (changed) has failed: {reason}"
+
+
+def test_a_hook_that_has_begun_and_not_ended_fails_its_host_with_what_may_have_done_that() -> None:
+    hook = {"host": "gpu-01", "stage": "changed", "file": "/hooks/nccl.yml"}
+    own = {"rdma_fabric_host_result": {"changed": True}, "_rdma_fabric_host_hook_open": hook}
+    assert unfinished_hosts(["gpu-01"], {"gpu-01": own}) == [Unfinished("gpu-01", f"failed: {why_hook_left(hook)}")]
+    assert why_hook_left(hook).startswith("the hook /hooks/nccl.yml (changed) took gpu-01 out of its turn: ")
+    ended = {**own, "_rdma_fabric_host_hook_open": {}}
+    assert unfinished_hosts(["gpu-01"], {"gpu-01": ended}) == []
