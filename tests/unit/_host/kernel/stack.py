@@ -153,6 +153,8 @@ def dpkg(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
 @only_on_stacks("apt-cache", lambda argv: True)
 def apt_cache(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     known = (stack_of(kernel) or {})["offered"].get(argv[-1], "(none)")
+    if "madison" in argv:
+        return CommandResult(0, "" if known == "(none)" else f" {argv[-1]} | {known} | file:/srv ./ Packages\n", "")
     return CommandResult(0, f"{argv[-1]}:\n  Installed: (none)\n  Candidate: {known}\n", "")
 
 
@@ -160,7 +162,8 @@ def apt_cache(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
 def dnf(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     words = [word for word in argv[1:] if not word.startswith("-")]
     if words[0] == "repoquery":
-        return CommandResult(0, f"{words[1]}\n" if words[1] in (stack_of(kernel) or {})["offered"] else "", "")
+        known = (stack_of(kernel) or {})["offered"].get(words[1])
+        return CommandResult(0, f"{words[1]}-0:{known}.noarch\n" if known else "", "")
     if words[0] == "remove":
         return _remove(kernel, words[1:])
     if words[0] == "makecache" or "--downloadonly" in argv:
@@ -171,8 +174,10 @@ def dnf(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
 @only_on_stacks("zypper", lambda argv: "search" in argv)
 def zypper(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     words = [word for word in argv[1:] if not word.startswith("-")]
+    none_found = CommandResult(104, "", "")
     if words[0] == "search":
-        return DONE if words[1] in (stack_of(kernel) or {})["offered"] else CommandResult(104, "", "")
+        known = (stack_of(kernel) or {})["offered"].get(words[1])
+        return CommandResult(0, f"  | {words[1]} | package | {known} | noarch | o\n", "") if known else none_found
     if words[0] == "remove":
         return _remove(kernel, words[1:])
     if "--download-only" in argv:

@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
     sources,
     unfit,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.offered import before_removal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.reload import (
     reload_of_stack,
     reload_work,
@@ -127,6 +128,10 @@ def _packages(case: Case) -> Work:
         do += packages.refresh_repository(family, case.wish.repository)
     if case.state["unfinished"] and not goes_back(case):
         do += packages.complete()
+    removes = vendor_packages(case.state) and (goes_back(case) or former not in {None, case.wish.flavour})
+    if removes and case.wish.settings["source"] != ARCHIVE:
+        kernel_package = family.kernel_packages[case.wish.settings["build"]][0]
+        do.append(before_removal(family, kernel_package, case.wish.version))
     if goes_back(case):
         do += packages.replace_by_distribution(family, builds_to_replace(case.state), vendor_packages(case.state))
     elif former not in {None, case.wish.flavour}:
