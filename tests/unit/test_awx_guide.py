@@ -59,6 +59,14 @@ def test_what_is_approved_is_what_the_first_job_wrote() -> None:
     assert way == ["Fabric plan", "Approve the plan of the fabric", "Fabric site"]
 
 
+def test_jobs_whose_hosts_wait_for_canaries_have_no_slices() -> None:
+    """A slice has its own hosts only, so one without the canaries fails and none waits for those of another."""
+    for name, template in TEMPLATES.items():
+        asked = {each["variable"] for each in template.get("survey_spec", {}).get("spec", [])}
+        if "rdma_fabric_canaries" in asked | set(template.get("extra_vars", {})):
+            assert template.get("job_slice_count", 1) == 1, name
+
+
 def test_schedules_start_templates_that_only_look() -> None:
     for schedule in DATA["controller_schedules"]:
         assert TEMPLATES[schedule["unified_job_template"]]["playbook"] == "status.yml"
