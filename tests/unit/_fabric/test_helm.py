@@ -56,6 +56,30 @@ def test_a_manifest_among_the_values_is_refused_as_one() -> None:
     assert found.hint == "give it in rdma_fabric_manifests"
 
 
+@pytest.mark.parametrize(
+    ("later", "deployed"),
+    [
+        ("nvIpam: {deploy: null}", []),
+        ("nvIpam: null", []),
+        ("nvIpam: {deploy: true}", ["nvIpam"]),
+        ("deployCR: null", ["nvIpam"]),
+    ],
+)
+def test_null_takes_back_what_a_file_before_has_said(later: str, deployed: list[str]) -> None:
+    """Helm's documentation, "Deleting a default key": null removes a key from the values."""
+    before = "deployCR: true\nnfd: {enabled: false}\nnvIpam: {deploy: true}\n"
+    off = "rdmaSharedDevicePlugin: {deploy: false}\nsecondaryNetwork: {deploy: false}\n"
+    documents = [*read_text("a.yaml", before + off), *read_text("b.yaml", later)]
+    spec, _notices = build_spec([], {}, {}, {}, helm_values=documents)
+    policy = spec["cluster_policy"]
+    assert list(policy["spec"] if policy else {}) == deployed
+
+
+def test_null_takes_back_a_setting_and_the_charts_default_counts() -> None:
+    documents = [*read_text("a.yaml", "nfd: {enabled: false}"), *read_text("b.yaml", "nfd: {enabled: null}")]
+    assert build_spec([], {}, {}, {}, helm_values=documents)[0]["settings"]["nfd"] is True
+
+
 class TestSections:
     def test_a_switch_alone_takes_the_bill_of_materials(self) -> None:
         spec = sections_of({"ofedDriver": {"deploy": True}, "sriovDevicePlugin": {"deploy": True}})

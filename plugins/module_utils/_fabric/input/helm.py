@@ -115,7 +115,7 @@ def read_values(documents: Iterable[Document], findings: Findings, *, container:
         values = (CONTAINER_CHART if container else CHART).read(document.content, Place(own, document))
         findings.violations += own.violations
         findings.notices += [each for each in own.notices if switch is not False or not _is_of_section(each)]
-        merged = _merged(merged, values)
+        merged = _merged(_without_nulls(merged, document.content), values)
         owners.update(dict.fromkeys(values, Place(findings, document)))
     values_of_all = _Values(merged, owners, place)
     _read_settings(values_of_all, found)
@@ -139,9 +139,13 @@ def merge(documents: Iterable[Document]) -> dict[str, Any]:
 
 
 def _last_switch(documents: Sequence[Document]) -> bool | None:
-    """Return ``deployCR`` of the last document that has one; None when none has."""
-    found = [document.content.get("deployCR") for document in documents if isinstance(document.content, Mapping)]
-    given = [each for each in found if isinstance(each, bool)]
+    """Return ``deployCR`` of the last document that has one; None when none has, or the last one takes it back."""
+    found = [
+        each.content["deployCR"]
+        for each in documents
+        if isinstance(each.content, Mapping) and "deployCR" in each.content
+    ]
+    given = [each for each in found if each is None or isinstance(each, bool)]
     return given[-1] if given else None
 
 
@@ -154,6 +158,17 @@ def _remark_unread(values: _Values) -> None:
     if unread:
         hint = "set deployCR: true, or give them in a NicClusterPolicy"
         values.at("deployCR").notice(f"is false, so nothing is made of {', '.join(unread)}", hint)
+
+
+def _without_nulls(below: Mapping[str, Any], above: Any) -> dict[str, Any]:
+    """Return values without what a later document sets to null: Helm takes it back, and the chart's default counts."""
+    result = dict(below)
+    for key, value in above.items() if isinstance(above, Mapping) else ():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(result.get(key), Mapping):
+            result[key] = _without_nulls(result[key], value)
+    return result
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
