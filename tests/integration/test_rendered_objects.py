@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds, crds_controllers
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.instances import violations_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
@@ -44,6 +45,8 @@ TERM: Json = {
 MATCHERS: Json = {"matchFeatures": [TERM], "matchAny": [{"matchFeatures": [TERM]}]}
 TAINT: Json = {"effect": "NoSchedule", "key": "a/b", "value": "c"}
 CARDS = "configuration.net.nvidia.com/v1alpha1"
+ETHERNET: Json = {"linkType": "Ethernet"}
+PLANES: Json = {"enabled": True, "version": "a"}
 CARD: Json = {"nicType": "1021", "pciAddresses": ["0000:18:00.0"], "serialNumbers": ["a"], "partNumbers": ["b"]}
 CONFIGURATION: Json = {
     "numVfs": 8,
@@ -325,6 +328,12 @@ def test_definitions_refuse_a_field_their_program_would_not_read(
         ("1021", {"linkType": "Ethernet", "rawNvConfig": [{"name": "A[0]", "value": "1"}]}, ""),
         ("1021", {"linkType": "Ethernet", "rawNvConfig": [{"name": "A[0..3]", "value": "1"}]}, "no range of indexes"),
         ("1023", {"linkType": "Infiniband", "spectrumXOptimized": {"enabled": True, "version": "a"}}, "linkType"),
+        ("1023", {**ETHERNET, "spectrumXOptimized": PLANES}, ""),
+        ("1021", {**ETHERNET, "spectrumXOptimized": PLANES}, "only for ConnectX-8"),
+        ("1023", {**ETHERNET, "numVfs": 2, "spectrumXOptimized": PLANES}, "numVfs 1"),
+        ("1023", {**ETHERNET, "spectrumXOptimized": {**PLANES, "numberOfPlanes": 2}}, "must be 1"),
+        ("1023", {**ETHERNET, "spectrumXOptimized": {**PLANES, "multiplaneMode": "swplb"}}, "must not be 1"),
+        ("1023", {**ETHERNET, "spectrumXOptimized": {**PLANES, "multiplaneMode": "swplb", "numberOfPlanes": 4}}, ""),
     ],
 )
 def test_rules_of_a_cards_configuration_hold(
@@ -337,6 +346,9 @@ def test_rules_of_a_cards_configuration_hold(
         "spec": {"nicSelector": {"nicType": kind_of_card}, "template": {"numVfs": 1, **template}},
     }
     command = ["create", "--validate=strict", "--dry-run=server", "-f", "-"]
+    # What is said of an input before the server has the definitions is what the server says.
+    said = [each.problem for each in violations_of(crds_controllers.nic_configuration(of_26_7=True), [body])]
+    assert any(words in each for each in said) if words else said == []
     if not words:
         control_plane.kubectl(*command, stdin=json.dumps(body))
         return

@@ -69,7 +69,6 @@ def test_what_a_definition_refuses_is_said(where: Any, value: Any, path: str, pr
     ("part", "value"),
     [
         ("force", True),
-        ("networkBay", {"conf": "a"}),
         ("roceOptimized.roceMode", 2),
         ("roceOptimized.qos.cableLen", 5),
         ("roceOptimized.qos.ecn", {"enabled": True, "priority": 3}),
@@ -112,12 +111,14 @@ def test_upper_limits_of_a_definition_hold(part: str, value: Any, path: str, pro
 
 def test_what_26_7_made_others_goes_by_the_images() -> None:
     profile = {"enabled": True, "version": "my-profile"}
-    spec = {**TEMPLATE, "template": {"numVfs": 1, "linkType": "Ethernet", "spectrumXOptimized": profile}}
+    cards = {**TEMPLATE, "nicSelector": {"nicType": "1025"}}
+    spec = {**cards, "template": {"numVfs": 1, "linkType": "Ethernet", "spectrumXOptimized": profile}}
     assert judged(spec, release="26.7.0") == []
     (found,) = judged(spec)
     assert found.path == "spec.template.spectrumXOptimized.version"
-    bay = {**TEMPLATE, "template": {"numVfs": 1, "networkBay": {"conf": "a"}}}
+    bay = {**cards, "template": {"numVfs": 1, "networkBay": {"conf": "a"}}}
     assert judged(bay, release="26.7.0") == []
+    assert [each.problem for each in judged(bay)] == ["lacks `linkType`", "is no field here"]
     follow = {**RAILS, "vfStateFollow": False}
     assert judged(follow, "SpectrumXRailPoolConfig", SPECTRUM, "26.7.0") == []
     (found,) = judged(follow, "SpectrumXRailPoolConfig", SPECTRUM)
@@ -151,3 +152,45 @@ def test_what_a_definition_takes_passes() -> None:
 def test_kinds_without_a_definition_of_this_run_are_left_to_the_server() -> None:
     given = {"apiVersion": CARDS, "kind": "NicConfigurationTemplate", "metadata": {"name": "x"}, "spec": {"a": 1}}
     assert preflight(spec_of(objects=[given])) == []
+
+
+PLANES: dict[str, Any] = {"enabled": True, "version": "RA2.1"}
+X = "spectrumXOptimized"
+ETHERNET: dict[str, Any] = {"numVfs": 1, "linkType": "Ethernet"}
+
+
+@pytest.mark.parametrize(
+    ("release", "card", "template", "where", "words"),
+    [
+        ("26.4.1", "1023", {**ETHERNET, X: PLANES}, "", ""),
+        ("26.4.1", "1023", {**ETHERNET, "numVfs": 2, X: PLANES}, ".template", "numVfs==1"),
+        ("26.4.1", "1023", {**ETHERNET, "numVfs": 2, X: {**PLANES, "enabled": False}}, "", ""),
+        ("26.4.1", "1021", {**ETHERNET, X: PLANES}, "", "only for ConnectX-8"),
+        ("26.4.1", "a2dc", {**ETHERNET, X: {**PLANES, "multiplaneMode": "hwplb", "numberOfPlanes": 2}}, "", "hwplb"),
+        ("26.4.1", "1023", {**ETHERNET, X: {**PLANES, "multiplaneMode": "swplb"}}, f".template.{X}", "must not be 1"),
+        ("26.4.1", "1023", {**ETHERNET, X: {**PLANES, "numberOfPlanes": 2}}, f".template.{X}", "must be 1"),
+        ("26.4.1", "1023", {**ETHERNET, X: {**PLANES, "numberOfPlanes": 2, "multiplaneMode": "swplb"}}, "", ""),
+        ("26.7.0", "1025", {"numVfs": 1, "networkBay": {"conf": "a"}}, "", ""),
+        ("26.7.0", "1025", {"numVfs": 1}, ".template", "one of linkType and networkBay"),
+        ("26.7.0", "1025", {**ETHERNET, "networkBay": {"conf": "a"}}, ".template", "one of linkType and networkBay"),
+        ("26.7.0", "1021", {"numVfs": 1, "networkBay": {"conf": "a"}}, "", "ConnectX-9"),
+        ("26.7.0", "1021", {**ETHERNET, "rawNvConfig": [{"name": "A[0]", "value": "1"}]}, "", ""),
+        ("26.7.0", "1021", {**ETHERNET, "rawNvConfig": [{"name": "A[0..3]", "value": "1"}]}, ".template", "no range"),
+    ],
+)
+def test_rules_of_a_definition_hold_before_the_server_has_it(
+    release: str, card: str, template: Any, where: str, words: str
+) -> None:
+    """The same as a real server says in ``test_rules_of_a_cards_configuration_hold``."""
+    found = judged({"nicSelector": {"nicType": card}, "template": template}, release=release)
+    assert [each.path for each in found] == ([f"spec{where}"] if words else [])
+    assert all(words in each.problem for each in found)
+
+
+def test_rules_about_sources_and_rails_hold() -> None:
+    two = [{"name": "r", "mtu": 0, "nicSelector": {"pfNames": ["a"]}, "ipam": "{}", "cidrPoolRef": "p"}]
+    (found,) = judged({**RAILS, "railTopology": two}, "SpectrumXRailPoolConfig", SPECTRUM)
+    assert (found.path, "Only one of cidrPoolRef or ipam" in found.problem) == ("spec.railTopology[0]", True)
+    assert judged({"bfbUrlSource": "http://a/b.bfb"}, "NicFirmwareSource") == []
+    (found,) = judged({"bfbUrlSource": ""}, "NicFirmwareSource")
+    assert (found.path, "At least one of" in found.problem) == ("spec", True)

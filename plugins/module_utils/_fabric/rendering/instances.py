@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Objects given as such, held against the definitions that are rendered for their kinds.
 
-The API server does that too, once it has the definition: on a new cluster that is after the hosts were changed. Rules
-in CEL are left to it.
+The API server does that too, once it has the definition: on a new cluster that is after the hosts were changed.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import described, path_text, shown
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rules import holds
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 Path = Tuple[Union[str, int], ...]
@@ -41,7 +41,10 @@ def violations_of(definitions: Sequence[Object], given: Sequence[Object]) -> lis
         schema = schemas.get((str(each["apiVersion"]), each["kind"]))
         if schema is not None:
             name = f"{each['kind']} {each['metadata']['name']}"
-            for path, problem, hint in _flaws(each, schema["openAPIV3Schema"], ()):
+            whole = schema["openAPIV3Schema"]
+            # As for the server, rules are about values of the right shape, with their defaults.
+            flaws = list(_flaws(each, whole, ())) or _unruly(_with_defaults(each, whole), whole, ())
+            for path, problem, hint in flaws:
                 found.append(Violation(name, path_text(path), problem, hint))
     return found
 
@@ -96,3 +99,28 @@ def _flaws_of_scalar(value: Any, schema: Mapping[str, Any], path: Path) -> Itera
         yield path, f"is {value}", f"at least {schema['minimum']}"
     if isinstance(value, int) and value > schema.get("maximum", value):
         yield path, f"is {value}", f"at most {schema['maximum']}"
+
+
+def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a value of the right shape with what the server fills in."""
+    if isinstance(value, list):
+        return [_with_defaults(item, schema.get("items") or {}) for item in value]
+    if not isinstance(value, dict):
+        return value
+    members = schema.get("properties") or {}
+    defaults = {key: member["default"] for key, member in members.items() if "default" in member}
+    return {key: _with_defaults(item, members.get(key) or {}) for key, item in {**defaults, **value}.items()}
+
+
+def _unruly(value: Any, schema: Mapping[str, Any], path: Path) -> Iterator[_Flaw]:
+    """Yield which rules in CEL a value of the right shape breaks."""
+    for rule in schema.get("x-kubernetes-validations") or ():
+        if not holds(rule["rule"], value):
+            yield path, f"breaks a rule of its kind: {rule['message']}", ""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unruly(item, schema.get("items") or {}, (*path, index))
+    elif isinstance(value, dict):
+        for key, member in (schema.get("properties") or {}).items():
+            if key in value:
+                yield from _unruly(value[key], member, (*path, key))
