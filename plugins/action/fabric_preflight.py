@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_
     policies_of,
     wants_container,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.node_policies import may_meet, meetings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.cdi import plugins_with_cdi, without_cdi
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import folders_used, misplaced
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
@@ -257,12 +258,13 @@ class ActionModule(ChartAction):
     def _of_nodes(
         self, connection: Connection, spec: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]
     ) -> list[str]:
-        """Add to the problems where address ranges and CNI folders do not fit the cluster; return the notices."""
+        """Add to the problems where ranges, folders and node policies do not fit the cluster; return the notices."""
         ranges, used, with_cdi = has_ranges(spec), folders_used(spec, waves), plugins_with_cdi(waves)
-        if not (ranges or used or with_cdi):
+        if not (ranges or used or with_cdi or may_meet(spec)):
             return []
         read = read_cluster_facts(connection, services=ranges)
         wrong, notices = misplaced(spec.get("settings") or {}, used, read.kubelets)
+        wrong += meetings(spec, [(node, labels) for node, _version, labels in read.kubelets])
         problems += [f"the cluster: {problem}" for problem in wrong]
         problems += [each.sentence() for each in overlaps(spec, of_cluster(read))]
         return [*notices, *without_cdi(with_cdi, read.runtimes), *read.unknown]

@@ -32,6 +32,7 @@ description:
     them elsewhere, k3s or MicroK8s, that is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
     C(rdma_fabric_cni_conf_dir)). Folders that are given count; other ones than those of the distribution are named in
     RV(notices).
+  - Nodes that have the labels of several NicNodePolicies are refused by name, as a node obeys one of them at most.
   - A Network Operator or SR-IOV Network Operator that runs is named in RV(notices). So is a DaemonSet of somebody else
     with Node Feature Discovery, Multus, whereabouts, nv-ipam or a device plugin where this run deploys the same, with
     what to set to use the one that is there.

@@ -42,7 +42,7 @@ def read_cluster_facts(connection: Connection, *, services: bool = True) -> Clus
     told so in ``unknown``. Raises ApiFault where the server gives no answer.
     """
     found = ClusterFacts()
-    unheld = "folders of CNI programs and address ranges are not held against the nodes"
+    unheld = "folders of CNI programs, node policies and address ranges are not held against the nodes"
     nodes, found.unknown = seen_or_told(lambda: all_nodes(connection), unheld)
     _add_nodes(found, nodes or [])
     if services:

@@ -267,6 +267,7 @@ NODE: dict[str, Any] = {
         "addresses": [{"type": "Hostname", "address": "10.1.0.9"}, {"type": "InternalIP", "address": "10.2.0.5"}]
     },
 }
+SHARED = {"resourceName": "a", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}
 SERVICE_CIDR = {
     "apiVersion": "networking.k8s.io/v1",
     "kind": "ServiceCIDR",
@@ -368,6 +369,39 @@ class TestFolders:
 
     def test_without_their_users_no_node_is_looked_at(self, tmp_path: Path, server: Server) -> None:
         assert not self.look(server, tmp_path, {"nicFeatureDiscovery": {}}).get("failed")
+        assert [path for _method, path, _query in server.behind.requests if path.endswith("/nodes")] == []
+
+
+class TestNodePolicies:
+    """A node obeys one NicNodePolicy at most, which the labels of the nodes tell."""
+
+    def look(self, server: Server, folder: Path, labels: list[dict[str, str]], **selectors: Any) -> dict[str, Any]:
+        for number, held in enumerate(labels):
+            server.behind.put("nodes", {**NODE, "metadata": {"name": f"gpu-{number:02}", "labels": held}})
+        plugin = {"config": json.dumps({"configList": [SHARED]})}
+        policies = {
+            name: {"nodeSelector": wanted, "rdmaSharedDevicePlugin": plugin} for name, wanted in selectors.items()
+        }
+        wanted = run_action("fabric_input", {"nic_node_policies": policies})["spec"]
+        found: dict[str, Any] = run_action(
+            "fabric_preflight", {"spec": wanted, "kubeconfig": kubeconfig(folder / "k", server.address)}
+        )
+        return found
+
+    def test_nodes_that_two_select_are_named_with_both(self, tmp_path: Path, server: Server) -> None:
+        labels = [{"rack": "a"}, {"rack": "a", "gpu": "h100"}, {"gpu": "h100"}, {"rack": "a", "gpu": "h100", "b": "c"}]
+        found = self.look(server, tmp_path, labels, racks={"rack": "a"}, cards={"gpu": "h100"})
+        assert "no host was changed" in found["msg"]
+        assert "at most, and cards and racks select the same: gpu-01, gpu-03 (next: set different" in found["msg"]
+
+    def test_where_no_node_has_both_labels_nothing_is_wrong(self, tmp_path: Path, server: Server) -> None:
+        found = self.look(
+            server, tmp_path, [{"rack": "a"}, {"gpu": "h100"}], racks={"rack": "a"}, cards={"gpu": "h100"}
+        )
+        assert not found.get("failed"), found["msg"]
+
+    def test_for_one_policy_no_node_is_looked_at(self, tmp_path: Path, server: Server) -> None:
+        assert not self.look(server, tmp_path, [{"rack": "a"}], racks={"rack": "a"}).get("failed")
         assert [path for _method, path, _query in server.behind.requests if path.endswith("/nodes")] == []
 
 
