@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplug
     remarks,
     resource_names,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_reach import MOST_SHARES
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
 
 ITEM: dict[str, Any] = RDMA_CONFIG["configList"][0]
@@ -314,3 +315,53 @@ def test_names_that_only_alternative_names_can_be_are_remarked() -> None:
     config, problems = check_rdma_shared({"configList": [shared]})
     assert problems == []
     assert [each.path for each in remarks("rdma_shared", config)] == ["configList[0].selectors.ifNames[0]"]
+
+
+@pytest.mark.parametrize(
+    ("key", "right", "wrong"),
+    [
+        ("vendors", "15b3", ["15B3", "0x15b3", "Mellanox"]),
+        ("deviceIDs", "101d", ["101D", "15b3:101d"]),
+        ("linkTypes", "ether", ["Ethernet", "IB", "eth"]),
+    ],
+)
+def test_selectors_of_the_shared_plugin_that_meet_no_device_are_remarked(
+    key: str, right: str, wrong: list[str]
+) -> None:
+    config = {"configList": [{"resourceName": "a", "rdmaHcaMax": 1, "selectors": {key: [right, *wrong]}}]}
+    checked, problems = check_rdma_shared(config)
+    assert problems == []
+    expected = [f"configList[0].selectors.{key}[{index}]" for index in range(1, len(wrong) + 1)]
+    assert [each.path for each in remarks("rdma_shared", checked)] == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "right", "wrong"),
+    [
+        ("vendors", "15b3", "15B3"),
+        ("devices", "101e", "101E"),
+        ("pciAddresses", "0000:18:00.1", "18:00.1"),
+        ("pciAddresses", "0000:d8:00.1", "0000:D8:00.1"),
+        ("linkTypes", "infiniband", "IB"),
+    ],
+)
+def test_selectors_of_the_device_plugin_that_meet_nothing_are_remarked(key: str, right: str, wrong: str) -> None:
+    groups = [{key: [right]}, {key: [right, wrong]}]
+    item = {"resourceName": "a", "resourcePrefix": "nvidia.com", "selectors": groups}
+    checked, problems = check_sriov({"resourceList": [item]})
+    assert problems == []
+    assert [each.path for each in remarks("sriov", checked)] == [f"resourceList[0].selectors[1].{key}[1]"]
+
+
+def test_more_shares_than_kubelet_reads_are_remarked() -> None:
+    def length(shares: int) -> int:
+        """Return how long the message with these devices is: number and health of each, as protobuf writes them."""
+        return sum(2 + (2 + len(str(number))) + (2 + len("Healthy")) for number in range(shares))
+
+    limit = 4 * 1024 * 1024
+    assert length(MOST_SHARES) <= limit < length(MOST_SHARES + 100)
+    for shares, said in ((MOST_SHARES, 0), (MOST_SHARES + 1, 1), (2**63 - 1, 1)):
+        config = {"configList": [{"resourceName": "a", "rdmaHcaMax": shares, "selectors": {"vendors": ["15b3"]}}]}
+        checked, problems = check_rdma_shared(config)
+        assert problems == []
+        assert len(remarks("rdma_shared", checked)) == said

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, List, Tuple
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_reach import meets_none, unreadable
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import (
     Problem,
     kind_of,
@@ -123,6 +124,8 @@ def remarks(kind: str, config: Config) -> list[Problem]:
             if not item.get("rdmaHcaMax"):
                 hint = "set how many pods may share the devices of a node"
                 found.append(Problem(f"configList[{index}].rdmaHcaMax", "is 0: no pod gets this resource", hint))
+            found += unreadable(f"configList[{index}].rdmaHcaMax", item.get("rdmaHcaMax") or 0)
+            found += meets_none(f"configList[{index}].selectors", item.get("selectors") or {})
             names = [("devices", item.get("devices"))]
             names += [("selectors.ifNames", (item.get("selectors") or {}).get("ifNames"))]
             for key, given in names:
@@ -135,6 +138,7 @@ def remarks(kind: str, config: Config) -> list[Problem]:
         groups = _groups(f"resourceList[{index}].selectors", item["selectors"])
         found += _unselective(groups, item)
         for where, selectors in groups:
+            found += meets_none(where, selectors)
             found += _alternatives(f"{where}.pfNames", selectors.get("pfNames"))
     return found
 
