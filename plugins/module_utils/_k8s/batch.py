@@ -14,7 +14,7 @@ from dataclasses import replace
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.adoption import adopt_all, find_adoptable
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import apply_waves
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.awaited import run_awaiting
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault, seen_or_told
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import (
     UnreadableInventory,
     engine_of,
@@ -49,7 +49,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
     BatchResult,
     Session,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import Snapshot, fetch_group, get_object
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import (
+    Snapshot,
+    fetch_group,
+    get_object,
+    list_objects,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.turn import end_turn, take_turn
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.waiting import (
@@ -164,7 +169,10 @@ def _read_state(session: Session) -> None:
     if request.remove_kept:
         namespaces.append(Key("v1", "Namespace", "", ""))
     session.snapshot.read_kinds(namespaces)
-    session.recorded = union(session.recorded, _left_behind(session, namespaces))
+    elsewhere = _left_behind(session, namespaces)
+    if inventory is None and not elsewhere:
+        elsewhere = _left_unlabelled(session)
+    session.recorded = union(session.recorded, elsewhere)
     wanted = union(keys, session.recorded)
     if request.remove_kept:
         wanted.append(Key(f"{CRD_GROUP}/v1", CRD_KIND, "", ""))
@@ -202,6 +210,32 @@ def _left_behind(session: Session, known: list[Key]) -> list[Key]:
         live = get_object(session.connection, session.kinds, place)
         if live is not None:
             left += [*recorded_keys(live), place]
+    return left
+
+
+def _left_unlabelled(session: Session) -> list[Key]:
+    """Return the same of namespaces that this collection leaves alone, kube-system and default among them.
+
+    They carry no label of the set. One LIST tells, for which there is reason only where the set has no inventory.
+    """
+    request = session.request
+    place = inventory_key(request.set_name, "")
+    resource = session.kinds.find(place)
+    if resource is None:
+        return []
+
+    def look() -> list[Json]:
+        selectors = {"labelSelector": f"{SET_LABEL}={request.set_name}"}
+        return list_objects(session.connection, place, resource, selectors)
+
+    untold = f"nobody looked whether the set {request.set_name!r} was in another namespace before"
+    bodies, notices = seen_or_told(look, untold)
+    session.result.notices += notices
+    left: list[Key] = []
+    for body in bodies or []:
+        key = key_of(body)
+        if key.name == place.name and key.namespace != request.inventory_namespace and is_managed(body):
+            left += [*recorded_keys(body), key]
     return left
 
 

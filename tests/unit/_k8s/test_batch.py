@@ -209,6 +209,8 @@ class TestPresent:
     def test_a_kind_in_one_namespace_is_listed_there_and_one_in_several_everywhere(self) -> None:
         server = FakeServer(namespaces=("ns", "more"))
         apply(server, wave(config_map("a", "more"), daemon_set("d")))
+        server.requests.clear()
+        apply(server, wave(config_map("a", "more"), daemon_set("d")))
         lists = [path for method, path, query in server.requests if method == "GET" and "limit" in query]
         assert lists == ["/api/v1/configmaps", "/apis/apps/v1/namespaces/ns/daemonsets"]
 

@@ -68,6 +68,28 @@ class TestPrune:
         assert second.requests["get"] == 0
         assert "Namespace old" in actions(second)
 
+    @pytest.mark.parametrize("old", ["kube-system", "default"])
+    def test_a_set_that_moves_out_of_a_namespace_of_every_cluster_leaves_nothing_behind(self, old: str) -> None:
+        server = FakeServer(namespaces=("kube-system", "default"))
+        apply(server, wave(config_map("a", old), daemon_set("d", old)), inventory_namespace=old)
+        moved = (wave(namespace_object("new")), wave(config_map("a", "new"), daemon_set("d", "new")))
+        first = apply(server, *moved, inventory_namespace="new")
+        assert {key[2] for key in server.objects if key[1] == old} == set()
+        assert actions(first)[f"DaemonSet {old}/d"] == "deleted"
+        server.requests.clear()
+        assert not apply(server, *moved, inventory_namespace="new").changed
+        # Who has its inventory looks nowhere else.
+        assert [query for _method, path, query in server.requests if path.endswith("/v1/configmaps")] == []
+
+    def test_who_may_not_look_for_it_is_told_so(self) -> None:
+        server = FakeServer(namespaces=("kube-system", "ns"))
+        apply(server, wave(config_map("a", "kube-system")), inventory_namespace="kube-system")
+        refusal = failure(403, "Forbidden", "configmaps is forbidden")
+        server.intercept = lambda _number, _method, path: refusal if path == "/api/v1/configmaps" else None
+        result = apply(server, wave(config_map("a")))
+        (notice,) = result.notices
+        assert "nobody looked whether the set 'web' was in another namespace before: list configmaps" in notice
+
     def test_what_another_set_recorded_in_its_namespace_is_no_business_of_this_one(self) -> None:
         server = FakeServer(namespaces=())
         theirs = wave(namespace_object("theirs")), wave(config_map("a", "theirs"))
