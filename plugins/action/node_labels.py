@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_labels import (
     changes_as_lines,
     foreign_notices,
+    unfounded_notices,
     unregistered_notice,
     wanted_labels,
 )
@@ -45,7 +46,8 @@ class ActionModule(ClusterAction):
                 drivers = drivers_of(objects_of(arguments["waves"]))
                 read = nodes.all_nodes(connection) if wanted or drivers else []
                 live = {str(node["metadata"]["name"]): node for node in read}
-                found = self._label(connection, live, {names[host]: labels for host, labels in wanted.items()})
+                by_node = {names[host]: labels for host, labels in wanted.items()}
+                found = self._label(connection, live, by_node)
                 waiting = self._wait(connection, drivers, read)
             except ApiFault as err:
                 raise ActionFailure(f"the nodes can't be labelled: {err}") from err
@@ -59,6 +61,7 @@ class ActionModule(ClusterAction):
             "notices": [
                 *unregistered_notice([names[host] for host in wanted if names[host] not in live]),
                 *foreign_notices(found),
+                *unfounded_notices(live, by_node, found),
             ],
         }
         if self.diff_mode:

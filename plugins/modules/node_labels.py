@@ -18,6 +18,8 @@ description:
   - They are applied server-side. A label that somebody else has set stays as it is, and one of another value is named.
   - All nodes are listed, 500 in a request, and each node that changes takes one request more.
   - Hosts that were not read in this run keep the labels of their nodes.
+  - A C(pci-15b3.present) or C(pci-10de.present) of somebody else on a node whose host has no such device is named in
+    RV(notices), as pods go by it. A Node Feature Discovery that was removed without its clean-up leaves such labels.
   - With O(waves), nodes also get C(network.nvidia.com/operator.mofed.wait), which device plugins wait for where the
     driver is a container (C(rdma_fabric_driver_source)). It is V(true) until the container is ready on the node, then
     V(false), and V(false) on nodes with a NIC that no DaemonSet of the driver is for. Other than the operator, which
@@ -84,7 +86,9 @@ requests:
   type: dict
   sample: {get: 0, list: 1, patch: 2}
 notices:
-  description: Nodes that the cluster does not know yet, and labels of another value that somebody else has set.
+  description:
+    - Nodes that the cluster does not know yet, and labels that somebody else has set and that say something else than
+      what was read of the host.
   returned: success
   type: list
   elements: str

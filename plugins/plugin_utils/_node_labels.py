@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_nodes import FEATURES
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.node_labels import Labelling
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold_names
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import labels_read
+
+DEVICE_LABELS = (f"{FEATURES}pci-15b3.present", f"{FEATURES}pci-10de.present")
+"""Labels that say of a node that it has a NIC, or a GPU, of the vendor."""
 
 Changes = Mapping[str, Mapping[str, "tuple[str | None, str | None]"]]
 
@@ -42,6 +45,28 @@ def foreign_notices(found: Mapping[str, Labelling]) -> list[str]:
         f"{label}={value} on {fold_names(names)} differs from what was read of the hosts; it stays, as somebody else "
         f"set it: kubectl label node NAME {label}- lets the next run set it"
         for (label, value), names in sorted(nodes.items())
+    ]
+
+
+def unfounded_notices(
+    nodes: Mapping[str, Mapping[str, Any]], wanted: Mapping[str, Mapping[str, str]], found: Mapping[str, Labelling]
+) -> list[str]:
+    """Return one notice for each label that says of nodes what their hosts have not, and that this run leaves alone.
+
+    ``nodes`` are live ones by name, ``wanted`` what was read of the hosts of some. Pods of the fabric are placed by
+    these labels. A Node Feature Discovery that went without its clean-up leaves them behind.
+    """
+    having: dict[str, list[str]] = {}
+    for name, read in wanted.items():
+        live = (nodes.get(name) or {"metadata": {}})["metadata"].get("labels") or {}
+        changes = found[name].changes if name in found else {}
+        for label in DEVICE_LABELS:
+            if live.get(label) == "true" and label not in read and label not in changes:
+                having.setdefault(label, []).append(name)
+    return [
+        f"{label}=true on {fold_names(names)}, whose hosts have no such device as they were read; it stays, as "
+        f"somebody else set it, and pods go by it: kubectl label node NAME {label}- takes it off"
+        for label, names in sorted(having.items())
     ]
 
 

@@ -121,8 +121,9 @@ def test_what_somebody_else_set_stays_whether_it_agrees_or_not(nodes: Nodes) -> 
     assert nodes.labels("label-1") == {NIC: "true", GPU: "true", KERNEL: "of-mine"}
     (notice,) = found["notices"]
     assert notice.startswith(f"{KERNEL}=of-mine on label-1 differs")
-    # What it never wrote it does not take away either.
-    nodes.run({"label-1": {}})
+    # What it never wrote it does not take away either, and says so of a device that is not there.
+    (notice,) = nodes.run({"label-1": {}})["notices"]
+    assert notice.startswith(f"{NIC}=true on label-1, whose hosts have no such device as they were read; it stays")
     assert nodes.labels("label-1") == {NIC: "true", KERNEL: "of-mine"}
 
 
