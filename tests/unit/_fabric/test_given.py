@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
-from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_text
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
 
 
@@ -152,3 +152,13 @@ class TestPlatforms:
         wrong = given(api_version, kind, spec={}).wrong("apiVersion")
         assert "a kind of OpenShift" in wrong.problem
         assert "rdma_fabric_openshift: true" in wrong.hint
+
+
+def test_an_owner_that_would_take_the_object_along_is_named() -> None:
+    """As ``kubectl get --output yaml`` writes what a controller has made."""
+    text = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: b\n  ownerReferences:\n"
+        "  - {apiVersion: mellanox.com/v1alpha1, kind: NicClusterPolicy, name: c, uid: d}\ndata: {e: f}\n"
+    )
+    notice = of_text(text).accepted().said("deletes this object as soon as that owner is not there any more")
+    assert (notice.path, notice.line) == ("metadata.ownerReferences", 6)

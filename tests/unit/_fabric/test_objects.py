@@ -94,6 +94,8 @@ def test_what_the_server_sets_is_left_out_and_the_rest_is_kept() -> None:
         "resourceVersion": "1",
         "uid": "u",
         "managedFields": [],
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "deletionGracePeriodSeconds": 30,
         "annotations": {"a": "b"},
         "labels": {"app.kubernetes.io/component": "mine"},
     }

@@ -207,6 +207,18 @@ def canonical(value: Any) -> Any:
     return value
 
 
+_SET_BY_SERVER = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+
+
 def canonical_given(given: Object, component: str) -> Object:
     """Return a user's object as it is pushed: what it means is unchanged, only its spelling is the server's.
 
@@ -214,11 +226,7 @@ def canonical_given(given: Object, component: str) -> Object:
     the server stores, and our labels are added where the user set none of that name.
     """
     copy: Object = {key: item for key, item in without_nulls(given).items() if key != "status"}
-    metadata = {
-        key: item
-        for key, item in copy.get("metadata", {}).items()
-        if key not in ("creationTimestamp", "managedFields", "resourceVersion", "uid", "generation", "selfLink")
-    }
+    metadata = {key: item for key, item in copy.get("metadata", {}).items() if key not in _SET_BY_SERVER}
     if is_cluster_scoped(str(copy.get("apiVersion")), str(copy.get("kind"))):
         metadata.pop("namespace", None)
     metadata["labels"] = {**component_labels(component), **(metadata.get("labels") or {})}

@@ -46,12 +46,28 @@ _PLUGIN_NAMES = {
 
 def check_given(resource: Resource) -> list[str]:
     """Judge one object that is applied as given; return the device resources that its configuration offers."""
+    _remark_owners(resource)
     for place, name in _installed(resource):
         operator = _OPERATORS.get(name.rstrip("/").rpartition("/")[2])
         if operator:
             problem = f"installs {operator}, which would do this collection's work beside it"
             place.violation(problem, "take it out, or leave the cluster to the operator")
     return [name for place, kind, text in _configurations(resource) for name in _judged(place, kind, text)]
+
+
+def _remark_owners(resource: Resource) -> None:
+    """Say of an owner what becomes of its object, which exported ones have of the controller that made them.
+
+    Source: Kubernetes' documentation of garbage collection: owners count by their uid, and an object none of whose
+    owners is there is deleted.
+    """
+    metadata = resource.content.get("metadata")
+    if isinstance(metadata, Mapping) and metadata.get("ownerReferences"):
+        problem = (
+            "names an owner by its uid: Kubernetes deletes this object as soon as that owner is not there any more"
+        )
+        hint = "take it out, unless the owner outlives the fabric"
+        resource.place.at("metadata", "ownerReferences").notice(problem, hint)
 
 
 def _installed(resource: Resource) -> Iterator[tuple[Place, str]]:
