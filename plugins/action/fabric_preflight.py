@@ -28,6 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, seen_or_told
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.gpu_side import say_gpu_side
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.platform import objection_to_platform
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
     Rehearsal,
@@ -267,7 +268,7 @@ class ActionModule(ChartAction):
         wrong += meetings(spec, [(node, labels) for node, _version, labels in read.kubelets])
         problems += [f"the cluster: {problem}" for problem in wrong]
         problems += [each.sentence() for each in overlaps(spec, of_cluster(read))]
-        return [*notices, *without_cdi(with_cdi, read.runtimes), *read.unknown]
+        return [*notices, *without_cdi(with_cdi, read.runtimes), *say_gpu_side(read.gpus), *read.unknown]
 
     def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:
         """Return what would keep the removal of the set from its end, pods that use it among that."""

@@ -33,6 +33,9 @@ description:
     C(rdma_fabric_cni_conf_dir)). Folders that are given count; other ones than those of the distribution are named in
     RV(notices).
   - Nodes that have the labels of several NicNodePolicies are refused by name, as a node obeys one of them at most.
+  - Where nodes are looked at for that, those with GPUs are named in RV(notices) that lack a piece of the GPU side (a
+    device plugin that offers them, a handler of the NVIDIA container toolkit), and those whose GPUs MIG divides.
+    Nothing of it is changed.
   - A Network Operator or SR-IOV Network Operator that runs is named in RV(notices). So is a DaemonSet of somebody else
     with Node Feature Discovery, Multus, whereabouts, nv-ipam or a device plugin where this run deploys the same, with
     what to set to use the one that is there.

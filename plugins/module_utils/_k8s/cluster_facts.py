@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import seen_or_told
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.gpu_side import GpuNode, gpu_node_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
@@ -24,11 +25,12 @@ class ClusterFacts:
     """Addresses and networks as text, each behind its owner's name for people; ``unknown`` says what can't be told.
 
     ``kubelets`` are (node, version of the kubelet, labels), ``runtimes`` those of containers (``containerd://1.7.13``)
-    by node.
+    by node. ``gpus`` are the nodes with GPUs for containers.
     """
 
     kubelets: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
     runtimes: dict[str, str] = field(default_factory=dict)
+    gpus: list[GpuNode] = field(default_factory=list)
     nodes: list[tuple[str, str]] = field(default_factory=list)
     pods: list[tuple[str, str]] = field(default_factory=list)
     services: list[tuple[str, str]] = field(default_factory=list)
@@ -59,6 +61,8 @@ def _add_nodes(found: ClusterFacts, nodes: list[Json]) -> None:
         about = status.get("nodeInfo") or {}
         found.kubelets.append((metadata["name"], str(about.get("kubeletVersion", "")), metadata.get("labels") or {}))
         found.runtimes[metadata["name"]] = str(about.get("containerRuntimeVersion", ""))
+        gpus = gpu_node_of(node)
+        found.gpus += [gpus] if gpus is not None else []
         found.nodes += [(who, str(each["address"])) for each in addresses if each.get("type") != "Hostname"]
         found.pods += [(who, str(cidr)) for cidr in spec.get("podCIDRs") or []]
 

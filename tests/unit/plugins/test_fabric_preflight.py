@@ -405,6 +405,21 @@ class TestNodePolicies:
         assert [path for _method, path, _query in server.behind.requests if path.endswith("/nodes")] == []
 
 
+class TestGpuSide:
+    """What nodes lack of the GPU side is said, and nothing of it keeps a run from beginning."""
+
+    def test_nodes_whose_gpus_nobody_offers_are_named(self, tmp_path: Path, server: Server) -> None:
+        labels = {"feature.node.kubernetes.io/pci-10de.present": "true"}
+        server.behind.put("nodes", {**NODE, "metadata": {"name": "gpu-01", "labels": labels}})
+        wanted = run_action("fabric_input", {"nic_cluster_policy": {"secondaryNetwork": {"multus": {}}}})["spec"]
+        found = run_action(
+            "fabric_preflight", {"spec": wanted, "kubeconfig": kubeconfig(tmp_path / "k", server.address)}
+        )
+        assert not found.get("failed"), found["msg"]
+        assert sum("no device plugin offers the GPUs of the nodes gpu-01" in each for each in found["notices"]) == 1
+        assert server.behind.written() == []
+
+
 class TestTeardown:
     """What keeps a removal from beginning."""
 
