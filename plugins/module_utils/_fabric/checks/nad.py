@@ -218,6 +218,24 @@ def waits_for_guid(config: str) -> list[str]:
     return [f"{path}{waiting}" for path, plugin in plugins if plugin.get(waiting) is True]
 
 
+def mtus_over_masters(config: str) -> list[tuple[str, str, int]]:
+    """Return (path, master, MTU) of what an attachment's valid configuration makes on a master by an MTU of its own.
+
+    macvlan refuses one that is larger than its master's when a pod starts: ``invalid MTU 9000, must be [0, master
+    MTU(1500)]`` (containernetworking/plugins, main/macvlan and main/vlan).
+    """
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return []
+    stacked = [(path, plugin) for path, plugin in plugins_of(value) if plugin.get("type") in ("macvlan", "vlan")]
+    wanted = [(f"{path}mtu", plugin.get("master"), plugin.get("mtu")) for path, plugin in stacked]
+    return [
+        (path, master, mtu)
+        for path, master, mtu in wanted
+        if isinstance(master, str) and master and isinstance(mtu, int) and mtu > 0
+    ]
+
+
 def wants_node_slices(config: str) -> bool:
     """Return whether an attachment's configuration asks whereabouts for node slices."""
     value, problems = parse_json(config or "{}")

@@ -29,12 +29,34 @@ def check(deployed: Deployed, networks: Sequence[Network], objects: Sequence[Res
     telemetry = deployed.section(TELEMETRY)
     if telemetry is not None and doca_telemetry.config_map_of(telemetry):
         _check_configuration(deployed, doca_telemetry.config_map_of(telemetry), objects)
+    _name_small_masters(deployed, networks)
     manager = deployed.section(GUIDS)
     if manager is None:
         _name_waiting(networks)
     elif manager.get(ib_kubernetes.SECRET):
         _check_secret(deployed, manager[ib_kubernetes.SECRET], objects)
         _name_doubled(deployed, manager)
+
+
+def _name_small_masters(deployed: Deployed, networks: Sequence[Network]) -> None:
+    """Name the hosts whose interface is asked for a smaller MTU than a network on it: no pod of it starts there."""
+    held: dict[str, dict[int, list[str]]] = {}
+    for host, desired in deployed.hosts.items():
+        for entry in desired.get("interfaces") or ():
+            name, mtu = entry.get("name") or entry.get("current_name"), entry.get("mtu")
+            if name and mtu:
+                held.setdefault(name, {}).setdefault(mtu, []).append(host)
+    for network in networks:
+        for path, master, wanted in nad.mtus_over_masters(network.config) if network.valid else ():
+            smaller = {mtu: hosts for mtu, hosts in held.get(master, {}).items() if mtu < wanted}
+            if smaller:
+                hosts = [host for mtu in sorted(smaller) for host in smaller[mtu]]
+                least = f"{min(smaller)} to {max(smaller)}" if len(smaller) > 1 else str(min(smaller))
+                problem = (
+                    f"is {wanted}, and rdma_fabric_interfaces asks {master} for {least} on "
+                    f"{named(hosts, _MOST_NAMED)}: no pod with this network starts there"
+                )
+                place_in(network, path).notice(problem, f"at most {min(smaller)} here, or a larger mtu of {master}")
 
 
 def _name_waiting(networks: Sequence[Network]) -> None:
