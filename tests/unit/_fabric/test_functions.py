@@ -193,6 +193,33 @@ class TestTogether:
         )
         assert len(found) == 2
 
+    @pytest.mark.parametrize(
+        ("one", "other", "refused"),
+        [
+            ("ens1f0#0-4", "ens1f0#4-7", True),
+            ("ens1f0#4-7", "ens1f0#0-4", True),
+            ("ens1f0", "ens1f0", True),
+            ("ens1f0", "ens1f0#4-7", False),
+            ("ens1f0#0-3", "ens1f0#4-7", None),
+            ("ens1f0#0-3", "ens2f0#0-3", None),
+        ],
+    )
+    def test_functions_of_a_port_are_one_resources(self, one: str, other: str, refused: bool | None) -> None:
+        policies = [
+            policy("a", resourceName="a", nicSelector={"pfNames": [one]}),
+            policy("b", resourceName="b", nicSelector={"pfNames": ["ens9f0", other]}),
+        ]
+        fabric, words = fabric_of(*policies), f"{other} has functions that a offers as nvidia.com/a"
+        if refused:
+            assert fabric.wrong("spec.nicSelector.pfNames[1]").problem == words
+        else:
+            said = [each.problem for each in fabric.accepted().notices if "has functions that" in each.problem]
+            assert said == ([] if refused is None else [f"{words}: one of both resources lacks them"])
+
+    def test_functions_of_a_port_may_be_of_one_resource_by_two_policies(self) -> None:
+        ports = {"pfNames": ["ens1f0#0-3"]}
+        fabric_of(policy("a", nicSelector=ports), policy("b", nicSelector=ports, priority=1)).accepted()
+
     def test_topology_is_one_resources(self) -> None:
         ports = {"pfNames": ["ens2f0"]}
         fabric = fabric_of(policy("a"), policy("b", nicSelector=ports, excludeTopology=True))

@@ -150,6 +150,24 @@ def may_share(one: Spec, other: Spec) -> bool:
     return True
 
 
+def shared_ports(one: Spec, other: Spec) -> list[tuple[int, str, bool]]:
+    """Return (index, item, refused) of the ``pfNames`` of ``other`` with functions that ``one`` names by the same port.
+
+    ``refused`` is what the operator's webhook does where both name a range or both the whole port (its
+    ``validatePfNames``). A range of a port beside the whole of it, it takes.
+    """
+    ours, theirs = ((each.get("nicSelector") or {}).get("pfNames") or [] for each in (one, other))
+    known = [port_of(text) for text in ours]
+    found = []
+    for index, text in enumerate(theirs):
+        port = port_of(text)
+        shared = [each for each in known if each.name == port.name and _overlap(each.functions, port.functions)]
+        if shared:
+            alike = any((each.functions is None) == (port.functions is None) for each in shared)
+            found.append((index, text, alike))
+    return found
+
+
 def _overlap(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
     return one is None or other is None or (one[0] <= other[1] and other[0] <= one[1])
 

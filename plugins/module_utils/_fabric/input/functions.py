@@ -98,6 +98,7 @@ def _check_pair(one: FunctionPolicy, other: FunctionPolicy) -> None:
             hint = f"{one.entry['source']} ({one.name}) says otherwise of the same resource"
             other.place.at(name).violation("differs between policies of one resource", hint)
     if (one.spec.get("nodeSelector") or {}) == (other.spec.get("nodeSelector") or {}):
+        _check_ports(one, other)
         return
     hint = f"give both the same nodeSelector, or different values of one label ({one.entry['source']}, {one.name})"
     if one.resource == other.resource:
@@ -106,6 +107,18 @@ def _check_pair(one: FunctionPolicy, other: FunctionPolicy) -> None:
     elif rules.may_share(one.spec, other.spec):
         problem = f"may select functions that {one.name} offers on the same nodes"
         other.place.at("nodeSelector").violation(problem, hint)
+
+
+def _check_ports(one: FunctionPolicy, other: FunctionPolicy) -> None:
+    """Refuse functions that two resources of one plugin name: the one that comes first in it gets them, unsaid."""
+    for index, text, refused in rules.shared_ports(one.spec, other.spec) if one.resource != other.resource else ():
+        problem = f"{text} has functions that {one.name} offers as {one.resource}"
+        hint = f"give each its own range, such as ens1f0#0-3 and ens1f0#4-7 ({one.entry['source']}, {one.name})"
+        place = other.place.at("nicSelector", "pfNames", index)
+        if refused:
+            place.violation(problem, hint)
+        else:
+            place.notice(f"{problem}: one of both resources lacks them", hint)
 
 
 def _check_against(policy: FunctionPolicy, owner: Policy) -> None:
