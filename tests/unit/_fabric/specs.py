@@ -17,6 +17,13 @@ SRIOV_CONFIG: dict[str, Any] = {
         {"resourcePrefix": "nvidia.com", "resourceName": "hostdev", "selectors": {"vendors": ["15b3"], "isRdma": True}}
     ]
 }
+MULTUS_CONFIG: dict[str, Any] = {
+    "cniVersion": "0.3.1",
+    "name": "multus",
+    "type": "multus",
+    "kubeconfig": "/etc/cni/net.d/multus.d/multus.kubeconfig",
+    "clusterNetwork": "cbr0",
+}
 WHEREABOUTS: dict[str, Any] = {"type": "whereabouts", "range": "192.168.200.0/24"}
 GUIDS: dict[str, Any] = {
     "pKeyGUIDPoolRangeStart": "02:00:00:00:00:00:00:00",
@@ -128,7 +135,7 @@ def everything() -> dict[str, Any]:
         "sriovDevicePlugin": {"config": json.dumps(SRIOV_CONFIG), "useCdi": True},
         "secondaryNetwork": {
             "cniPlugins": {},
-            "multus": {"config": '{"cniVersion": "0.3.1", "name": "multus", "type": "multus"}'},
+            "multus": {"config": json.dumps(MULTUS_CONFIG)},
             "ipamPlugin": {"version": "v0.9.4"},
             "ipoib": {},
         },

@@ -33,7 +33,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.pref
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
-from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG, WHEREABOUTS
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import (
+    MULTUS_CONFIG,
+    RDMA_CONFIG,
+    SRIOV_CONFIG,
+    WHEREABOUTS,
+)
 
 Path = tuple[Any, ...]
 
@@ -74,7 +79,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "rdmaSharedDevicePlugin.config": RDMA,
     "devicePlugin.config": RDMA,
     "sriovDevicePlugin.config": SRIOV,
-    "multus.config": ('{"cniVersion": "0.3.1", "name": "m", "type": "multus"}', '{"name": "n", "type": "multus"}'),
+    "multus.config": (json.dumps(MULTUS_CONFIG), json.dumps({**MULTUS_CONFIG, "name": "n"})),
     "ipam": (json.dumps(WHEREABOUTS), json.dumps({**WHEREABOUTS, "range": "10.0.0.0/24"})),
     "metaPlugins": ('{"type": "tuning"}', '{"type": "sbr"}'),
     "networkNamespace": ("hpc", "ai"),

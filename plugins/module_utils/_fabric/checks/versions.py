@@ -17,6 +17,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontex
 
 MULTUS_THIN_ENTRYPOINT = (4, 0, 0)
 _MULTUS_PAUSING_WATCH = (4, 1, 0)
+# Its image has neither /install_multus nor /thin_entrypoint (multus-cni, images/Dockerfile.thick).
+_MULTUS_THICK = "thick"
 _NFD = (0, 17, 0)
 # Until 0.17 health is asked over gRPC (port 8082), since 0.18 over HTTP (port 8080): cmd/ and deployment/base of each.
 _NFD_OVER_HTTP = (0, 18, 0)
@@ -51,6 +53,9 @@ def version_problems(component: str, version: str) -> list[Problem]:
     if component == "nfd" and older_than(version, _NFD):
         problem = f"node-feature-discovery {version} is older than the objects rendered for it"
         return [Problem("", problem, "use v0.17.0 or newer")]
+    if component == "multus" and _MULTUS_THICK in version:
+        problem = f"{version} is the image of Multus as a daemon, which lacks the programs of a thin plugin"
+        return [Problem("", problem, f"use the same release without {_MULTUS_THICK} in its tag")]
     return []
 
 

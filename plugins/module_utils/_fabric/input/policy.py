@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import 
     devplugin,
     doca_telemetry,
     ib_kubernetes,
+    multus,
     nic_configuration,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
@@ -28,6 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.version
     version_problems,
     version_remarks,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.distributions import USUAL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, one_line, shown
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
     SECTION_COMPONENTS,
@@ -131,6 +133,15 @@ def read_policy(resource: Resource, *, container: bool) -> Policy:
     )
 
 
+def _judge_multus(policy: Policy, settings: Mapping[str, Any]) -> None:
+    """Judge a configuration of Multus of the user's own: every pod of every node depends on it."""
+    text = ((policy.spec.get("secondaryNetwork") or {}).get("multus") or {}).get("config") or ""
+    place, problems = policy.at("secondaryNetwork.multus").at("config"), multus.check(text)
+    place.violations(problems)
+    for odd in [] if problems else multus.remarks(text, settings.get("cni_conf_dir") or USUAL["cni_conf_dir"]):
+        place.inside(odd.path).notice(odd.problem, odd.hint)
+
+
 def _rename_device_plugin(spec: dict[str, Any], place: Place) -> dict[str, str]:
     """Move the section ``devicePlugin`` of releases before v0.4.0 to its current name; return new name to old."""
     retired = spec.pop("devicePlugin", None)
@@ -163,6 +174,7 @@ def remark(policy: Policy, settings: dict[str, Any]) -> None:
             owner.notice(odd.problem, odd.hint)
     if nic_configuration.SECTION in spec:
         note(nic_configuration.check(spec[nic_configuration.SECTION]), policy.at(nic_configuration.SECTION))
+    _judge_multus(policy, settings)
     if "ibKubernetes" in spec:
         note(ib_kubernetes.check(spec["ibKubernetes"]), policy.at("ibKubernetes"))
     for odd in doca_telemetry.inherited_problems(spec[TELEMETRY], defaults) if TELEMETRY in spec else ():

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import 
     doca_telemetry,
     driver_container,
     ib_kubernetes,
+    multus,
     nad,
     nic_configuration,
     sriov_policies,
@@ -133,6 +134,8 @@ def _review_policy(found: list[Violation], kind: str, policy: Object, settings: 
     for name, plugin in PLUGIN_SECTIONS.items():
         if isinstance(spec.get(name), dict):
             _review_plugin(found, f"{kind}/{policy['name']}", source, (name, plugin, spec[name]))
+    own = (_section(spec, "secondaryNetwork.multus") or {}).get("config") or ""
+    _refuse(found, source, "spec.secondaryNetwork.multus.config", multus.check(own))
     manager = _section(spec, "ibKubernetes")
     if manager is not None:
         _refuse(found, source, "spec.ibKubernetes", [*ib_kubernetes.check(manager), *ib_kubernetes.lacking(manager)])

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.multus import multus
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import MULTUS_CONFIG, spec_of
 
 OWN = '{"cniVersion": "0.3.1", "name": "it\'s", "type": "multus"}'
 
@@ -90,3 +95,54 @@ def test_rights_are_what_a_thin_plugin_uses() -> None:
     assert rules[("", "pods")] == {"get"}
     assert rules[("", "pods/status")] == {"get", "patch", "update"}
     assert not {"delete", "deletecollection", "escalate", "bind", "impersonate"} & set().union(*rules.values())
+
+
+class TestOwnConfiguration:
+    """The entrypoint copies a configuration to every node unread, so that it is judged before."""
+
+    PLACE = "spec.secondaryNetwork.multus.config"
+
+    def given(self, text: str, **settings: Any) -> Fabric:
+        return of_policy({"secondaryNetwork": {"multus": {"config": text}}}, settings=settings)
+
+    @pytest.mark.parametrize(
+        ("text", "path", "words"),
+        [
+            ('{"cniVersion": }', "", "is not valid JSON"),
+            ("[]", "", "is no JSON object"),
+            (json.dumps({**MULTUS_CONFIG, "type": "macvlan"}), " -> type", "network of another program"),
+            (json.dumps({"cniVersion": "0.3.1", "name": "m", "plugins": [MULTUS_CONFIG]}), " -> type", "is None"),
+            (json.dumps({**MULTUS_CONFIG, "name": ""}), " -> name", "the container runtime refuses it"),
+            (json.dumps({**MULTUS_CONFIG, "clusterNetwork": ""}), " -> clusterNetwork", "refuses every pod"),
+        ],
+    )
+    def test_one_that_takes_the_network_from_nodes_is_refused(self, text: str, path: str, words: str) -> None:
+        found = [each for each in self.given(text).violations if each.path == f"{self.PLACE}{path}"]
+        assert len(found) == 1 and words in found[0].problem
+        with pytest.raises(InvalidInput, match=r"multus\.config"):
+            render(spec_of({"secondaryNetwork": {"multus": {"config": text}}}))
+
+    @pytest.mark.parametrize("config", [MULTUS_CONFIG, {**MULTUS_CONFIG, "clusterNetwork": "", "delegates": [{}]}])
+    def test_a_right_one_is_taken_as_it_is(self, config: dict[str, Any]) -> None:
+        fabric = self.given(json.dumps(config)).accepted()
+        assert [each for each in fabric.notices if each.path.startswith(self.PLACE)] == []
+
+    @pytest.mark.parametrize(
+        ("kubeconfig", "folder", "words"),
+        [
+            ("", "/etc/cni/net.d", "ignores the networks that pods ask for"),
+            ("/root/.kube/config", "/etc/cni/net.d", "with a fresh token is written to /etc/cni/net.d/multus.d/"),
+            (MULTUS_CONFIG["kubeconfig"], "/k3s/net.d", "is written to /k3s/net.d/multus.d/multus.kubeconfig"),
+        ],
+    )
+    def test_another_kubeconfig_than_the_one_that_is_renewed_is_told(
+        self, kubeconfig: str, folder: str, words: str
+    ) -> None:
+        fabric = self.given(json.dumps({**MULTUS_CONFIG, "kubeconfig": kubeconfig}), cni_conf_dir=folder).accepted()
+        assert words in fabric.said(" -> kubeconfig: ").problem
+
+
+@pytest.mark.parametrize("version", ["v4.2.3-thick", "snapshot-thick", "stable-thick"])
+def test_the_image_of_the_daemon_is_refused(version: str) -> None:
+    fabric = of_policy({"secondaryNetwork": {"multus": {"version": version}}})
+    assert "lacks the programs of a thin plugin" in fabric.wrong("spec.secondaryNetwork.multus.version").problem
