@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost, load_recording
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import plan_lines
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import facts_after, ofed, request, steps_of
 
 INVENTORY = Path(__file__).resolve().parents[3] / "inventories" / "recorded"
@@ -102,3 +102,17 @@ def test_a_driver_for_a_system_of_unknown_packages_is_refused(host: str, runs: s
 
 def test_a_server_without_nics_has_nothing_to_do() -> None:
     assert plan_of("cpu-01")["steps"] == []
+
+
+def test_in_a_guest_a_function_is_bound_by_other_means() -> None:
+    wish = check_spec({"interfaces": [{"pci": "0000:05:00.0", "vf_driver": "vfio-pci"}]})
+    plan = make_plan(wish, facts_of("vm-vf-01"))
+    (told,) = [each for each in plan["notices"] if "vf_driver" in each]
+    assert told.startswith("0000:05:00.0 (enp5s0np0): vf_driver has no effect, as it is a virtual function in a guest")
+    assert told.endswith("next: driverctl set-override 0000:05:00.0 vfio-pci binds the function itself")
+
+
+def test_a_function_has_no_e_switch_to_keep_at_boot() -> None:
+    wish = check_spec({"interfaces": [{"pci": "0000:05:00.0", "eswitch_mode": "switchdev"}]})
+    steps = make_plan(wish, facts_of("vm-vf-01"))["steps"]
+    assert [(step["concern"], step["status"]) for step in steps] == [("eswitch", "refused")]

@@ -140,8 +140,8 @@ def _with_makers(context: Context, found: list[Wish]) -> list[Wish]:
 def _hold_back(context: Context, interface: Interface, wish: Wish) -> None:
     """Keep the number of virtual functions that is there where the wanted one is refused or waits for consent.
 
-    A virtual machine's own function has none. Settings that the plan does not make now are not made at boot either, and
-    an e-switch that does not get its mode now keeps the one that it has.
+    A virtual machine's own function has none, and no e-switch either. Settings that the plan does not make now are not
+    made at boot either, and an e-switch that does not get its mode now keeps the one that it has.
     """
     nic = interface.nic
     waiting = {step["id"] for step in context.earlier if step["status"] != PLANNED}
@@ -152,6 +152,8 @@ def _hold_back(context: Context, interface: Interface, wish: Wish) -> None:
             wish["vfs"] = interface.functions
     if interface.wanted["eswitch_mode"] is not None and f"eswitch:{interface.key}" in waiting:
         wish["eswitch_mode"] = present_mode(context.actual, interface)
+    if nic is not None and nic["function"] != "pf":
+        wish.pop("eswitch_mode", None)
     for key, kept in KEPT.items():
         if kept.held and kept.step_id(interface.key) in waiting:
             wish.pop(key, None)

@@ -315,3 +315,19 @@ def test_bad_wishes_are_told_before_anything_is_touched(entry: dict[str, Any], s
     given_entry = {"pci": PF, "vfs": 2, **entry}
     _desired, violations, _notices = parse_host_variables("gpu01", {"rdma_fabric_interfaces": [given_entry]})
     assert len(violations) == 1 and says in str(violations[0])
+
+
+class TestWithoutFunctions:
+    """A wish for vfio-pci that comes to nothing is said, for a run would end green otherwise."""
+
+    def test_a_port_without_functions_and_without_a_number_of_them_is_told(self) -> None:
+        plan = applied(booted(), wish(vf_driver="vfio-pci"), CHECK)["plan"]
+        (told,) = [each for each in plan["notices"] if "vf_driver" in each]
+        assert "vf_driver has no effect, there are no virtual functions; next: ask for vfs as well" in told
+        assert plan["steps"] == []
+
+    @pytest.mark.parametrize("asked", [{"vfs": 0, "vf_driver": "vfio-pci"}, {"vf_driver": "netdevice"}, GIVEN])
+    def test_others_are_not(self, asked: dict[str, Any]) -> None:
+        assert "vf_driver has no effect" not in str(applied(booted(), wish(**asked), CHECK)["plan"]["notices"])
+        kernel = given()
+        assert "vf_driver has no effect" not in str(applied(kernel, wish(vf_driver="vfio-pci"))["plan"]["notices"])

@@ -27,7 +27,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     is_executable,
     make_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
+    binds_functions,
+    is_guest_function,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import INTEL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
@@ -67,6 +70,20 @@ def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> lis
     if not wrong:
         return []
     return [_step(context, interface, wrong, asked, created is not None)]
+
+
+def unused(context: Context, interface: Interface) -> list[str]:
+    """Say where a port without functions, and without a number of them, is asked to give them to vfio-pci."""
+    nic, wanted = interface.nic, interface.wanted
+    if nic is None or wanted["vf_driver"] != VFIO or wanted["vfs"] is not None or context.removing:
+        return []
+    target = context.target_of(interface)
+    if is_guest_function(nic):
+        bind = f"driverctl set-override {nic['address']} {VFIO} binds the function itself"
+        return [f"{target}: vf_driver has no effect, as it is a virtual function in a guest; next: {bind}"]
+    if context.actual.vf_addresses(nic):
+        return []
+    return [f"{target}: vf_driver has no effect, there are no virtual functions; next: ask for vfs as well"]
 
 
 def _present(context: Context, interface: Interface, created: Step | None) -> Drivers:

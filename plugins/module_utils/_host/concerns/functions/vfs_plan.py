@@ -74,7 +74,8 @@ def plan(context: Context) -> ConcernPlan:
 def set_up(context: Context, interface: Interface, about_number: list[Step]) -> ConcernPlan:
     """Return the steps that set the functions of a port up and bind them, those included that a step creates."""
     found, notices = functions.plan(context, interface, about_number)
-    return [*found, *drivers.plan(context, interface, [*about_number, *found])], notices
+    bound = drivers.plan(context, interface, [*about_number, *found])
+    return [*found, *bound], [*notices, *drivers.unused(context, interface)]
 
 
 def _number(context: Context, interface: Interface) -> tuple[list[Step], list[str]]:
