@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_functions import with_requests
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost, load_recording
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
@@ -116,3 +117,14 @@ def test_a_function_has_no_e_switch_to_keep_at_boot() -> None:
     wish = check_spec({"interfaces": [{"pci": "0000:05:00.0", "eswitch_mode": "switchdev"}]})
     steps = make_plan(wish, facts_of("vm-vf-01"))["steps"]
     assert [(step["concern"], step["status"]) for step in steps] == [("eswitch", "refused")]
+
+
+def test_in_a_guest_a_policy_makes_no_functions_and_says_why() -> None:
+    functions = {"resource": "nvidia.com/vfs", "vfs": 4, "priority": 10, "vendor": "15b3"}
+    wish = check_spec({"requests": [{"source": "SriovNetworkNodePolicy/vfs", "functions": functions}]})
+    wanted, notices = with_requests(wish, facts_of("vm-vf-01"))
+    assert wanted["interfaces"] == []
+    assert notices == [
+        "SriovNetworkNodePolicy/vfs selects this host and none of its ports: 0000:05:00.0, 0000:06:00.0 are virtual "
+        "functions in a guest, which makes none of its own; the device plugin offers them as they are"
+    ]

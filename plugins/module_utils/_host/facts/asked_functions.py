@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import Dict, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
+    HostState,
+    is_guest_function,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Netdev, Nic
@@ -112,7 +115,10 @@ def _merged(
     for source, asked in requests:
         chosen = [nic for nic in actual.nics.values() if _is_chosen(asked, nic, actual, own)]
         if not chosen:
-            notices.append(f"{source} selects this host and none of its ports{_names_asked(asked)}")
+            guests = [nic["address"] for nic in actual.nics.values() if is_guest_function(nic)]
+            passed = [address for address in guests if _fits(asked, actual.nics[address], actual, own)]
+            why = _in_a_guest(passed) if passed else _names_asked(asked)
+            notices.append(f"{source} selects this host and none of its ports{why}")
         for nic in chosen:
             group = _Group(source, _functions(asked, _all_names(actual, nic, own)), asked)
             port = _Port(asked["vfs"], asked["mtu"] or 0, [group])
@@ -147,9 +153,20 @@ def _over(port: _Port, known: _Port, equal: bool, called: str, notices: list[str
     return _Port(max(port.vfs, known.vfs), max(port.mtu, known.mtu), groups)
 
 
+def _in_a_guest(functions: Sequence[str]) -> str:
+    """Return why nothing is made where a policy means functions that were passed through to this guest."""
+    more = ", ..." if len(functions) > _MOST_NAMES else ""
+    return (
+        f": {', '.join(functions[:_MOST_NAMES])}{more} are virtual functions in a guest, which makes none of its own; "
+        "the device plugin offers them as they are"
+    )
+
+
 def _is_chosen(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str, InterfaceSpec]) -> bool:
-    if nic["function"] != "pf":
-        return False
+    return nic["function"] == "pf" and _fits(asked, nic, actual, own)
+
+
+def _fits(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str, InterfaceSpec]) -> bool:
     if any(asked[key] and asked[key] != nic[key] for key in ("vendor", "device")):
         return False
     if asked["pci"] and nic["address"] not in asked["pci"]:
