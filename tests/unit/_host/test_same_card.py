@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.serials import vpd
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
-PORT, OTHER = "0000:37:00.0", "0000:b7:00.0"
+PORT = "0000:37:00.0"
 DEVICES = "/sys/bus/pci/devices"
 
 
@@ -70,24 +70,6 @@ def test_a_serial_number_that_only_one_reading_has_tells_nothing(monkeypatch: py
     assert mtu(kernel) == "1500"
 
 
-def test_another_card_of_the_same_kind_gets_nothing_and_the_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = changed({PORT: "MT1"}, monkeypatch)
-    assert "MT1" not in kernel.read(baseline.PATH)
-    shown(kernel, {PORT: "MT2", OTHER: "MT1"}, monkeypatch)
-    monkeypatch.setattr(kernel, "list", _with(kernel, OTHER))
-    outcome = removed(kernel)
-    assert outcome["failed"]
-    (step,) = [step for step in outcome["plan"]["steps"] if step["id"] == f"naming:{PORT}:other-card"]
-    assert f"which is at {OTHER} now; next: " in step["detail"]
-    assert (mtu(kernel), step["status"], step["to"]) == ("4200", "refused", [f"mtu:{PORT}"])
-    assert kernel.exists(baseline.PATH)
-
-
-def _with(kernel: Kernel, address: str) -> Any:
-    known = kernel.list
-    return lambda path: sorted({*known(path), address}) if path == DEVICES else known(path)
-
-
 def test_a_replacement_in_the_same_place_gets_the_values_of_the_card_that_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -105,7 +87,7 @@ def test_a_card_that_another_address_had_is_no_replacement(monkeypatch: pytest.M
         address: {"model": model, "serial": serial_of(vpd(serial))}
         for address, serial in ((PORT, "MT1"), ("0000:f0:00.0", "MT2"))
     }
-    assert [tuple(each) for each in moved_cards(kernel, known)] == [(PORT, ""), ("0000:f0:00.0", PORT)]
+    assert [(each.address, each.now_at) for each in moved_cards(kernel, known)] == [(PORT, ""), ("0000:f0:00.0", PORT)]
 
 
 def test_another_model_is_another_card(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +104,14 @@ def test_another_model_is_another_card(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_card_that_is_nowhere_any_more_is_no_obstacle() -> None:
     kernel = Kernel(FLEET["egx-01"]().document())
     assert moved_cards(kernel, {"0000:f0:00.0": {"model": "0x15b3 0x1017", "serial": "1"}}) == []
+
+
+def test_another_model_is_no_card_that_moved_whatever_its_serial_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some vendors give all of their cards one."""
+    kernel = Kernel(FLEET["egx-01"]().document())
+    shown(kernel, {PORT: "0"}, monkeypatch)
+    gone = {"0000:f0:00.0": {"model": "0x15b3 0x1021", "serial": serial_of(vpd("0"))}}
+    assert moved_cards(kernel, gone) == []
 
 
 def test_the_other_half_of_a_card_is_not_where_it_has_moved_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,10 +26,16 @@ _DIGITS = 16
 
 
 class Moved(NamedTuple):
-    """An address that means another card now; ``now_at`` is where the former card is, empty where it isn't found."""
+    """An address that means another card now; ``now_at`` is where the former card is, empty where it isn't found.
+
+    It ``is_sure`` to be that card where no other place shows the same model and serial number. ``is_taken`` tells that
+    another card is at the address, not nothing.
+    """
 
     address: str
     now_at: str
+    is_sure: bool
+    is_taken: bool
 
 
 def cards_of(host: Host, keys: Iterable[str], known: Cards) -> Cards:
@@ -55,11 +61,11 @@ def moved_cards(host: Host, known: Mapping[str, Card]) -> list[Moved]:
             continue
         # The halves of a Socket Direct card have one serial number at two places.
         halves = [other for other, its in known.items() if its.get("serial") == card.get("serial")]
-        now_at = _found(host, address, card, halves)
+        places = _found(host, address, card, halves)
         others = [its.get("serial") for other, its in known.items() if other != address]
-        is_replacement = not now_at and now.get("model") == card.get("model") and now.get("serial") not in others
-        if now_at or (now and not is_replacement):
-            moved.append(Moved(address, now_at))
+        is_replacement = not places and now.get("model") == card.get("model") and now.get("serial") not in others
+        if places or (now and not is_replacement):
+            moved.append(Moved(address, places[0] if places else "", len(places) == 1, bool(now)))
     return moved
 
 
@@ -92,11 +98,15 @@ def _card(host: Host, address: str) -> Card:
     # Only a virtual function has that link.
     with contextlib.suppress(HostError):
         place = f"{_DEVICES}/{posixpath.basename(host.link(f'{place}/physfn'))}"
+    model = _model(host, place)
+    return {"model": model, "serial": _serial(host, place)} if model else {}
+
+
+def _model(host: Host, place: str) -> str:
     try:
-        model = " ".join(host.read(f"{place}/{name}").strip() for name in ("vendor", "device"))
+        return " ".join(host.read(f"{place}/{name}").strip() for name in ("vendor", "device"))
     except HostError:
-        return {}
-    return {"model": model, "serial": _serial(host, place)}
+        return ""
 
 
 def _serial(host: Host, place: str) -> str:
@@ -112,12 +122,17 @@ def _is_same(now: Card, before: Card) -> bool:
     return not (now["serial"] and before.get("serial")) or now["serial"] == before["serial"]
 
 
-def _found(host: Host, address: str, card: Card, without: Collection[str]) -> str:
-    """Return the address of the function with the same number on the card, empty where it can't be told by a serial."""
+def _found(host: Host, address: str, card: Card, without: Collection[str]) -> list[str]:
+    """Return where the function with the same number on the card may be, nothing where no serial number can tell it.
+
+    Some vendors give all of their cards one serial number, so another model is another card whatever its number.
+    """
     if not card.get("serial"):
-        return ""
+        return []
     try:
         others = [name for name in host.list(_DEVICES) if name not in without and name[-2:] == address[-2:]]
     except HostError:
-        return ""
-    return next((name for name in others if _serial(host, f"{_DEVICES}/{name}") == card["serial"]), "")
+        return []
+    places = [f"{_DEVICES}/{name}" for name in sorted(others)]
+    alike = [place for place in places if _model(host, place) == card.get("model")]
+    return [posixpath.basename(place) for place in alike if _serial(host, place) == card["serial"]]

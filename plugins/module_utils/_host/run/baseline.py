@@ -71,7 +71,7 @@ def refusals(kept: Baseline, moved: Iterable[Moved]) -> list[Step]:
             f"{f'at {now_at} now' if now_at else 'not found any more'}; next: put the card back where it was, or set "
             f"by hand what it had ({PATH}), remove that file, and run again",
         )
-        for address, now_at in moved
+        for address, now_at, *_how in moved
     ]
 
 

@@ -9,7 +9,7 @@ What only a run that changes something needs is imported there: each module is c
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Collection, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import pending_reboot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_re
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Awaited, Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, boot_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, boot_id, first_pci_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import check
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline, reached
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
@@ -47,12 +47,15 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 
 if TYPE_CHECKING:
     from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Moved
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.followed import Followed
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards
 
 
 class Assessment(NamedTuple):
     """A host as one reading found it, and what is to be done about it.
 
-    One that ``stays`` was to go back to its previous state and has none.
+    One that ``stays`` was to go back to its previous state and has none. ``cards`` are those that the values ``kept``
+    are of where it is a removal.
     """
 
     wish: HostSpec
@@ -61,7 +64,8 @@ class Assessment(NamedTuple):
     context: Context
     kept: baseline.Baseline
     history: reached.History
-    stays: bool = False
+    stays: bool
+    cards: Cards
 
 
 def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_run: bool = False) -> Assessment:
@@ -74,7 +78,10 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     kept, history = baseline.read_baseline(host), reached.read_history(host)
     before = reached.previous(history, desired) if run.goes_back else None
     stays = run.goes_back and before is None
-    moved = _moved(host) if run.removes else []
+    cards: Cards = {}
+    moved: list[Moved] = []
+    if run.removes:
+        kept, cards, moved = _followed(host, kept)
     wish = baseline.removal(desired, baseline.without(kept, moved)) if run.removes else before or desired
     said = [reached.NOTHING_BEFORE] if stays else []
     if not run.removes and _asks_by_facts(wish):
@@ -95,14 +102,16 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
         plan = _with_next_boot(host, plan, context, missed, runs=not has_run)
     if run.defers_reload:
         plan = telling_turn(plan)
-    return Assessment(wish, facts, plan, context, kept, history, stays)
+    return Assessment(wish, facts, plan, context, kept, history, stays, cards)
 
 
-def _moved(host: Host) -> list[Moved]:
-    """Return the PCI addresses of kept values that mean another card now; raises BrokenState."""
+def _followed(host: Host, kept: baseline.Baseline, asked: Collection[str] = ()) -> Followed:
+    """Return what is kept once values have gone along with cards that moved; raises BrokenState."""
     from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import moved_cards
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.followed import followed
 
-    return moved_cards(host, baseline.read_cards(host))
+    cards = baseline.read_cards(host)
+    return followed(kept, cards, moved_cards(host, cards), asked)
 
 
 def _asks_by_facts(desired: HostSpec) -> bool:
@@ -200,24 +209,29 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
     from ansible_collections.rdma.fabric.plugins.module_utils._host.run import at_boot  # noqa: F401 # pylint: disable=unused-import
 
     steps = [step for step in now["steps"] if is_executable(step)]
-    kept = baseline.with_steps(seen.kept, steps)
-    failure = _keep(machine, clock, seen.kept, kept)
+    known, cards = seen.kept, seen.cards
+    if not seen.context.removing:
+        known, cards, _left = _followed(machine, known, {first_pci_address(step["id"]) for step in steps})
+    kept = baseline.with_steps(known, steps)
+    failure = _keep(machine, clock, seen.kept, kept, cards)
     if failure is not None:
         return Execution(failure=failure, not_reached=steps)
     execution = execute(now, seen.context, machine, clock, handler_of=handler_of, watch=watch)
     if execution.failure is not None:
         # What was not reached still has its value, which may be another one when it is changed at last.
         tried = [step for step in steps if step not in execution.not_reached]
-        _keep(machine, clock, kept, baseline.with_steps(seen.kept, tried))
+        _keep(machine, clock, kept, baseline.with_steps(known, tried), cards)
     return execution
 
 
-def _keep(machine: Machine, clock: Clock, now: baseline.Baseline, wanted: baseline.Baseline) -> Failure | None:
+def _keep(
+    machine: Machine, clock: Clock, now: baseline.Baseline, wanted: baseline.Baseline, known: Cards
+) -> Failure | None:
     if now == wanted:
         return None
     from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import cards_of
 
-    cards = cards_of(machine, wanted, baseline.read_cards(machine))
+    cards = cards_of(machine, wanted, known)
     return _put(machine, clock, baseline.PATH, baseline.text_of(wanted, cards) if wanted else None)
 
 

@@ -1,0 +1,76 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lets the original values of a card go along with it to the PCI address that it has now. Pure.
+
+Otherwise the values of the card that is in its place now would never be kept, and its own would stay where no run
+finds them.
+"""
+
+from __future__ import annotations
+
+from typing import Collection, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Moved
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import Baseline
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards
+
+
+class Followed(NamedTuple):
+    """What is kept once values have gone along with their cards.
+
+    ``cards`` are those that still mean their address, ``left`` the moved ones whose values did not follow.
+    """
+
+    kept: Baseline
+    cards: Cards
+    left: list[Moved]
+
+
+def followed(kept: Baseline, cards: Cards, moved: Sequence[Moved], asked: Collection[str] = ()) -> Followed:
+    """Return what is kept with the values of each moved card under the address that it has now.
+
+    A run changes the devices at the ``asked`` addresses. What is kept of a card that is nowhere any more gives way to
+    what the one at its address had before that.
+    """
+    addresses = set(map(first_pci_address, kept))
+    where = _ways(addresses, moved, asked)
+    where.update(_of_functions(addresses - {*where}, cards, where))
+    left = [each for each in moved if each.address not in where]
+    gone = {each.address for each in left if each.address in asked}
+    stays: Baseline = {}
+    goes: Baseline = {}
+    for step_id, value in kept.items():
+        address = first_pci_address(step_id)
+        if address in where:
+            goes[step_id.replace(address, where[address])] = value
+        elif address not in gone:
+            stays[step_id] = value
+    unknown = {*where, *where.values(), *gone}
+    return Followed({**stays, **goes}, {at: card for at, card in cards.items() if at not in unknown}, left)
+
+
+def _ways(addresses: Collection[str], moved: Sequence[Moved], asked: Collection[str]) -> dict[str, str]:
+    """Return where the values of each address go that can follow their card.
+
+    They follow one that is told for sure, where another card is in its place or the run changes it at its new one: a
+    card that is only away for a while may have the serial number that its vendor gives to all. Where values of yet
+    another card are kept that stay, they don't, unless those give way.
+    """
+    where = {each.address: each.now_at for each in moved if each.is_sure and (each.is_taken or each.now_at in asked)}
+    for _each in moved:
+        kept_of_others = {*addresses} - {*where, *asked}
+        where = {address: now_at for address, now_at in where.items() if now_at not in kept_of_others}
+    return where
+
+
+def _of_functions(addresses: Collection[str], cards: Cards, where: dict[str, str]) -> dict[str, str]:
+    """Return where virtual functions go: they are on the bus of their physical one, and have no serial number."""
+    found = {}
+    for address in addresses:
+        bus, _colon, place = address.rpartition(":")
+        for physical, now_at in where.items():
+            if physical.startswith(f"{bus}:") and bus and cards.get(address) == cards.get(physical):
+                found[address] = f"{now_at.rpartition(':')[0]}:{place}"
+    return found
