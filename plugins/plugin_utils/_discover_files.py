@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import (
     Port,
     Slot,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_policy import policy_file
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_policy import offered_twice, policy_file
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_presets import PRESETS
 
 MARKER = "# Written by rdma.fabric.discover"
@@ -78,14 +78,15 @@ def recap(
 
 
 def notices_of(fleet: Fleet) -> list[str]:
-    """Return what is as no file can ask for: a notice for each MTU that is left out."""
-    return [
+    """Return what is as no file can ask for: each MTU that is left out, each port that is offered in two ways."""
+    mtus = [
         f"{each.name}, {slot.name}: {slot.unset_mtu}; next: "
         f"{'give rdma_fabric_discover_mtu' if slot.rail else 'add an mtu to its entry'}"
         for each in fleet.classes
         for slot in each.slots
         if slot.unset_mtu
     ]
+    return [*mtus, *offered_twice(fleet)]
 
 
 def _standing_back(policy_from: str) -> str:

@@ -54,6 +54,22 @@ def policy_file(fleet: Fleet) -> str:
     return "\n".join([*lines, *_networks(fleet, layers)]) + "\n"
 
 
+def offered_twice(fleet: Fleet) -> list[str]:
+    """Return a notice for each name that pods share the port of on some hosts, and get virtual functions of on others.
+
+    Plugins select by the name alone, so the port itself is offered on those others as well.
+    """
+    shared, functions = _resources(fleet, with_functions=False), _resources(fleet, with_functions=True)
+    names = {(layer, name) for layer, interfaces in shared.values() for name in interfaces}
+    return [
+        f"{name}: some hosts have virtual functions there and others none, so rdma/{resource} offers the port itself "
+        f"beside them on all; next: give one of both an entry of its own name, or drop rdma/{resource}"
+        for resource, (layer, interfaces) in functions.items()
+        for name in interfaces
+        if (layer, name) in names
+    ]
+
+
 def _networks(fleet: Fleet, layers: Iterable[str]) -> list[str]:
     """Return an example of networks and their pools as comments: no host tells which addresses are free."""
     examples: dict[str, list[str]] = {}

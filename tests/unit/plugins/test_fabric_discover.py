@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -33,13 +34,14 @@ def discover(
     check: bool = False,
     diff: bool = False,
     controller: dict[str, Any] | None = None,
+    hosts: list[str] | None = None,
     **arguments: Any,
 ) -> dict[str, Any]:
     variables = {host: {"rdma_fabric_discover_facts": {"facts": facts_of(host)}} for host in FLEET}
     variables["localhost"] = controller or {}
     return run_action(
         "fabric_discover",
-        {"hosts": FLEET, "dest": str(dest), **arguments},
+        {"hosts": hosts or FLEET, "dest": str(dest), **arguments},
         check=check,
         diff=diff,
         task_vars={"hostvars": variables, "groups": {"rdma_fabric": FLEET, "all": FLEET}},
@@ -67,7 +69,8 @@ def validated(folder: Path, networks: dict[str, Any] | None = None) -> dict[str,
     """Return what the collection's own validation makes of a written inventory."""
     variables = variables_of(folder)
     given = {name.replace("rdma_fabric_", ""): value for name, value in variables["localhost"].items()}
-    arguments = {**given, "hosts": IN_CLASSES, "hosts_pattern": "rdma_fabric"}
+    hosts = [host for host in IN_CLASSES if host in variables]
+    arguments = {**given, "hosts": hosts, "hosts_pattern": "rdma_fabric"}
     for name, value in (networks or {}).items():
         arguments[name.replace("rdma_fabric_", "")] = value
     result = run_action("fabric_input", arguments, task_vars={"hostvars": variables})
@@ -131,6 +134,56 @@ def test_the_networks_shown_in_comments_are_valid_with_the_policy(tmp_path: Path
     result = validated(tmp_path, networks)
     assert not [notice for notice in result["notices"] if BILL_OF_MATERIALS not in notice]
     assert sorted(each["name"] for each in result["spec"]["networks"]) == ["rail0-ib", "rail0-roce"]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"rename": False}, {"vfs": 4}])
+def test_plugins_get_one_resource_for_each_rail_of_a_node(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    rails = {"dgx-h100-01": 8, "roce-h100-01": 8, "egx-01": 1}
+    discover(tmp_path, hosts=sorted(rails), **arguments)
+    spec = validated(tmp_path)["spec"]
+    offered = resources_of(run_action("fabric_render", {"spec": spec})["waves"])
+    for host, count in rails.items():
+        now = {each["pci"]: each["name"] for each in facts_of(host)["netdevs"] if each.get("pci")}
+        links = link_layers_of(host)
+        near = {each["nic"] for each in facts_of(host)["rails"]}
+        wanted = [each for each in spec["hosts"][host]["interfaces"] if each["pci"] in near]
+        found = [
+            name
+            for each in wanted
+            for name, interfaces, link in offered
+            if (each["name"] or now[each["pci"]]) in interfaces and link == LINKS[links[now[each["pci"]]]]
+        ]
+        assert (len(wanted), len(found), len(set(found))) == (count, count, count), host
+
+
+def test_a_port_that_is_shared_beside_virtual_functions_of_its_name_elsewhere_is_told(tmp_path: Path) -> None:
+    """The virtual function of the guest has none of its own, the cards of the others have."""
+    told = discover(tmp_path, vfs=4)["notices"]
+    assert [notice.split(":")[0] for notice in told] == ["rail0"]
+    assert "drop rdma/rail0_roce" in told[0]
+    assert discover(tmp_path / "apart", hosts=["dgx-h100-01", "vm-vf-01"], vfs=4)["notices"] == []
+
+
+LINKS = {"Ethernet": "ether", "InfiniBand": "infiniband"}
+
+
+def resources_of(waves: list[dict[str, Any]]) -> list[tuple[str, list[str], str]]:
+    """Return name, interfaces and link layer of each resource that the configuration of a device plugin holds."""
+    maps = [each for wave in waves for each in wave["objects"] if each["kind"] == "ConfigMap"]
+    texts = [text for each in maps for text in each["data"].values() if '"resourceName"' in text]
+    lists = [entries for text in texts for entries in json.loads(text).values()]
+    found = []
+    for entry in (entry for entries in lists for entry in entries):
+        selectors = entry["selectors"]
+        interfaces = selectors.get("ifNames", []) + selectors.get("pfNames", [])
+        (link,) = selectors["linkTypes"]
+        found.append((entry["resourceName"], interfaces, link))
+    return found
+
+
+def link_layers_of(host: str) -> dict[str, str]:
+    """Return the link layer of the port of each interface that has RDMA."""
+    return {each["netdev"]: each["ports"][0]["link_layer"] for each in facts_of(host)["rdma"] if each.get("netdev")}
 
 
 OWN_POLICY = {"sriovDevicePlugin": {"config": "{}"}}
