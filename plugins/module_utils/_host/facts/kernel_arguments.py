@@ -58,7 +58,8 @@ def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping
     loader = _loader(probe)
     removed = listed(probe.content(REMOVED) or "")
     own = [argument for text in own_files.values() for argument in listed(text)]
-    names = {name_of(argument) for argument in (*asked, *own, *removed)}
+    # Several words are one argument where the first means nothing alone (hugepagesz=1G hugepages=4).
+    names = {name_of(word) for argument in (*asked, *own, *removed) for word in argument.split()}
     following = next_line(probe, loader["loader"])
     return {
         **loader,

@@ -102,11 +102,24 @@ def grubby(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
     if "--info=DEFAULT" in argv:
         return CommandResult(0, f'index=0\nkernel="/boot/vmlinuz-5.14.0"\nargs="{" ".join(words)}"\nroot="/x"\n', "")
     options = dict(option.partition("=")[::2] for option in argv[2:])
-    gone = options.get("--remove-args", "").split()
-    added = options.get("--args", "").split()
-    kept = [word for word in words if word not in gone and word not in added]
-    kernel.tree.add_file(place, f"options {' '.join([*kept, *added])}\n")
+    line = _updated(words, options.get("--remove-args", "").split(), options.get("--args", "").split())
+    kernel.tree.add_file(place, f"options {' '.join(line)}\n")
     return DONE
+
+
+def _updated(words: list[str], gone: list[str], added: list[str]) -> list[str]:
+    """Change a line as grubby does: the first of a value goes, all of a name alone, and all of the name of one added.
+
+    rhboot/grubby, update_args of grubby-bls, as Fedora and Red Hat package it. ``${arg%=*}`` is up to the last sign.
+    """
+    left = list(words)
+    for word in gone:
+        if "=" not in word:
+            left = [each for each in left if each.partition("=")[0] != word]
+        elif word in left:
+            left.remove(word)
+    names = [word.rpartition("=")[0] or word for word in added]
+    return [each for each in left if not any(each == name or each.startswith(f"{name}=") for name in names)] + added
 
 
 @program("kernel-install")

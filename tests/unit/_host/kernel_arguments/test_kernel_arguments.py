@@ -237,6 +237,34 @@ class TestOtherLoaders:
         assert ("run", "grubby --update-kernel=ALL --args=iommu=pt intel_iommu=on") in kernel.mutations
         assert listed(kernel.read(RECORD)) == ["iommu=pt", "intel_iommu=on"]
 
+    @pytest.mark.parametrize(
+        ("line", "wish", "after"),
+        [
+            ("pci=noaer quiet", {"kernel_arguments": ["pci=realloc"]}, "quiet pci=noaer pci=realloc"),
+            ("iommu=soft quiet", {"kernel_arguments": ["iommu=pt"]}, "quiet iommu=soft iommu=pt"),
+            ("hugepages=8 quiet", {"hugepages": {"1Gi": 4}}, "quiet hugepages=8 hugepagesz=1G hugepages=4"),
+            (
+                "hugepagesz=2M hugepages=4 quiet",
+                {"hugepages": {"1Gi": 4}},
+                "quiet hugepagesz=2M hugepages=4 hugepagesz=1G hugepages=4",
+            ),
+        ],
+    )
+    def test_grubby_leaves_what_others_set_of_the_same_name(self, line: str, wish: Any, after: str) -> None:
+        kernel = host("rocky-9")
+        entry = ENTRY.format(version="5.14.0")
+        kernel.tree.add_file(entry, f"options root=UUID=4c1f7c52 {line}\n")
+        outcome = applied(kernel, **wish)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert next_line(kernel) == f"root=UUID=4c1f7c52 {after}".split()
+        reboot(kernel, " ".join(next_line(kernel)))
+        booted = applied(kernel, **wish)["plan"]["steps"]
+        assert [step["id"] for step in booted if step["concern"] == "kernel_arguments"] == []
+        gone = applied(kernel)
+        assert (gone.get("failed"), gone["reboot_required"]) == (None, True)
+        assert sorted(next_line(kernel)) == sorted(f"root=UUID=4c1f7c52 {line}".split())
+        assert not applied(kernel)["changed"]
+
     def test_ostree_is_refused_with_its_tool(self) -> None:
         kernel = host("rocky-9")
         kernel.tree.add_file("/run/ostree-booted", "")

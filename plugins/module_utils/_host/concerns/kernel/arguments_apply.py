@@ -36,6 +36,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments i
     contains,
     count,
     grouped,
+    name_of,
     words_of,
 )
 
@@ -80,15 +81,41 @@ def work(context: Context, _step: Step) -> Work:
 def _loader_operations(context: Context, wanted: list[str], gone: list[str]) -> list[Operation]:
     facts = found(context)
     if facts["loader"] == GRUBBY:
-        options = [f"--args={' '.join(wanted)}"] if wanted else []
-        options += [f"--remove-args={' '.join(gone)}"] if gone else []
-        return [Run(("grubby", "--update-kernel=ALL", *options), _SECONDS)] if options else []
+        return _by_grubby(context, wanted, gone)
     if facts["loader"] == SYSTEMD_BOOT:
         installs = [
             Run(("kernel-install", "add", version, image), _SECONDS) for version, image in facts["kernels"].items()
         ]
         return [PutFile(CMDLINE_FILE, _changed_line(facts["line"], wanted, gone)), *installs]
     return [Run(tuple(facts["update"] or ("update-grub",)), _SECONDS)]
+
+
+def _by_grubby(context: Context, wanted: list[str], gone: list[str]) -> list[Operation]:
+    """Return the call of grubby after which the line has what is wanted behind what others set of the same names.
+
+    What is added takes all arguments of its name out first, whoever set them, and of one that is removed the first that
+    looks like it goes (update_args of rhboot/grubby, grubby-bls): so those of others are given as well.
+    """
+    others = [word for word in _of_others(context) if name_of(word) in {*map(name_of, _words([*wanted, *gone]))}]
+    given = [*others, *wanted]
+    kept = {*map(name_of, _words(given))}
+    removed = [word for word in _words(gone) if name_of(word) not in kept]
+    options = [f"--args={' '.join(given)}"] if given else []
+    options += [f"--remove-args={' '.join(removed)}"] if removed else []
+    return [Run(("grubby", "--update-kernel=ALL", *options), _SECONDS)] if options else []
+
+
+def _of_others(context: Context) -> list[str]:
+    """Return the words of the next boot's line that are not ours, which are at its end."""
+    arguments = grouped(found(context)["next"] or [])
+    for argument in own_arguments(context):
+        if argument in arguments:
+            del arguments[len(arguments) - 1 - arguments[::-1].index(argument)]
+    return _words(arguments)
+
+
+def _words(arguments: list[str]) -> list[str]:
+    return [word for argument in arguments for word in argument.split()]
 
 
 def _changed_line(line: str, wanted: list[str], gone: list[str]) -> str:
