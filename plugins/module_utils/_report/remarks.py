@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     port_state,
     rdma_functions,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._report.ipoib import too_old_for_ipoib
 from ansible_collections.rdma.fabric.plugins.module_utils._report.missing_devices import missing_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._report.odd_ones import odd_ones
 from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import (
@@ -147,6 +148,14 @@ KINDS: dict[str, dict[str, str]] = {
         "meaning": "Nothing is plugged in, or the interface is down.",
         "next": "Nothing to do when the port is meant to be unused.",
     },
+    "ipoib_within_host": {
+        "severity": NOTE,
+        "title": "Pods of one host may not reach each other by IPoIB",
+        "meaning": "With a driver as old as this one, IPoIB in enhanced mode may carry no traffic between two pods of "
+        "the same host; between hosts it works.",
+        "next": "Take Linux 5.8 or MLNX_OFED 5.1, or newer; or switch the enhanced mode off, at the cost of bandwidth "
+        "(MLNX_OFED: ipoib_enhanced=0 of ib_ipoib), where pods of one host talk to each other.",
+    },
     "virtual_functions_differ": {
         "severity": NOTE,
         "title": "Number of virtual functions differs from that of its siblings",
@@ -201,11 +210,14 @@ def fleet_remarks(
     expected_hosts: list[str] | None,
     unfinished: Mapping[str, str],
     built_alike: Iterable[Sequence[str]],
+    *,
+    over_ipoib: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the remarks on all hosts, those that need attention first.
 
     ``expected_hosts`` are the hosts of the spec; None when there is no spec to compare with. ``unfinished`` says
-    why the run did not bring a host to the end, by its name. ``built_alike`` are groups of hosts.
+    why the run did not bring a host to the end, by its name. ``built_alike`` are groups of hosts. ``over_ipoib``: pods
+    get networks over IPoIB.
     """
     usual = _usual_firmware(documents)
     groups = list(built_alike)
@@ -227,6 +239,7 @@ def fleet_remarks(
             **odd.get(document["host"], {}),
             "zero_guid": _zero_guids(facts),
             "iommu_translated": _translated(facts),
+            "ipoib_within_host": _by_old_ipoib(facts) if over_ipoib else [],
             "unreadable": [_device("", item["path"], item["error"]) for item in facts["unreadable"]],
         }
         remarks += [_remark(kind, document["host"], devices) for kind, devices in found.items() if devices]
@@ -362,6 +375,11 @@ def _zero_guids(facts: dict[str, Any]) -> list[dict[str, str]]:
         for device in facts["rdma"]
         if device["node_guid"] == _ZERO_GUID
     ]
+
+
+def _by_old_ipoib(facts: dict[str, Any]) -> list[dict[str, str]]:
+    driver = too_old_for_ipoib(facts)
+    return [_device("", "", driver)] if driver else []
 
 
 def _translated(facts: dict[str, Any]) -> list[dict[str, str]]:

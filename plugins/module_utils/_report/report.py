@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     natural_key,
     step_counts,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._report.ipoib import has_ipoib
 from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import outcome_of, refusals
 from ansible_collections.rdma.fabric.plugins.module_utils._report.parts import PUSH, Parts
 from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION, KINDS, fleet_remarks
@@ -87,7 +88,7 @@ def build_report(
     classes = topology_classes([(document["host"], device_map(document["facts"])) for document in documents])
     plans = _plans(documents)
     reasons = {each["host"]: each["why"] for each in unfinished}
-    remarks = fleet_remarks(documents, expected, reasons, built_alike(classes))
+    remarks = fleet_remarks(documents, expected, reasons, built_alike(classes), over_ipoib=has_ipoib(spec))
     rows = [host_row(document) for document in documents]
     _refer(rows, classes, plans, remarks)
     parts = Parts(wanted, cluster, proof, whole=not unfinished)
