@@ -30,6 +30,7 @@ RUNTIMES = (
 )
 SHOW_DEFAULTS = ("systemctl", "show", "-p", "DefaultLimitMEMLOCK", "-p", "DefaultLimitNOFILE")
 SHOW_UNITS = ("systemctl", "show", "-p", "Id", "-p", "MainPID", "-p", "LimitMEMLOCK", "-p", "LimitNOFILE")
+NR_OPEN = "/proc/sys/fs/nr_open"
 # /proc/PID/limits
 _ROWS = {"memlock": "Max locked memory", "nofile": "Max open files"}
 
@@ -37,6 +38,7 @@ _ROWS = {"memlock": "Max locked memory", "nofile": "Max open files"}
 def read_limits(probe: Probe) -> ServiceLimits:
     """Return ``systemd`` (does it run the host), ``default`` limits of its services, and ``units`` that run containers.
 
+    ``nr_open`` is the largest number of open files that any process may be given, None where it is not known.
     A limit is bytes or files as a number, ``infinity``, or None where it is not known. Each unit has ``limits`` as they
     hold for its next start and ``running``, those of its process, None when it does not run.
     """
@@ -47,6 +49,7 @@ def read_limits(probe: Probe) -> ServiceLimits:
         "systemd": running,
         "default": _limits(_properties(shown.stdout) if shown and not shown.rc else {}, "DefaultLimit"),
         "units": _units(probe, units, running),
+        "nr_open": probe.number(NR_OPEN),
     }
 
 

@@ -62,6 +62,7 @@ class ServiceLimits(TypedDict):
     systemd: bool
     default: Limits
     units: dict[str, UnitLimits]
+    nr_open: int | None
 
 
 class Later(TypedDict):

@@ -89,6 +89,47 @@ class TestFiles:
         assert sweep(host, lambda kernel: applied(kernel, **WISH)) > 10
 
 
+class TestNumberOfFiles:
+    """The kernel denies a limit above fs.nr_open, and PAM then refuses the login: of everybody, root included."""
+
+    @pytest.mark.parametrize(("most", "refused"), [(65536, True), (1048575, True), (1048576, False)])
+    def test_more_than_the_kernel_lets_a_process_have_is_refused(self, most: int, refused: bool) -> None:
+        kernel = host()
+        kernel.tree.add_file("/proc/sys/fs/nr_open", f"{most}\n")
+        outcome = applied(kernel, **WISH)
+        details = [step["detail"] for step in outcome["plan"]["steps"] if step["status"] == "refused"]
+        assert [f"fs.nr_open is {most}" in detail for detail in details] == [True] * refused
+        for path in (LOGIN_FILE, MANAGER_FILE, CONTAINERD):
+            assert ("nofile" in kernel.read(path).lower()) is not refused
+            assert "memlock" in kernel.read(path).lower(), "what can be had is had"
+
+    def test_what_is_raised_in_the_same_run_counts(self) -> None:
+        kernel = host()
+        kernel.tree.add_file("/proc/sys/fs/nr_open", "65536\n")
+        assert not applied(kernel, **WISH, sysctls={"fs.nr_open": 1048576}).get("failed")
+        assert "* - nofile 1048576" in body(kernel, LOGIN_FILE)
+
+    def test_what_is_lowered_in_the_same_run_counts(self) -> None:
+        kernel = host()
+        kernel.tree.add_file("/proc/sys/fs/nr_open", "1048576\n")
+        applied(kernel, **WISH, sysctls={"fs.nr_open": 65536})
+        assert "nofile" not in kernel.read(LOGIN_FILE)
+
+    def test_a_limit_of_before_goes_once_the_kernel_denies_it(self) -> None:
+        kernel = host()
+        applied(kernel, **WISH)
+        kernel.tree.add_file("/proc/sys/fs/nr_open", "65536\n")
+        applied(kernel, **WISH)
+        assert "nofile" not in kernel.read(LOGIN_FILE)
+
+    def test_a_removal_asks_for_nothing(self) -> None:
+        kernel = host()
+        applied(kernel, **WISH)
+        kernel.tree.add_file("/proc/sys/fs/nr_open", "65536\n")
+        assert not applied(kernel, run=REMOVE).get("failed")
+        assert not kernel.exists(LOGIN_FILE)
+
+
 class TestEffect:
     def test_what_runs_already_is_named_and_not_restarted(self) -> None:
         kernel = host()

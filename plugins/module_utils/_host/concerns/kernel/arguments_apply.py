@@ -106,8 +106,9 @@ def _by_grubby(context: Context, wanted: list[str], gone: list[str]) -> list[Ope
 
 
 def _of_others(context: Context) -> list[str]:
-    """Return the words of the next boot's line that are not ours, which are at its end."""
-    arguments = grouped(found(context)["next"] or [])
+    """Return the words that are not ours, which are at its end, of the next boot's line, else of the running one."""
+    facts = found(context)
+    arguments = grouped(facts["running"] if facts["next"] is None else facts["next"])
     for argument in own_arguments(context):
         if argument in arguments:
             del arguments[len(arguments) - 1 - arguments[::-1].index(argument)]

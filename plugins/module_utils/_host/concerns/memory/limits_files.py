@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory impo
 LOGIN_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
 """Read by PAM for every new login."""
 _UNIT_FILE = "/etc/systemd/system/{unit}.d/90-rdma-fabric.conf"
-_UNTOLD: ServiceLimits = {"systemd": False, "default": {}, "units": {}}
+_UNTOLD: ServiceLimits = {"systemd": False, "default": {}, "units": {}, "nr_open": None}
 
 
 def found(context: Context) -> ServiceLimits:
@@ -24,9 +24,25 @@ def found(context: Context) -> ServiceLimits:
     return context.actual.facts["settings"].get("limits", _UNTOLD)
 
 
+def most_files(context: Context) -> int | None:
+    """Return how many open files the kernel lets any process have: what is asked of fs.nr_open, else what it is now."""
+    asked = context.desired["sysctls"].get("fs.nr_open", "")
+    return int(asked) if asked.isdecimal() else found(context)["nr_open"]
+
+
+def bearable(context: Context) -> Limits:
+    """Return what is asked for without a number of files that the kernel denies: PAM would refuse every login.
+
+    torvalds/linux, kernel/sys.c (do_prlimit): EPERM above fs.nr_open, for root as well.
+    """
+    asked, most = context.desired["limits"], most_files(context)
+    too_many = asked["nofile"] is not None and most is not None and asked["nofile"] > most
+    return {**asked, "nofile": None} if too_many else asked
+
+
 def wanted_limits(context: Context) -> dict[str, int | str]:
     """Return the wanted limits in systemd's units: bytes, files, or ``infinity``."""
-    asked = context.desired["limits"]
+    asked = bearable(context)
     memlock, nofile = asked["memlock"], asked["nofile"]
     limits: dict[str, int | str] = {}
     if memlock is not None:
@@ -46,7 +62,7 @@ def boot_files(context: Context) -> dict[str, str]:
     wanted = wanted_limits(context)
     if not wanted:
         return {}
-    files = {LOGIN_FILE: _login_text(context.desired["limits"]), MANAGER_FILE: _text("Manager", "DefaultLimit", wanted)}
+    files = {LOGIN_FILE: _login_text(bearable(context)), MANAGER_FILE: _text("Manager", "DefaultLimit", wanted)}
     for unit in found(context)["units"]:
         files[unit_file(unit)] = _text("Service", "Limit", wanted)
     return files

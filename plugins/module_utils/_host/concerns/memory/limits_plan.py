@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_files import (
     LOGIN_FILE,
+    bearable,
     boot_files,
     found,
+    most_files,
     unit_file,
     wanted_limits,
 )
@@ -19,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW_AND_BOOT,
     Step,
     make_step,
+    refused_step,
     removal_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import INFINITY, RUNTIMES
@@ -26,19 +31,43 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 
 CONCERN = "limits"
 RELOAD = "reload"
+NOFILE: Final = "nofile"
 
 
 def plan(context: Context) -> ConcernPlan:
     """Return a step for each of our files that differs or has to go, and one that lets systemd read them."""
     wanted = {} if context.removing else boot_files(context)
-    steps = [_file_step(context, path) for path, text in wanted.items() if context.boot_differs({path: text})]
-    changed = [step["target"] for step in steps if step["target"] != LOGIN_FILE]
+    steps = [] if context.removing else _too_many_files(context)
+    steps += [_file_step(context, path) for path, text in wanted.items() if context.boot_differs({path: text})]
+    changed = [step["target"] for step in steps if step["target"] not in (LOGIN_FILE, NOFILE)]
     if found(context)["systemd"] and (changed or (wanted and _stale(context))):
         steps.append(_reload(context))
     # The login file needs nothing but its removal, which any run does with files that nothing wants.
     ours = [MANAGER_FILE, *(unit_file(unit) for unit in RUNTIMES)]
     steps += [_removal(path) for path in ours if path in context.boot_files and path not in wanted]
     return steps, [] if context.removing else _remarks(context)
+
+
+def _too_many_files(context: Context) -> list[Step]:
+    """Return a refusal of more open files than the kernel lets any process have."""
+    asked, most = context.desired["limits"][NOFILE], most_files(context)
+    if asked is None or bearable(context)[NOFILE] is not None:
+        return []
+    return [
+        refused_step(
+            CONCERN,
+            NOFILE,
+            target=NOFILE,
+            action=f"give everybody who logs in, and services, {NOFILE} {asked}",
+            before=None,
+            after=asked,
+            reason=f"rdma_fabric_limits asks for {NOFILE} {asked}",
+            detail=(
+                f"fs.nr_open is {most}, and PAM refuses every login that is to have more: lower {NOFILE}, or raise "
+                "fs.nr_open in rdma_fabric_sysctls"
+            ),
+        )
+    ]
 
 
 def _stale(context: Context) -> bool:
