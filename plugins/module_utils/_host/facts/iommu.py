@@ -9,14 +9,17 @@ Drivers of IOMMUs name their units dmarN (Intel), ivhdN (AMD), smmu3.ADDRESS or 
 from __future__ import annotations
 
 import re
+from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Iommu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import IOMMU_OFF
 
 INTEL, AMD, ARM, OTHER = "intel", "amd", "arm", "other"
 _UNITS = ((INTEL, re.compile(r"dmar\d+")), (AMD, re.compile(r"ivhd\d+")), (ARM, re.compile(r"(?:arm-)?smmu.*")))
 # By which tables the firmware tells the kernel of its IOMMUs (ACPI: DMA remapping, I/O virtualization, I/O remapping).
 _TABLES = (("DMAR", INTEL), ("IVRS", AMD), ("IORT", ARM))
+SWITCHES_INTEL_ON = ("intel_iommu=on", "intel_iommu=sm_on")
 
 
 def read_iommu(probe: Probe) -> Iommu:
@@ -28,3 +31,15 @@ def read_iommu(probe: Probe) -> Iommu:
         "active": kinds[0] if kinds else OTHER if names else None,
         "firmware": tables[0] if tables else None,
     }
+
+
+def is_switched_on(firmware: str | None, line: Sequence[str]) -> bool:
+    """Say whether the arguments of a kernel's line let it use the IOMMU that the firmware shows.
+
+    Intel's is off without an argument unless the kernel was built so, AMD's is on unless one switches it off; no
+    argument of an Arm kernel switches an SMMU on (Documentation/admin-guide/kernel-parameters.txt: intel_iommu,
+    amd_iommu, iommu, iommu.passthrough).
+    """
+    if set(line) & set(IOMMU_OFF):
+        return False
+    return firmware == AMD or (firmware == INTEL and bool(set(line) & set(SWITCHES_INTEL_ON)))

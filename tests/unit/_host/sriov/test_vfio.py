@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Mapping
 
 import pytest
 
@@ -195,14 +196,15 @@ def test_a_host_that_is_as_it_shall_be_is_not_searched_for_users(
 
 
 class TestIommu:
-    def detail(self, firmware: str | None = None, **variables: Any) -> str:
+    def detail(self, firmware: str | None = None, files: Mapping[str, str] = MappingProxyType({})) -> str:
         tree = host_with(CONNECTX7)
         for path in [path for path in tree.links if path.endswith("/iommu_group")]:
             del tree.links[path]
         if firmware:
             tree.binary[f"/sys/firmware/acpi/tables/{firmware}"] = ""
+        tree.files.update(files)
         kernel = Kernel(tree.document())
-        outcome = applied(kernel, wish(variables, **GIVEN), replace(APPLY, concerns=ORDER))
+        outcome = applied(kernel, wish(**GIVEN), replace(APPLY, concerns=ORDER))
         step = the_step(outcome, STEP)
         assert step["status"] == "refused"
         assert not any("driver_override" in mutation.what for mutation in kernel.mutations)
@@ -214,10 +216,28 @@ class TestIommu:
 
     def test_the_arguments_are_those_of_the_vendor(self) -> None:
         assert "[intel_iommu=on, iommu=pt], and reboot" in self.detail("DMAR")
-        assert "kernel_arguments: [iommu=pt], and reboot" in self.detail("IVRS")
+        assert "AMD-Vi" in self.detail("IVRS") and "kernel_arguments" not in self.detail("IVRS")
+
+    def test_what_switches_it_off_has_to_go(self) -> None:
+        line = {"/proc/cmdline": "root=/dev/sda1 amd_iommu=off\n"}
+        assert "take amd_iommu=off out of the kernel line" in self.detail("IVRS", line)
+
+    @pytest.mark.parametrize("firmware", [None, "IORT"])
+    def test_no_argument_switches_one_of_arm_on(self, firmware: str | None) -> None:
+        """iommu=pt is for x86: rdma_fabric_kernel_arguments refuses it there."""
+        detail = self.detail(firmware, {"/proc/sys/kernel/arch": "aarch64\n"})
+        assert "SMMU" in detail and "iommu=pt" not in detail and "VT-d" not in detail
 
 
-def test_functions_wait_for_the_boot_that_switches_the_iommu_on() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["intel_iommu=on", "iommu=pt"], "needs_reboot"),
+        # It leaves Intel's off (the kernel's drivers/iommu/intel), so the reboot would be for nothing.
+        (["iommu=pt"], "refused"),
+    ],
+)
+def test_functions_wait_for_the_boot_that_switches_the_iommu_on(arguments: list[str], status: str) -> None:
     tree = host_with(CONNECTX7)
     for path in [path for path in tree.links if path.endswith("/iommu_group")]:
         del tree.links[path]
@@ -233,11 +253,11 @@ def test_functions_wait_for_the_boot_that_switches_the_iommu_on() -> None:
         }
     )
     tree.dirs.append("/etc/default/grub.d")
-    desired = wish({"rdma_fabric_kernel_arguments": ["intel_iommu=on", "iommu=pt"]}, **GIVEN)
+    desired = wish({"rdma_fabric_kernel_arguments": arguments}, **GIVEN)
     outcome = preview(Kernel(tree.document()), desired, replace(CHECK, concerns=ORDER), None)
-    arguments = [step for step in outcome["plan"]["steps"] if step["concern"] == "kernel_arguments"]
-    assert [step["status"] for step in arguments] == ["planned"], arguments
-    assert the_step(outcome, STEP)["status"] == "needs_reboot"
+    changes = [step for step in outcome["plan"]["steps"] if step["concern"] == "kernel_arguments"]
+    assert [step["status"] for step in changes] == ["planned"], changes
+    assert the_step(outcome, STEP)["status"] == status
 
 
 def test_a_kernel_without_the_module_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

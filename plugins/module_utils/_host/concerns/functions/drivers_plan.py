@@ -32,9 +32,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
     is_guest_function,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import INTEL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import AMD, INTEL, is_switched_on
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import IOMMU_OFF, words_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
 
@@ -159,18 +160,35 @@ def _lacks_iommu(context: Context, interface: Interface, created: bool) -> bool:
 
 
 def _iommu_is_coming(context: Context) -> bool:
-    """Say whether the arguments of the next boot switch one on that the firmware shows."""
-    shown = context.actual.facts["system"]["iommu"]["firmware"]
-    return shown is not None and any(
-        step["concern"] == "kernel_arguments" and step["status"] in _COMING and "iommu" in str(step["to"])
+    """Say whether the arguments of the next boot, and not yet those that run, switch one on that the firmware shows."""
+    system = context.actual.facts["system"]
+    shown, running = system["iommu"]["firmware"], words_of(system["cmdline"])
+    following = [
+        [word for word in running if word not in as_planned(step["from"], list)] + as_planned(step["to"], list)
         for step in context.earlier
-    )
+        if step["concern"] == "kernel_arguments" and step["status"] in _COMING
+    ]
+    return not is_switched_on(shown, running) and any(is_switched_on(shown, line) for line in following)
 
 
 def _without_iommu(context: Context) -> str:
-    problem = "no IOMMU is on, and vfio-pci gives nothing away without one: "
-    shown = context.actual.facts["system"]["iommu"]["firmware"]
-    bios = "" if shown else "switch VT-d (Intel) or AMD-Vi (AMD) on in the BIOS, "
-    arguments = "[intel_iommu=on, iommu=pt]" if shown == INTEL else "[iommu=pt]"
-    also = "" if shown else ", on Intel processors intel_iommu=on as well"
-    return f"{problem}{bios}add rdma_fabric_kernel_arguments: {arguments}{also}, and reboot"
+    return f"no IOMMU is on, and vfio-pci gives nothing away without one: {_way_to_iommu(context)}, and reboot"
+
+
+def _way_to_iommu(context: Context) -> str:
+    """Return what switches an IOMMU on. The table that shows Arm's may describe interrupts alone."""
+    system = context.actual.facts["system"]
+    shown = system["iommu"]["firmware"]
+    off = [word for word in words_of(system["cmdline"]) if word in IOMMU_OFF]
+    if off:
+        return f"take {', '.join(off)} out of the kernel line where it is set"
+    if system["machine"] == "aarch64":
+        return "switch the SMMU on in the firmware's setup, and see in the kernel's log (arm-smmu) that it is used"
+    if shown == AMD:
+        return "the kernel uses AMD's by itself, so read in its log (AMD-Vi) why it does not; change that"
+    if shown == INTEL:
+        return "add rdma_fabric_kernel_arguments: [intel_iommu=on, iommu=pt]"
+    return (
+        "switch VT-d (Intel) or AMD-Vi (AMD) on in the BIOS, add rdma_fabric_kernel_arguments: [iommu=pt], on Intel "
+        "processors intel_iommu=on as well"
+    )

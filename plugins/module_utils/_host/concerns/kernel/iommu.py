@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.arguments_files import wanted_arguments
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import INTEL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import INTEL, SWITCHES_INTEL_ON
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
     IOMMU_OFF,
     name_of,
@@ -20,7 +20,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments i
 
 _NAMES = ("iommu", "intel_iommu", "amd_iommu", "iommu.passthrough", "iommu.strict")
 _X86 = ("x86_64", "i686")
-_SWITCHES_INTEL_ON = ("intel_iommu=on", "intel_iommu=sm_on")
 
 
 def remarks(context: Context) -> list[str]:
@@ -41,6 +40,6 @@ def remarks(context: Context) -> list[str]:
     off = [word for word in line if word in IOMMU_OFF and name_of(word) not in map(name_of, asking)]
     if off:
         return [f"{named} will have no effect while the kernel line has {', '.join(off)}: take it out where it is set"]
-    if iommu["firmware"] == INTEL and not set(_SWITCHES_INTEL_ON) & {*asking, *line}:
+    if iommu["firmware"] == INTEL and not set(SWITCHES_INTEL_ON) & {*asking, *line}:
         return [f"{named} will have no effect: this kernel leaves Intel's IOMMU off without intel_iommu=on; add it"]
     return []
