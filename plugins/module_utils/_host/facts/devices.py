@@ -94,11 +94,15 @@ _GPUS: dict[str, str] = {
     "31c2": "GB300",
     "31c3": "GB300",
     "2bb5": "RTX PRO 6000 Blackwell Server Edition",
+    "2e12": "GB10",
 }
 # Their memory hangs on the processor by NVLink-C2C: NCCL on GH200 and GB200 (NVIDIA/nccl issue 1579), its topology of a
 # GB300 (attribute c2c). GB10 has that link as well, but no GPUDirect RDMA (gdr 0 in NVIDIA/nccl pull request 2202), so
 # it is not among them.
 _ON_C2C = frozenset({"2342", "2348", "2941", "31c2", "31c3"})
+# What cudaMalloc gives on a DGX Spark is no memory that devices may read: neither nvidia-peermem nor DMA-BUF works
+# (NVIDIA, forums.developer.nvidia.com/t/dgx-spark-gpudirect-rdma/348787).
+_WITHOUT_GPUDIRECT = frozenset({"2e12"})
 # Trays of a rack (NVL72), whose NVSwitches are in trays of their own.
 _OF_A_RACK = frozenset({"2941", "31c2", "31c3"})
 # B100, B200 and B300 stand on baseboards with NVSwitches that PCI does not show: ports of ConnectX-7 manage them
@@ -155,6 +159,11 @@ def gpu_name(device: str) -> str | None:
 def is_on_c2c(vendor: str, device: str) -> bool:
     """Return whether a device is a GPU that NVLink-C2C, not PCIe, joins with its processor (Grace)."""
     return vendor == NVIDIA and device in _ON_C2C
+
+
+def has_gpudirect(device: str) -> bool:
+    """Return whether NICs can reach the memory of an NVIDIA GPU, given the right modules."""
+    return device not in _WITHOUT_GPUDIRECT
 
 
 def is_of_a_rack(vendor: str, device: str) -> bool:

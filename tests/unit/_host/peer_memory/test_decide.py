@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_me
     generation,
 )
 
-H100, A100, V100, T4, B200 = "2330", "20b2", "1db5", "1eb8", "2901"
+H100, A100, V100, T4, B200, GB10 = "2330", "20b2", "1db5", "1eb8", "2901", "2e12"
 INBOX = {"peer_memory": False, "dma_buf": True}
 OFED = {"peer_memory": True, "dma_buf": True}
 OLD = {"peer_memory": True, "dma_buf": False}
@@ -115,6 +115,8 @@ def test_a_module_that_needs_whichever_module_takes_clients_has_its_symbols(depe
         ("dma-buf", {"gpu_driver": "510.47.03"}, "R515"),
         ("dma-buf", {"gpu_devices": [V100]}, "Volta"),
         ("dma-buf", {"running": OLD, "on_disk": OLD}, "registers no DMA-BUF"),
+        ("auto", {"gpu_devices": [GB10]}, "GB10 has no GPUDirect RDMA"),
+        ("nvidia-peermem", {"gpu_devices": [GB10], "running": OFED, "on_disk": OFED}, "GB10 has no GPUDirect RDMA"),
         ("dma-buf", {"running": UNTOLD, "on_disk": UNTOLD, "kernel": "5.11.9"}, "registers no DMA-BUF"),
     ],
 )

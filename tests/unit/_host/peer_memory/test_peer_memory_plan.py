@@ -72,6 +72,17 @@ def test_a_host_without_gpu_gets_nothing() -> None:
     assert (found["steps"], found["notices"]) == ([], [])
 
 
+@pytest.mark.parametrize("settings", [{}, {"mechanism": "nvidia-peermem"}])
+def test_a_gpu_whose_memory_no_nic_reaches_gets_nothing_and_is_told(settings: Any) -> None:
+    """With the open driver a GB10 looked like any GPU that shares its memory by DMA-BUF."""
+    made = state(gpu_driver="580.95.05", gpu_driver_flavour="open")
+    made["gpus"] = [{**gpu("000f:01:00.0"), "device": "0x2e12"}]
+    found = plan(made, peer_memory=settings)
+    assert steps_of(found, "peer_memory") == []
+    (notice,) = [notice for notice in found["notices"] if "peer_memory" in notice]
+    assert "GB10 has no GPUDirect RDMA" in notice and "cudaHostAlloc" in notice
+
+
 def test_a_host_with_gpus_and_without_nvidia_nic_gets_nothing_and_is_told() -> None:
     found = plan(facts(gpus=[gpu("0000:1b:00.0")]), REQUEST)
     assert found["steps"] == []

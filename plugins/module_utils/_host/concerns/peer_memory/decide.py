@@ -9,6 +9,7 @@ The rules, with their sources:
 - nvidia-peermem comes with the GPU driver from R470 and needs an RDMA stack that takes peer-memory clients, by ib_core,
   by ib_uverbs, or by another of its modules (facts/peer_memory.py has the sources). Built without that symbol its
   initialisation always ends with EINVAL and the kernel log stays empty (nvidia-peermem.c).
+- No mechanism reaches the memory of a GB10 (facts/devices.py has the source).
 - nv_peer_mem is its predecessor for older GPU drivers, built on its own (Mellanox/nv_peer_memory).
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from typing import Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import gpu_name, has_gpudirect
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import OnDisk, Symbols
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import (
     AUTO,
@@ -83,6 +85,8 @@ def decide(wanted: str, situation: Situation) -> Decision:
     if driver is None:
         obstacle = "the NVIDIA GPU driver is not loaded; install it first, nvidia-peermem is a part of it"
         return Decision(PEERMEM if wanted == AUTO else wanted, "", obstacle)
+    if situation.gpu_devices and not any(map(has_gpudirect, situation.gpu_devices)):
+        return Decision(PEERMEM if wanted == AUTO else wanted, "", without_gpudirect(situation.gpu_devices))
     missing = _missing_for_dma_buf(situation, driver)
     if wanted == DMA_BUF:
         return Decision(DMA_BUF, "DMA-BUF is asked for", "; ".join(missing))
@@ -93,6 +97,15 @@ def decide(wanted: str, situation: Situation) -> Decision:
     mechanism = wanted if wanted != AUTO else PEERMEM if driver >= PEERMEM_GPU_DRIVER else LEGACY
     cause = f"{mechanism} is asked for" if wanted != AUTO else f"no DMA-BUF: {'; '.join(missing)}"
     return Decision(mechanism, cause, _module_obstacle(mechanism, situation, driver))
+
+
+def without_gpudirect(devices: Sequence[str]) -> str:
+    """Return what is to be said of GPUs whose memory no NIC reaches, by their PCI device ids."""
+    names = " and ".join(sorted({gpu_name(device) or device for device in devices}))
+    return (
+        f"{names} has no GPUDirect RDMA, neither by nvidia-peermem nor by DMA-BUF: its programs send from host memory "
+        "(cudaHostAlloc), as NCCL does by itself"
+    )
 
 
 def generation(device: str) -> str | None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import without_gpudirect
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.files import OWN, wanted_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.request import Wish, wish_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import (
     loaded_mechanisms,
     nvidia_gpus,
     operator_evidence,
+    reachable_gpus,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
@@ -26,7 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     moment,
     refused_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, pci_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF, NONE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
@@ -40,7 +42,7 @@ def plan(context: Context) -> ConcernPlan:
     if wish is None or context.removing:
         return _returning(context)
     if wish.left_alone:
-        return [], [*_left_alone(wish), *_without_nic(context.actual, wish), *_divided(context.actual, wish)]
+        return [], [*_left_alone(wish), *_nothing_to_reach(context.actual, wish), *_divided(context.actual, wish)]
     wording = _wording(context, wish)
     if wish.decision.obstacle:
         return [refused_step("peer_memory", KEY, **wording, detail=wish.decision.obstacle)], []
@@ -70,9 +72,13 @@ def _left_alone(wish: Wish) -> list[str]:
     return [f"{wish.asked_by}: peer memory is left to the GPU Operator, which owns the GPU driver here ({evidence})"]
 
 
-def _without_nic(actual: HostState, wish: Wish) -> list[str]:
-    if wish.operator or not nvidia_gpus(actual):
+def _nothing_to_reach(actual: HostState, wish: Wish) -> list[str]:
+    gpus = nvidia_gpus(actual)
+    if wish.operator or not gpus:
         return []
+    if not reachable_gpus(actual):
+        why = without_gpudirect([pci_id(gpu["device"]) for gpu in gpus])
+        return [f"{wish.asked_by}: nothing is done for peer memory: {why}"]
     return [f"{wish.asked_by}: nothing is done for peer memory, as this host has GPUs and no NIC of NVIDIA"]
 
 

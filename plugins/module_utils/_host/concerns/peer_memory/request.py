@@ -10,8 +10,8 @@ from typing import NamedTuple, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import Decision, decide
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import (
     loaded_mechanisms,
-    nvidia_gpus,
     operator_evidence,
+    reachable_gpus,
     situation_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
@@ -28,7 +28,7 @@ class Wish(NamedTuple):
     """What is asked for, decided for this host.
 
     ``operator`` shows that the GPU Operator's driver container owns the GPU driver. ``left_alone``: there is nothing
-    here to set up, because it does, or because the host has no GPU or no NIC of NVIDIA.
+    here to set up, because it does, or because the host has no NIC of NVIDIA or no GPU that one could reach.
     """
 
     asked_by: str
@@ -55,7 +55,7 @@ def wish_of(context: Context) -> Wish | None:
         decision = Decision(loaded[0], f"{loaded[0]} is loaded already")
     elif wanted in loaded:
         decision = Decision(wanted, f"{wanted} is asked for and loaded already")
-    nothing_here = not nvidia_gpus(actual) or not actual.nvidia_nics()
+    nothing_here = not reachable_gpus(actual) or not actual.nvidia_nics()
     return Wish(asked_by, decision, operator, bool(operator) or (nothing_here and decision.mechanism != NONE))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import Situation, decide
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import NVIDIA
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import NVIDIA, has_gpudirect
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Symbols
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, pci_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu
@@ -22,6 +22,11 @@ _OPERATOR_LABEL = "nvidia.com/gpu.deploy.driver"
 def nvidia_gpus(actual: HostState) -> list[Gpu]:
     """Return the GPUs that peer memory is about."""
     return [gpu for gpu in actual.facts["gpus"] if pci_id(gpu["vendor"]) == NVIDIA]
+
+
+def reachable_gpus(actual: HostState) -> list[Gpu]:
+    """Return the GPUs whose memory NICs can be given access to."""
+    return [gpu for gpu in nvidia_gpus(actual) if has_gpudirect(pci_id(gpu["device"]))]
 
 
 def situation_of(actual: HostState, stack_replaced: bool = False) -> Situation:
