@@ -190,7 +190,9 @@ def _hints(result: dict[str, Any], limit: Limit, ratio: float, way: Way) -> list
             "check that the SMMU passes addresses through (iommu.passthrough=1), and pin to the GPU's processor"
         )
     elif way.kind == "gpu" and ratio < min(GPU_THRESHOLDS.values()):
-        hints.append("check ACS on the switches between GPU and NIC, and the IOMMU (iommu=pt)")
+        hints.append(
+            "check ACS on the switches between GPU and NIC, and the IOMMU (iommu=pt, on Arm iommu.passthrough=1)"
+        )
     elif way.kind == "host" and ratio < 0.6:
         hints.append(
             "about half of the rate: compare PCIe speed and width with their maximum, and pin to the NIC's NUMA node"

@@ -15,7 +15,11 @@ from statistics import median
 from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import nccl_rows
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_transport import errors_in, transport_in
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_transport import (
+    errors_in,
+    transport_in,
+    without_gpu_direct,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import (
     measure,
     output_lines,
@@ -30,6 +34,8 @@ LARGEST_SIZES = 3
 
 _MOST_ROWS = 1000
 _MOST_HOSTS = 4096
+_MOST_NAMED = 8
+_KNOWS_PEERMEM = (2, 23)
 _TEST = re.compile(r"# Collective test starting: ([\w.-]{1,60})|(?<![\w.-])(\w{1,30}_perf)(?!\w)", re.ASCII)
 _TESTS_VERSION = re.compile(r"# nccl-tests version (\S{1,40})")
 _RANK = re.compile(r"#\s{1,8}Rank\s{1,8}(\d{1,7})\s.{0,80}?\son\s{1,20}(\S{1,255})\s{1,8}device", re.ASCII)
@@ -86,7 +92,7 @@ def nccl_test_result(output: Any, minimum_gbytes: float | None = None) -> dict[s
         "complete": bool(run.rows) and run.closed and run.outputs() <= 1 and not run.damaged and not ended,
         "verdict": verdict,
         "problems": problems,
-        "notices": _notices(run, transport),
+        "notices": [*_notices(run, transport), *_why_no_gpu_direct(without_gpu_direct(lines), transport)],
     }
 
 
@@ -275,6 +281,25 @@ def _notices(run: _Run, transport: dict[str, Any]) -> list[str]:
     if run.rows and run.wrong() is None:
         found.append("results were not checked (-c 0)")
     return found
+
+
+def _why_no_gpu_direct(devices: Sequence[str], transport: dict[str, Any]) -> list[str]:
+    """Return why NCCL copies through host memory, and what to do, where its log says for which HCAs it does.
+
+    The releases before 2.23 know nvidia-peermem by its directory below memory_peers, which kernels with peer memory of
+    their own do not have (NVIDIA/nccl, issue 1676).
+    """
+    if not devices or transport["gpu_direct"] == "all":
+        return []
+    named = ", ".join(devices[:_MOST_NAMED]) + (
+        f" and {len(devices) - _MOST_NAMED} more" if devices[_MOST_NAMED:] else ""
+    )
+    release = re.match(r"(\d{1,3})\.(\d{1,3})", transport["version"] or "")
+    old = release is not None and (int(release[1]), int(release[2])) < _KNOWS_PEERMEM
+    step = "load nvidia-peermem on the node, or use the open GPU modules (rdma_fabric_peer_memory)"
+    if old:
+        step += "; where it is loaded, take NCCL 2.23 or newer: older ones look for it in /sys/kernel/mm/memory_peers"
+    return [f"GPUDirect RDMA is disabled for {named}: NCCL found neither peer memory nor DMA-BUF; next: {step}"]
 
 
 def _positive(value: Any) -> bool:

@@ -19,6 +19,7 @@ _DEVICE = re.compile(r"\[\d{1,4}\](?:\{[^}]{0,80}\})? ?([\w.-]{1,60}):(\d{1,3})/
 _CHANNEL = re.compile(r"via NET/([\w.-]{1,40})/\d{1,4}(?:\(\d{1,6}\))?((?:/[\w.-]{1,40}){0,4})", re.ASCII)
 _LOCAL_CHANNEL = re.compile(r"via (?:P2P|SHM|NVLS|C2C)\b")
 _VERSION = re.compile(r"NCCL version (\d[\d.]{0,20}\+cuda[\d.]{1,20})", re.ASCII)
+_DISABLED = re.compile(r"GPU Direct RDMA Disabled for HCA \d{1,4} '([\w.-]{1,60})'", re.ASCII)
 _COMPLETION = re.compile(r"Got completion .{0,300}?(?:with error |status=)(?:[A-Z_]{1,40}\()?(\d{1,3})", re.IGNORECASE)
 
 
@@ -35,7 +36,10 @@ def _message(pattern: str, cause: str, next_step: str) -> Message:
 
 
 _STATES = {
-    4: ("local protection error: ACS or the IOMMU stands between NIC and GPU", "check ACS and the IOMMU (iommu=pt)"),
+    4: (
+        "local protection error: ACS or the IOMMU stands between NIC and GPU",
+        "check ACS and the IOMMU (iommu=pt, on Arm iommu.passthrough=1)",
+    ),
     5: ("the queue was flushed after an earlier error", "look for the first error, mostly on another rank"),
     12: (
         "no acknowledgement came (transport retry exceeded)",
@@ -45,8 +49,15 @@ _STATES = {
 _MESSAGES = (
     _message(
         r"NET/IB ?: No device found",
-        "NCCL saw no RDMA device: none in the pod, or NCCL_IB_HCA names none of them",
-        "compare NCCL_IB_HCA with the devices under /sys/class/infiniband, and check the pod's RDMA resource",
+        "NCCL saw no RDMA device: none in the pod, none that the image's rdma-core knows, or NCCL_IB_HCA names none",
+        "compare NCCL_IB_HCA with the devices under /sys/class/infiniband, and check the pod's RDMA resource; where "
+        "ibv_devices lists none of them, the image's rdma-core is too old for the card or the node's driver",
+    ),
+    # NVIDIA/nccl, issue 778.
+    _message(
+        r"ibv_reg_dmabuf_mr failed.{0,40}Operation not supported",
+        "the RDMA stack of the node, or rdma-core of the image, registers no DMA-BUF",
+        "take newer ones, or load nvidia-peermem and set NCCL_DMABUF_ENABLE=0",
     ),
     _message(
         r"ibv_reg_\S{0,40} failed|Call to ibv_reg_\S{0,40}",
@@ -152,6 +163,12 @@ def errors_in(lines: Iterable[str]) -> list[Problem]:
             seen.add(message.pattern)
             found.append({"problem": quoted(line), "cause": message.cause, "next_step": message.next_step})
     return found
+
+
+def without_gpu_direct(lines: Iterable[str]) -> list[str]:
+    """Return the HCAs of which NCCL says that they do not reach GPU memory (``GPU Direct RDMA Disabled for HCA``)."""
+    found = (_first(_DISABLED, line) for line in lines if "Disabled for HCA" in line)
+    return list(dict.fromkeys(filter(None, found)))[:_MOST_NAMES]
 
 
 def _first(pattern: Pattern[str], line: str) -> str | None:

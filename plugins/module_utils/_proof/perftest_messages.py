@@ -33,7 +33,7 @@ COMPLETION_STATES: dict[int, tuple[str, str]] = {
     1: ("a message was longer than the receiver's buffer", "give both sides the same size (-s)"),
     4: (
         "local protection error: the device may not read or write this memory (with GPU memory: ACS or IOMMU)",
-        "check ACS and the IOMMU (iommu=pt) on the way between NIC and GPU",
+        "check ACS and the IOMMU (iommu=pt, on Arm iommu.passthrough=1) on the way between NIC and GPU",
     ),
     5: ("the queue was flushed after an earlier error", "look for the first error, mostly on the other side"),
     9: ("the other side refused the request", "give both sides the same test, size and number of queue pairs"),
@@ -78,8 +78,9 @@ MESSAGES = (
     ),
     _message(
         r"IB device \S{1,80} not found|Did not detect devices|No IB devices found",
-        "this side has no RDMA device of that name",
-        "name a device of this side (-d), and check that the driver is loaded and the device reaches the pod",
+        "this side has no RDMA device of that name, or its libraries (rdma-core) are too old to know it",
+        "name a device of this side (-d), and check that the driver is loaded and the device reaches the pod; where "
+        "/sys/class/infiniband has it, use an image with an rdma-core as new as the card and the node's driver",
     ),
     _message(
         r"unrecognized option '?--use_(?:cuda|rocm|musa)|Unsupported memory type",
@@ -214,6 +215,11 @@ NOTICES = (
         "the MTU of -m was not taken, the port's is used",
     ),
     (re.compile(r"couldn't load driver", re.IGNORECASE), "a driver library of other hardware is not installed"),
+    # Of libibverbs/init.c in rdma-core; the second is printed with IBV_SHOW_WARNINGS alone.
+    (
+        re.compile(r"does not support the kernel ABI|no userspace device-specific driver", re.IGNORECASE),
+        "libraries (rdma-core) of this side do not fit a device or its driver on the node, and leave it out",
+    ),
     (
         re.compile(r"CPU is not PCIe relaxed ordering compliant", re.IGNORECASE),
         "PCIe relaxed ordering does not fit this CPU: --disable_pcie_relaxed on both sides",
@@ -224,7 +230,17 @@ _WORTH_A_LOOK = (
     *("couldn't", "unable", "fail", "error", "not found", "not known", "not compatible", "not recognized"),
     *("not available", "not possible", "not supported", "won't", "unrecognized", "invalid", "mismatch"),
     *("incompatib", "did not", "is not active", "state is", "no such", "no ib", "no address", "device(s)"),
-    *("requested", "unsupported", "only possible", "aborted", "core dumped", "segmentation", "killed"),
+    *(
+        "kernel abi",
+        "no userspace",
+        "requested",
+        "unsupported",
+        "only possible",
+        "aborted",
+        "core dumped",
+        "segmentation",
+        "killed",
+    ),
     *("conflicting", "relaxed ordering", "name resolution", "closed", "gai_", "cuinit", "dma-buf", "below"),
     *("requires an", "terminated", "rdma_cm_event"),
 )

@@ -140,7 +140,7 @@ KINDS: dict[str, dict[str, str]] = {
         "severity": NOTE,
         "title": "The IOMMU translates the DMA of a NIC",
         "meaning": "Peer-to-peer transfers between NIC and GPU go through the root complex and lose bandwidth.",
-        "next": "Boot with iommu=pt (identity mapping) unless isolation is wanted.",
+        "next": "Boot with iommu=pt (identity mapping; on Arm iommu.passthrough=1) unless isolation is wanted.",
     },
     "port_down": {
         "severity": NOTE,

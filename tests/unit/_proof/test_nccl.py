@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,38 @@ def test_missing_gpudirect_is_noticed_and_named_as_the_cause_of_a_slow_run() -> 
     assert read("broken/no-gpudirect.txt")["transport"]["gpu_direct"] == "none"
     slow = read("broken/no-gpudirect.txt", 180)["problems"]
     assert "GPUDirect" in slow[0]["cause"]
+
+
+@pytest.mark.parametrize(("version", "told"), [("2.22.3+cuda12.5", True), ("2.23.4+cuda12.6", False), (None, False)])
+def test_why_gpudirect_is_missing_is_said_with_the_next_step(version: str | None, told: bool) -> None:
+    """NVIDIA/nccl, issue 1676: NCCL up to 2.22.3 does not see nvidia-peermem on a kernel without memory_peers."""
+    log = "".join(
+        f"a:1:2 [{rank}] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA {rank % 2} 'mlx5_{rank % 2}'\n"
+        for rank in range(4)
+    )
+    start = f"NCCL version {version}\n" if version else ""
+    output = start + log + re.sub(r"NCCL version .*", "", text("broken/no-gpudirect.txt"))
+    (notice,) = [each for each in nccl_test_result(output)["notices"] if "disabled" in each]
+    assert "for mlx5_0, mlx5_1:" in notice and "load nvidia-peermem" in notice
+    assert ("NCCL 2.23 or newer" in notice) is told
+    assert nccl_test_result(start + log + text("all-reduce-2.19-log.txt"))["notices"] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        # NVIDIA/nccl, issue 778
+        (
+            "misc/ibvwrap.cc:288 NCCL WARN Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
+            "NCCL_DMABUF_ENABLE=0",
+        ),
+        ("misc/ibvwrap.cc:262 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Bad address", "nvidia-peermem"),
+        ("NCCL INFO NET/IB : No device found.", "rdma-core"),
+    ],
+)
+def test_a_complaint_of_nccl_has_its_next_step(line: str, words: str) -> None:
+    (problem,) = errors_in([line])
+    assert words in problem["next_step"]
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,9 @@ def test_an_mtu_that_was_not_taken_is_noticed_and_the_run_counts(version: str) -
         # load_cuda_library of linux-rdma/perftest, src/cuda_loader.c
         ("dlerror: libcuda.so: cannot open shared object file: No such file or directory", "libcuda"),
         ("load_cuda_function: Failed to get driver entry point 'cuInit' (CUDA error 500)", "driver is older"),
+        # Mellanox/k8s-rdma-shared-dev-plugin, issue 106: an image with older libraries than the node's driver
+        (" Did not detect devices \n If device exists, check if driver is up", "rdma-core"),
+        ("IB device mlx5_0 not found", "rdma-core"),
         ("Segmentation fault (core dumped)", "crashed"),
         ("command terminated with exit code 137", "the program in the pod failed"),
         ("ib_write_bw: unrecognized option '--use_cuda=0'", "no GPU support"),
@@ -192,6 +195,21 @@ def test_a_message_has_a_cause_and_a_next_step(line: str, words: str) -> None:
     check(found)
     assert words in found["problems"][0]["cause"]
     assert found["complete"] is False
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # k8snetworkplumbingwg/sriov-cni, issue 348
+        "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 (supports 1 to 1) for device "
+        "/sys/class/infiniband/bnxt_re2",
+        "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs4",
+    ],
+)
+def test_a_device_that_the_libraries_do_not_know_is_noticed_and_a_run_over_another_counts(line: str) -> None:
+    found = perftest_result(f"{line}\n{HEADER}{ROW}---------------------------------------\n")
+    assert found["problems"] == []
+    assert any("rdma-core" in notice for notice in found["notices"])
 
 
 def test_a_consequence_is_left_out_beside_its_cause() -> None:
