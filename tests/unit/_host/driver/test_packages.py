@@ -44,6 +44,15 @@ APT_MIXED = """The following packages have unmet dependencies:
  ibverbs-providers : Depends: libibverbs1 (>= 2410mlnx54) but 50.0-2build2 is to be installed
 E: Unable to correct problems, you have held broken packages.
 """
+# Mellanox/network-operator, pull request 1450: the kernel is gone from the mirror.
+APT_DEPENDS = """The following packages have unmet dependencies:
+ mlnx-ofed-kernel-modules : Depends: linux-modules-extra-5.15.0-130-generic but it is not installable
+E: Unable to correct problems, you have held broken packages.
+"""
+DNF_DEPENDS = """Error:
+ Problem: conflicting requests
+  - nothing provides kernel(ib_register_client) = 0x1b7ea1bb needed by kmod-mlnx-ofa_kernel-25.10-1.rhel9u6.x86_64
+"""
 APT_HELD = "E: Held packages were changed and -y was used without --allow-change-held-packages.\n"
 DPKG_LOCK = "dpkg: error: dpkg frontend lock was locked by another process with pid 4711\n"
 DPKG_SCRIPT = """Setting up rdma-core (2510.0.11-1) ...\r
@@ -93,6 +102,8 @@ IN_USE = "modprobe: FATAL: Module mlx5_core is in use.\n"
         (DNF_MISSING, "no repository of this host has the package"),
         (ZYPPER_MISSING, "no repository of this host has the package"),
         (APT_MIXED, "contradict each other"),
+        (APT_DEPENDS, "no repository of this host has the package"),
+        (DNF_DEPENDS, "no repository of this host has the package"),
         (APT_HELD, "apt-mark unhold"),
         (DPKG_SCRIPT, "dpkg --audit"),
         (DKMS_BUILD, "could not be built for this kernel"),

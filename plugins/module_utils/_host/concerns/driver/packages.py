@@ -137,6 +137,9 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "No match for argument": _NOT_OFFERED,
         "No provider of": _NOT_OFFERED,
         "not found in package names": _NOT_OFFERED,
+        # What a package depends on; the general complaint stands beside it.
+        "but it is not installable": _NOT_OFFERED,
+        "nothing provides": _NOT_OFFERED,
         "Held packages were changed": _HELD,
         "held broken packages": _MIXED,
         "unmet dependencies": _MIXED,
