@@ -84,7 +84,9 @@ _FACTS = {
     },
     "nics": [_NIC],
     "gpus": [_GPU],
-    "netdevs": [{"name": "str", "mtu": "int?", "carrier": "bool?", "speed_mbps": "int?", "pci": "str?"}],
+    "netdevs": [
+        {"name": "str", "mtu": "int?", "carrier": "bool?", "speed_mbps": "int?", "pci": "str?", "kind?": "str"}
+    ],
     "rdma": [_RDMA],
     "stack": {"flavour": "str", "version": "str?", "gpu_driver": "str?", "peer_memory": "str?"},
     "rails": [{"rail": "int", "nic": "str", "gpu": "str?", "distance": "str?"}],

@@ -71,8 +71,15 @@ def port_state(facts: dict[str, Any], address: str) -> dict[str, Any]:
     }
 
 
+def port_netdevs(facts: dict[str, Any], address: str) -> list[dict[str, Any]]:
+    """Return the interfaces that are the ports of a NIC: representors and sub-functions have its address as well, and
+    so has an IPoIB interface of another partition."""
+    of_nic = [netdev for netdev in facts["netdevs"] if netdev["pci"] == address]
+    return [netdev for netdev in of_nic if netdev.get("kind", "physical") == "physical"]
+
+
 def _netdev_state(facts: dict[str, Any], address: str) -> dict[str, Any]:
-    carriers = [netdev for netdev in facts["netdevs"] if netdev["pci"] == address and netdev["carrier"] is not None]
+    carriers = [netdev for netdev in port_netdevs(facts, address) if netdev["carrier"] is not None]
     up = [netdev for netdev in carriers if netdev["carrier"]]
     speed = up[0]["speed_mbps"] if up else None
     return {

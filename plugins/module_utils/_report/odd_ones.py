@@ -13,6 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     natural_key,
     nic_name,
     os_name,
+    port_netdevs,
     port_state,
     rdma_functions,
 )
@@ -68,10 +69,10 @@ def _device(trait: Trait, usual: str) -> dict[str, str]:
 
 
 def _mtus(facts: dict[str, Any]) -> Iterator[Trait]:
-    mtus = {netdev["pci"]: netdev["mtu"] for netdev in reversed(facts["netdevs"]) if netdev["mtu"] is not None}
     for nic in rdma_functions(facts):
-        if nic["address"] in mtus:
-            yield Trait(nic["address"], nic_name(nic), f"MTU {mtus[nic['address']]}")
+        mtus = [netdev["mtu"] for netdev in port_netdevs(facts, nic["address"]) if netdev["mtu"] is not None]
+        if mtus:
+            yield Trait(nic["address"], nic_name(nic), f"MTU {mtus[0]}")
 
 
 def _link_rates(facts: dict[str, Any]) -> Iterator[Trait]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import port_state
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page_view import LEVELS, page_view
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet, old_driver
@@ -68,6 +69,25 @@ def test_what_one_of_three_machines_built_alike_has_for_itself_is_remarked_on_th
         (remark,) = found[kind]
         assert remark["host"] == "host-1"
         assert [(device["name"], device["seen"]) for device in remark["devices"]] == [(name, seen)]
+
+
+def test_what_hangs_on_a_port_is_not_taken_for_it() -> None:
+    """Representors, sub-functions and IPoIB interfaces of other partitions have the address of the port."""
+
+    for kind in ("representor", "sub-function", "ipoib-child"):
+        odd = h100()
+        odd["netdevs"].insert(0, {**odd["netdevs"][4], "name": "a0", "kind": kind, "mtu": 1500})
+        assert remarks_on(h100(), odd, h100()) == {}
+
+
+def test_a_port_is_down_whatever_its_representors_are() -> None:
+    """Of a NIC without an RDMA device the interface tells."""
+    facts = h100()
+    port = next(netdev for netdev in facts["netdevs"] if netdev["pci"] == "0000:5e:00.0")
+    facts["rdma"] = [device for device in facts["rdma"] if device["pci"] != port["pci"]]
+    port["carrier"] = False
+    facts["netdevs"].append({**port, "name": "pf0vf0", "kind": "representor", "carrier": True})
+    assert port_state(facts, "0000:5e:00.0")["state"] == "down"
 
 
 def test_of_values_that_equally_many_have_the_newest_is_the_usual_one() -> None:
