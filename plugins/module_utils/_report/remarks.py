@@ -13,6 +13,7 @@ from collections import Counter
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
+    counted,
     device_model,
     natural_key,
     nic_name,
@@ -136,6 +137,14 @@ KINDS: dict[str, dict[str, str]] = {
         "meaning": "A virtual function has no node GUID until one is set; RDMA connections over it fail.",
         "next": "Set node and port GUID of the function (its host does so for a guest), then bind the driver again.",
     },
+    "functions_down": {
+        "severity": NOTE,
+        "title": "Virtual functions of an InfiniBand port have no link, the port has one",
+        "meaning": "Their ports come up when they have GUIDs and the subnet manager allows virtual ports; until then a "
+        "pod gets a device that sends nothing.",
+        "next": "Give them GUIDs (vf_guids) and let the subnet manager allow virtual ports (OpenSM: virt_enabled 2). "
+        "Nothing to do where a CNI plugin gives each function its GUID with a pod.",
+    },
     "iommu_translated": {
         "severity": NOTE,
         "title": "The IOMMU translates the DMA of a NIC",
@@ -238,6 +247,7 @@ def fleet_remarks(
             "firmware_differs": _odd_firmware(facts, usual),
             **odd.get(document["host"], {}),
             "zero_guid": _zero_guids(facts),
+            "functions_down": _functions_down(facts),
             "iommu_translated": _translated(facts),
             "ipoib_within_host": _by_old_ipoib(facts) if over_ipoib else [],
             "unreadable": [_device("", item["path"], item["error"]) for item in facts["unreadable"]],
@@ -380,6 +390,21 @@ def _zero_guids(facts: dict[str, Any]) -> list[dict[str, str]]:
 def _by_old_ipoib(facts: dict[str, Any]) -> list[dict[str, str]]:
     driver = too_old_for_ipoib(facts)
     return [_device("", "", driver)] if driver else []
+
+
+def _functions_down(facts: dict[str, Any]) -> list[dict[str, str]]:
+    states: dict[str, list[str]] = {}
+    for nic in facts["nics"]:
+        if nic["function"] == "vf" and nic["pf"] and nic["rdma"]:
+            states.setdefault(nic["pf"], []).append(port_state(facts, nic["address"])["state"])
+    found = []
+    for nic in rdma_functions(facts):
+        down = [state for state in states.get(nic["address"], []) if state == "down"]
+        port = port_state(facts, nic["address"])
+        if down and port["state"] == "up" and port["layer"] == "InfiniBand":
+            seen = f"{len(down)} of {counted(len(states[nic['address']]), 'VF')}"
+            found.append(_device(nic["address"], nic_name(nic), seen))
+    return found
 
 
 def _translated(facts: dict[str, Any]) -> list[dict[str, str]]:

@@ -208,6 +208,35 @@ def test_of_two_firmwares_in_equal_numbers_the_older_is_the_odd_one() -> None:
     assert [remark["host"] for remark in found["firmware_differs"]] == ["host-0"]
 
 
+@pytest.mark.parametrize(
+    ("layer", "states", "seen"),
+    [
+        ("InfiniBand", ("DOWN", "DOWN", "ACTIVE"), "2 of 3 VFs"),
+        ("InfiniBand", ("ACTIVE",), None),
+        # An Ethernet function follows its interface.
+        ("Ethernet", ("DOWN",), None),
+    ],
+)
+def test_functions_without_link_on_a_port_that_is_up_are_remarked(
+    layer: str, states: tuple[str, ...], seen: str | None
+) -> None:
+    """k8snetworkplumbingwg/sriov-network-device-plugin, issue 269: a subnet manager without virtual ports."""
+    facts = sample_fleet.h100_facts("h", layer)
+    parent, device = facts["nics"][0], facts["rdma"][0]
+    for number, state in enumerate(states):
+        address, name = f"0000:18:00.{number + 1}", f"mlx5_{20 + number}"
+        facts["nics"].append(
+            {**parent, "address": address, "function": "vf", "pf": parent["address"], "rdma": [name], "netdevs": []}
+        )
+        facts["rdma"].append(
+            {**device, "name": name, "pci": address, "ports": [{**device["ports"][0], "state": state}]}
+        )
+    remarks = remarks_on(facts).get("functions_down", [])
+    assert [each["seen"] for remark in remarks for each in remark["devices"]] == ([seen] if seen else [])
+    sample_fleet.port_down(facts, parent["address"])
+    assert "functions_down" not in remarks_on(facts)
+
+
 def test_a_zero_guid_is_remarked() -> None:
     found = remarks_on(sample_fleet.guest_facts("g"))
     assert [device["name"] for device in found["zero_guid"][0]["devices"]] == ["mlx5_1"]

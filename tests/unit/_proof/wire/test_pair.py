@@ -194,6 +194,14 @@ def test_what_a_pod_lacks_is_told_apart(changes: dict[str, str], test: str, word
     assert ("ping" in skipped(tests)) is (test == "interface")
 
 
+@pytest.mark.parametrize(("layer", "told"), [("InfiniBand", True), ("Ethernet", False)])
+def test_a_function_of_infiniband_without_link_names_guids_and_the_subnet_manager(layer: str, told: bool) -> None:
+    probe = probe_text(ADDRESSES["b"], state="1: DOWN", link_layer=layer)
+    failure = str(only_failure(proved(memory_pods(b=probe), Settings(mtu=9000))))
+    assert "is DOWN" in failure
+    assert ("GUID" in failure and "virt_enabled 2" in failure) is told
+
+
 def test_a_gid_of_another_pod_or_of_the_host_is_not_taken() -> None:
     shell = memory_pods(b=probe_text("192.168.111.9", locals="192.168.111.2"))
     failure = only_failure(proved(shell))
