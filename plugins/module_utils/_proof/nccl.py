@@ -267,7 +267,9 @@ def _too_slow(measured: float, minimum: float, transport: dict[str, Any]) -> Pro
     if transport["gpu_direct"] in ("none", "some"):
         cause = "not every channel has GPUDirect RDMA: data is copied through host memory"
     problem = f"{measured:g} GB/s of bus bandwidth at the largest sizes, {minimum:g} asked for"
-    return problem_of(problem, cause, "prove every pair and rail with ib_write_bw first, then halve the set of hosts")
+    # Connection establishment that NICs agree on went wrong with mixed firmware (NVIDIA/nccl, issue 1403).
+    step = "prove every pair and rail with ib_write_bw first, then halve the set of hosts"
+    return problem_of(problem, cause, f"{step}; where firmware of NICs differs, compare with NCCL_IB_ECE_ENABLE=0")
 
 
 def _notices(run: _Run, transport: dict[str, Any]) -> list[str]:

@@ -142,6 +142,7 @@ def test_missing_gpudirect_is_noticed_and_named_as_the_cause_of_a_slow_run() -> 
     assert read("broken/no-gpudirect.txt")["transport"]["gpu_direct"] == "none"
     slow = read("broken/no-gpudirect.txt", 180)["problems"]
     assert "GPUDirect" in slow[0]["cause"]
+    assert "NCCL_IB_ECE_ENABLE=0" in slow[0]["next_step"]
 
 
 @pytest.mark.parametrize(("version", "told"), [("2.22.3+cuda12.5", True), ("2.23.4+cuda12.6", False), (None, False)])
