@@ -102,7 +102,8 @@ facts:
         - Network controllers by PCI address, each with ids, family, C(function) (V(pf) or V(vf)), driver, NUMA node,
           PCIe link, SR-IOV, interfaces, RDMA devices, link layer, IOMMU group and C(path), what is above it in the PCI
           tree from the host bridge down. C(link) has C(speed_gts) and C(width), and C(max_speed_gts) and C(max_width)
-          where those are more; C(slot_speed_gts) and C(slot_width) are what the port above it can, where that is less
+          where those are more; of a card with a PCIe switch of its own it is the one between that and the slot, where
+          that holds back; C(slot_speed_gts) and C(slot_width) are what the port above it can, where that is less
           than the function can and the machine is no virtual one. C(sriov) has C(total), C(enabled), and C(vfs) where
           there are some. C(sriov.settings) tells how the virtual functions of an Ethernet port are set up, in the order
           of their numbers. C(sriov.unassigned) is V(true) where the kernel has no memory addresses for virtual

@@ -178,6 +178,44 @@ def test_what_the_slot_can_is_told_where_that_is_less(
     assert facts["unreadable"] == []
 
 
+# A BlueField-3 behind a switch on its own card: root port 0000:26:01.0, switch 0000:27:00.0 and 0000:28:00.0.
+OWN_SWITCH = "0000:29:00.0"
+GEN5_LINK = {"speed_gts": 32.0, "width": 16, "max_speed_gts": 32.0, "max_width": 16}
+
+
+@pytest.mark.parametrize(
+    ("slot", "switch", "expected"),
+    [
+        (Link(), Link(), {}),
+        (Link(GEN4, 16, GEN4, 16), Link(GEN4), {"speed_gts": 16.0, "slot_speed_gts": 16.0}),
+        (Link(GEN5, 8, GEN5, 8), Link(GEN5, 8), {"width": 8, "slot_width": 8}),
+        (Link(GEN4), Link(GEN4), {"speed_gts": 16.0}),
+        # What is wider than the way on the card holds nothing back.
+        (Link("64.0 GT/s PCIe", 16), Link("64.0 GT/s PCIe", 16), {}),
+        (Link(), Link("Unknown", 0), {}),
+        (None, Link(GEN4), {"speed_gts": 16.0}),
+    ],
+)
+def test_the_slot_of_a_card_is_the_one_above_its_own_switch(
+    node: Tree, slot: Link | None, switch: Link, expected: dict[str, Any]
+) -> None:
+    node.slot(OWN_SWITCH, Link(), above=1)
+    node.slot(OWN_SWITCH, switch, above=2)
+    if slot:
+        node.slot(OWN_SWITCH, slot, above=3)
+    facts = facts_of(node)
+    assert nic(facts, OWN_SWITCH)["link"] == {**GEN5_LINK, **expected}
+    assert nic(facts, RAIL0)["link"] == GEN5_LINK, "its switch is no part of a card"
+    assert facts["unreadable"] == []
+
+
+def test_on_a_bluefield_there_is_no_slot_above_its_switch(node: Tree) -> None:
+    node.slot(OWN_SWITCH, Link(GEN4), above=2)
+    root = f"{node.place('0000:26:01.0')}/uevent"
+    node.files[root] = node.files[root].replace("PCI_ID=8086", "PCI_ID=15B3")
+    assert nic(facts_of(node), OWN_SWITCH)["link"] == GEN5_LINK
+
+
 def test_the_slots_of_a_virtual_machine_are_made_up(node: Tree) -> None:
     node.attributes(node.place(RAIL0), {"current_link_speed": GEN4})
     node.slot(RAIL0, Link(GEN4, 16, GEN4, 16))

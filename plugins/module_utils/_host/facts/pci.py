@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable
+from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import PciId, gpu_name
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX, PciId, gpu_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iov_memory import RESOURCE, is_unassigned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
     Gpu,
@@ -29,6 +29,8 @@ PCI = "/sys/bus/pci/devices"
 _SPEED = re.compile(r"(\d+(?:\.\d+)?)\s*GT/s")
 _VF_LINK = re.compile(r"virtfn\d+")
 _SR_IOV = "sriov_totalvfs"
+# Root port, upstream and downstream port of a switch.
+_ROOT_AND_SWITCH = 3
 
 
 class Function:
@@ -165,25 +167,63 @@ def _link(probe: Probe, base: str) -> PcieLink:
 
 
 def add_slots(probe: Probe, devices: Iterable[Nic | Gpu]) -> None:
-    """Add to the link of each device what the port above can (GT/s, lanes), where that is less than the device can.
+    """Give each device the link of its slot, with what the port above can (GT/s, lanes) where the device can more.
 
     Both ends of a link show the speed and width that they have agreed on (PCI Express Base Specification, Link Status
-    Register). A port that shows others, or none, is not the other end, so what it can says nothing.
+    Register). A port that shows others, or none, is not the other end, so what it can says nothing. Behind a switch on
+    the card itself the device's own link ends on the card: the one between switch and slot takes its place.
     """
     ports: dict[str, PcieLink] = {}
-    for device in devices:
-        link, above = device["link"], device["path"][-2:-1]
-        if link["speed_gts"] is None or link["width"] is None or not is_pci_address("".join(above)):
-            continue
+
+    def port(address: str) -> PcieLink:
         # Functions of one card share a port.
-        port = ports.get(above[0]) or ports.setdefault(above[0], _link(probe, f"{PCI}/{above[0]}"))
-        if (port["speed_gts"], port["width"]) != (link["speed_gts"], link["width"]):
+        return ports.get(address) or ports.setdefault(address, _link(probe, f"{PCI}/{address}"))
+
+    for device in devices:
+        above = [part for part in device["path"][:-1] if is_pci_address(part)]
+        if device["link"]["speed_gts"] is None or device["link"]["width"] is None:
             continue
-        speed, width = port["max_speed_gts"], port["max_width"]
-        if speed is not None and link["max_speed_gts"] is not None and speed < link["max_speed_gts"]:
-            link["slot_speed_gts"] = speed
-        if width is not None and link["max_width"] is not None and width < link["max_width"]:
-            link["slot_width"] = width
+        if device["vendor"] == MELLANOX and _is_behind_own_switch(probe, above):
+            above = above[:-1]
+            device["link"] = _narrower(device["link"], port(above.pop()))
+        if above:
+            _compare(device["link"], port(above[-1]))
+
+
+def _is_behind_own_switch(probe: Probe, above: Sequence[str]) -> bool:
+    """Tell whether a NIC hangs below a switch of NVIDIA, of which the card's own is the nearest.
+
+    BlueField, ConnectX-7 and ConnectX-8 have one on the card. On a BlueField itself the root port is NVIDIA's as well;
+    what is below it is no slot.
+    """
+    if len(above) < _ROOT_AND_SWITCH:
+        return False
+    root, *_between, upstream, downstream = above
+    is_own = all(_vendor(probe, bridge) == MELLANOX for bridge in (downstream, upstream))
+    return is_own and _vendor(probe, root) != MELLANOX
+
+
+def _vendor(probe: Probe, address: str) -> str:
+    bridge = _identify(probe, address)
+    return bridge.id.vendor if bridge else ""
+
+
+def _narrower(own: PcieLink, of_switch: PcieLink) -> PcieLink:
+    """Return which of a function's link and the one above the card's switch holds back; of equals the latter."""
+    if of_switch["speed_gts"] is None or of_switch["width"] is None:
+        return own
+    rate = (own["speed_gts"] or 0) * (own["width"] or 0)
+    return of_switch.copy() if of_switch["speed_gts"] * of_switch["width"] <= rate else own
+
+
+def _compare(link: PcieLink, port: PcieLink) -> None:
+    if (port["speed_gts"], port["width"]) != (link["speed_gts"], link["width"]):
+        return
+    speed, width = port["max_speed_gts"], port["max_width"]
+    if speed is not None and link["max_speed_gts"] is not None and speed < link["max_speed_gts"]:
+        link["slot_speed_gts"] = speed
+    if width is not None and link["max_width"] is not None and width < link["max_width"]:
+        link["slot_width"] = width
 
 
 def _speed(probe: Probe, path: str) -> float | None:

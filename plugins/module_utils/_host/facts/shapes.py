@@ -62,6 +62,8 @@ class _PcieLink(TypedDict):
 class PcieLink(_PcieLink, total=False):
     """Speed (GT/s) and width (lanes) of a PCI function's link (pci.py); ``max`` is what the function itself can.
 
+    That of a card with a switch of its own is the switch's to the slot, where that holds back.
+
     ``slot`` is what the port above can, each only where that is less; recordings of old have neither.
     """
 
