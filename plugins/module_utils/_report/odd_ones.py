@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._pcie_links import lacking
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     counted,
     natural_key,
@@ -17,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     port_state,
     rdma_functions,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import pcie_degraded, pcie_text
+from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import pcie_text
 
 
 class Trait(NamedTuple):
@@ -85,7 +86,7 @@ def _link_rates(facts: dict[str, Any]) -> Iterator[Trait]:
 def _pcie_links(facts: dict[str, Any]) -> Iterator[Trait]:
     # A link below what NIC and slot can do is a remark of its own.
     for nic in rdma_functions(facts):
-        if nic["link"]["width"] is not None and not pcie_degraded(nic["link"]):
+        if nic["link"]["width"] is not None and not lacking(nic["link"]):
             yield Trait(nic["address"], nic_name(nic), f"PCIe {pcie_text(nic['link'])}")
 
 

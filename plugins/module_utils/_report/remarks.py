@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._pcie_links import lacking, possible
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     counted,
     device_model,
@@ -23,11 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
 from ansible_collections.rdma.fabric.plugins.module_utils._report.ipoib import too_old_for_ipoib
 from ansible_collections.rdma.fabric.plugins.module_utils._report.missing_devices import missing_devices
 from ansible_collections.rdma.fabric.plugins.module_utils._report.odd_ones import odd_ones
-from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import (
-    pcie_degraded,
-    pcie_possible,
-    pcie_text,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import pcie_text
 
 ATTENTION = "attention"
 NOTE = "note"
@@ -313,8 +310,8 @@ def _degraded(facts: dict[str, Any]) -> list[dict[str, str]]:
     found = []
     for nic in rdma_functions(facts):
         link = nic["link"]
-        if pcie_degraded(link):
-            best = pcie_text(pcie_possible(link))
+        if lacking(link):
+            best = pcie_text(possible(link))
             found.append(_device(nic["address"], nic_name(nic), f"{pcie_text(link)} of {best}"))
     return found
 
@@ -323,8 +320,8 @@ def _in_lesser_slots(facts: dict[str, Any]) -> list[dict[str, str]]:
     found = []
     for nic in rdma_functions(facts):
         link = nic["link"]
-        slot, own = pcie_possible(link), {"speed_gts": link["max_speed_gts"], "width": link["max_width"]}
-        if slot != own and not pcie_degraded(link):
+        slot, own = possible(link), {"speed_gts": link["max_speed_gts"], "width": link["max_width"]}
+        if slot != own and not lacking(link):
             seen = f"slot {pcie_text(slot)}, NIC {pcie_text(own)}"
             found.append(_device(nic["address"], nic_name(nic), seen))
     return found

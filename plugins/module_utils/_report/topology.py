@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Iterable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._pcie_links import lacking
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     RDMA_VENDOR,
     device_model,
@@ -159,28 +160,9 @@ def _common(device: dict[str, Any], kind: str, rails_of: dict[str, list[dict[str
         "address": device["address"],
         "model": device_model(device),
         "rails": sorted({rail["rail"] for rail in rails_of.get(device["address"], [])}),
-        "pcie": {**{key: device["link"][key] for key in _LINK_KEYS}, "degraded": pcie_degraded(device["link"])},
+        "pcie": {**{key: device["link"][key] for key in _LINK_KEYS}, "degraded": bool(lacking(device["link"]))},
         "numa_node": device["numa_node"],
         "path": device["path"],
-    }
-
-
-def pcie_degraded(link: dict[str, Any]) -> bool:
-    """Return whether a PCIe link runs slower or narrower than device and slot can."""
-    best = pcie_possible(link)
-    pairs = [(link[key], best[key]) for key in best]
-    return any(current is not None and most is not None and current < most for current, most in pairs)
-
-
-def pcie_possible(link: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``speed_gts`` and ``width`` that both ends of a PCIe link can.
-
-    Facts have what the slot can where that is less than the device can; recordings of before tell it of no slot, so
-    what the device can counts.
-    """
-    return {
-        "speed_gts": link.get("slot_speed_gts", link["max_speed_gts"]),
-        "width": link.get("slot_width", link["max_width"]),
     }
 
 

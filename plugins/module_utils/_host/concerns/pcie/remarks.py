@@ -12,6 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import redirected_pairs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionRegisters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PcieSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._pcie_links import lacking, possible
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 _LEAST_READ_REQUEST = 512
@@ -77,24 +78,20 @@ def _narrow(actual: HostState) -> str:
     The memory of a GPU on NVLink-C2C does not go over its own, which is x2 of a VR200 (NVIDIA/nccl, its topology).
     """
     gpus = [gpu for gpu in actual.facts["gpus"] if not is_on_c2c(gpu["vendor"], gpu["device"])]
-    links = {device["address"]: device["link"] for device in (*actual.fabric_nics(), *gpus)}
-    best = {address: link.get("slot_width", link["max_width"]) for address, link in links.items()}
     names = [
-        f"{address} (x{link['width']} of x{best[address]})"
-        for address, link in links.items()
-        if _below(link["width"], best[address])
+        f"{device['address']} (x{device['link']['width']} of x{possible(device['link'])['width']})"
+        for device in (*actual.fabric_nics(), *gpus)
+        if "width" in lacking(device["link"])
     ]
     return _about(names, "fewer lanes than device and slot have:", "reseat the card; look at slot, riser and BIOS")
 
 
 def _slow(actual: HostState) -> str:
     """Name slow links of NICs; an idle GPU slows its link down by itself."""
-    links = {nic["address"]: nic["link"] for nic in actual.fabric_nics()}
-    best = {address: link.get("slot_speed_gts", link["max_speed_gts"]) for address, link in links.items()}
     names = [
-        f"{address} ({link['speed_gts']:g} of {best[address]:g} GT/s)"
-        for address, link in links.items()
-        if _below(link["speed_gts"], best[address])
+        f"{nic['address']} ({nic['link']['speed_gts']:g} of {possible(nic['link'])['speed_gts']:g} GT/s)"
+        for nic in actual.fabric_nics()
+        if "speed_gts" in lacking(nic["link"])
     ]
     return _about(names, "a slower link than device and slot can:", "reseat the card; look at slot, riser and BIOS")
 
@@ -106,10 +103,6 @@ def _short_reads(functions: Mapping[str, FunctionRegisters]) -> str:
         if found["max_read_request"] < _LEAST_READ_REQUEST
     ]
     return _about(names, "a short MaxReadReq:", "rdma_fabric_pcie: {max_read_request: 4096} sets it")
-
-
-def _below(now: float | None, best: float | None) -> bool:
-    return now is not None and best is not None and now < best
 
 
 def _about(names: Sequence[str], what: str, advice: str) -> str:
