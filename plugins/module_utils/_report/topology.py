@@ -160,10 +160,19 @@ def _common(device: dict[str, Any], kind: str, rails_of: dict[str, list[dict[str
         "address": device["address"],
         "model": device_model(device),
         "rails": sorted({rail["rail"] for rail in rails_of.get(device["address"], [])}),
-        "pcie": {**{key: device["link"][key] for key in _LINK_KEYS}, "degraded": bool(lacking(device["link"]))},
+        "pcie": _pcie(device["link"], kind),
         "numa_node": device["numa_node"],
         "path": device["path"],
     }
+
+
+def _pcie(link: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return a PCIe link; an idle GPU slows its own down by itself, so its speed of now is not told."""
+    found = {key: link[key] for key in _LINK_KEYS}
+    lacks = lacking(link)
+    if kind == "gpu":
+        return {**found, "speed_gts": None, "degraded": "width" in lacks}
+    return {**found, "degraded": bool(lacks)}
 
 
 def _child_switch(node: dict[str, Any], address: str) -> dict[str, Any]:
@@ -226,7 +235,7 @@ def _spoken(key: str, device: dict[str, Any]) -> str:
     if key == "link" and value:
         return "link " + " ".join(str(part) for part in (value["state"], value["physical"]) if part)
     if key == "pcie" and value:
-        return "PCIe " + pcie_text(value)
+        return "PCIe " + (f"x{value['width'] or '?'}" if device["type"] == "gpu" else pcie_text(value))
     if key == "uplink":
         return "the uplink" if value else "no uplink"
     if key == "virtual_functions":

@@ -211,8 +211,7 @@ def test_the_slot_of_a_card_is_the_one_above_its_own_switch(
 
 def test_on_a_bluefield_there_is_no_slot_above_its_switch(node: Tree) -> None:
     node.slot(OWN_SWITCH, Link(GEN4), above=2)
-    root = f"{node.place('0000:26:01.0')}/uevent"
-    node.files[root] = node.files[root].replace("PCI_ID=8086", "PCI_ID=15B3")
+    node.attributes(node.place("0000:26:01.0"), {"vendor": "0x15b3"})
     assert nic(facts_of(node), OWN_SWITCH)["link"] == GEN5_LINK
 
 

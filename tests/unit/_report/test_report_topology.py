@@ -115,6 +115,24 @@ def test_a_host_in_another_state_says_what_it_is_like_and_how_it_differs() -> No
     ]
 
 
+def test_idle_gpus_whose_links_have_slowed_down_make_no_other_class() -> None:
+    """Of 100 hosts with eight GPUs, each idle or not, nearly every one would be a class of its own."""
+    idle = sample_fleet.h100_facts("idle")
+    for gpu in idle["gpus"][:3]:
+        gpu["link"] = sample_fleet.pcie(speed=2.5)
+    assert [entry["hosts"] for entry in classes_of(idle=idle, busy=sample_fleet.h100_facts("busy"))] == [
+        ["busy", "idle"]
+    ]
+
+
+def test_a_gpu_that_has_lost_lanes_is_a_fault() -> None:
+    lame = sample_fleet.h100_facts("lame")
+    lame["gpus"][0]["link"] = sample_fleet.pcie(speed=2.5, width=8)
+    classes = classes_of(a_lame=lame, whole=sample_fleet.h100_facts("whole"))
+    assert [entry["hosts"] for entry in classes] == [["whole"], ["a_lame"]]
+    assert classes[1]["differences"] == ["1b:00.0: PCIe x8 instead of PCIe x16"]
+
+
 def test_machines_of_another_build_are_not_compared() -> None:
     classes = classes_of(ib=sample_fleet.h100_facts("a"), eth=sample_fleet.h100_facts("b", "Ethernet"))
     assert [entry["like"] for entry in classes] == [None, None]

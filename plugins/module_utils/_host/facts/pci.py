@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, Sequence
+from typing import Callable, Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX, PciId, gpu_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iov_memory import RESOURCE, is_unassigned
@@ -174,38 +174,36 @@ def add_slots(probe: Probe, devices: Iterable[Nic | Gpu]) -> None:
     the card itself the device's own link ends on the card: the one between switch and slot takes its place.
     """
     ports: dict[str, PcieLink] = {}
+    vendors: dict[str, str] = {}
 
+    # Functions of one card share ports.
     def port(address: str) -> PcieLink:
-        # Functions of one card share a port.
         return ports.get(address) or ports.setdefault(address, _link(probe, f"{PCI}/{address}"))
+
+    def vendor(address: str) -> str:
+        return vendors.get(address) or vendors.setdefault(address, _hex_digits(probe, f"{PCI}/{address}/vendor"))
 
     for device in devices:
         above = [part for part in device["path"][:-1] if is_pci_address(part)]
         if device["link"]["speed_gts"] is None or device["link"]["width"] is None:
             continue
-        if device["vendor"] == MELLANOX and _is_behind_own_switch(probe, above):
-            above = above[:-1]
-            device["link"] = _narrower(device["link"], port(above.pop()))
+        if device["vendor"] == MELLANOX and _is_behind_own_switch(above, vendor):
+            *above, upstream, _downstream = above
+            device["link"] = _narrower(device["link"], port(upstream))
         if above:
             _compare(device["link"], port(above[-1]))
 
 
-def _is_behind_own_switch(probe: Probe, above: Sequence[str]) -> bool:
-    """Tell whether a NIC hangs below a switch of NVIDIA, of which the card's own is the nearest.
+def _is_behind_own_switch(above: Sequence[str], vendor: Callable[[str], str]) -> bool:
+    """Tell whether the nearest switch above a NIC of NVIDIA is of NVIDIA, too: it is on the card.
 
-    BlueField, ConnectX-7 and ConnectX-8 have one on the card. On a BlueField itself the root port is NVIDIA's as well;
-    what is below it is no slot.
+    BlueField, ConnectX-7 and ConnectX-8 have one. On a BlueField itself the root port is NVIDIA's as well; what is
+    below it is no slot.
     """
     if len(above) < _ROOT_AND_SWITCH:
         return False
-    root, *_between, upstream, downstream = above
-    is_own = all(_vendor(probe, bridge) == MELLANOX for bridge in (downstream, upstream))
-    return is_own and _vendor(probe, root) != MELLANOX
-
-
-def _vendor(probe: Probe, address: str) -> str:
-    bridge = _identify(probe, address)
-    return bridge.id.vendor if bridge else ""
+    *_between, upstream, downstream = above
+    return vendor(downstream) == MELLANOX == vendor(upstream) and vendor(above[0]) != MELLANOX
 
 
 def _narrower(own: PcieLink, of_switch: PcieLink) -> PcieLink:
