@@ -67,9 +67,11 @@ def nccl_test_result(output: Any, minimum_gbytes: float | None = None) -> dict[s
     else:
         _read_lines(run, lines)
     transport = transport_in(lines)
-    problems = [*errors_in(lines), *run.errors]
+    # The log may be that of some ranks only; the header has all of them.
+    one_host = len(run.hosts) == 1 if run.hosts else transport["local_only"]
+    problems = [*errors_in(lines, one_host), *run.errors]
     ended = bool(problems)
-    problems += _problems(run, transport, problems)
+    problems += _problems(run, transport, problems, one_host)
     summary = _summary(run.rows)
     verdict = "fail" if problems else "reported"
     if minimum_gbytes is not None and summary is not None:
@@ -92,7 +94,10 @@ def nccl_test_result(output: Any, minimum_gbytes: float | None = None) -> dict[s
         "complete": bool(run.rows) and run.closed and run.outputs() <= 1 and not run.damaged and not ended,
         "verdict": verdict,
         "problems": problems,
-        "notices": [*_notices(run, transport), *_why_no_gpu_direct(without_gpu_direct(lines), transport)],
+        "notices": [
+            *_notices(run, transport, one_host),
+            *_why_no_gpu_direct(without_gpu_direct(lines), transport),
+        ],
     }
 
 
@@ -211,14 +216,14 @@ def _read_report(run: _Run, text: str) -> None:
             run.errors.append(problem_of(quoted(error), "NCCL ended with an error", "run with NCCL_DEBUG=INFO"))
 
 
-def _problems(run: _Run, transport: dict[str, Any], errors: Sequence[Problem]) -> list[Problem]:
+def _problems(run: _Run, transport: dict[str, Any], errors: Sequence[Problem], one_host: bool) -> list[Problem]:
     found: list[Problem] = []
     wrong = run.wrong()
     if wrong:
         cause = "the data did not arrive as it was sent: memory, PCIe, ACS or a library's fault"
         step = "run on fewer hosts until the wrong one is found; keep it out of the cluster"
         found.append(problem_of(f"{wrong} elements of the results are wrong", cause, step))
-    if transport["network"] == "Socket" and not (transport["local_only"] or len(run.hosts) == 1):
+    if transport["network"] == "Socket" and not one_host:
         cause = "NCCL found no RDMA device it may use and went over TCP"
         step = "check the pod's RDMA resource and devices, NCCL_IB_DISABLE, and that NCCL_IB_HCA names devices it has"
         found.append(problem_of("the data went over sockets, not over RDMA", cause, step))
@@ -272,11 +277,11 @@ def _too_slow(measured: float, minimum: float, transport: dict[str, Any]) -> Pro
     return problem_of(problem, cause, f"{step}; where firmware of NICs differs, compare with NCCL_IB_ECE_ENABLE=0")
 
 
-def _notices(run: _Run, transport: dict[str, Any]) -> list[str]:
+def _notices(run: _Run, transport: dict[str, Any], one_host: bool) -> list[str]:
     found = []
     if transport["gpu_direct"] in ("none", "some"):
         found.append("channels over RDMA without /GDRDMA: their data is copied through host memory")
-    if transport["network"] == "Socket" and (transport["local_only"] or len(run.hosts) == 1):
+    if transport["network"] == "Socket" and one_host:
         found.append("NCCL chose sockets for other hosts, but this run stayed on one host")
     if run.rows and transport["network"] is None and not transport["local_only"]:
         found.append("no log of NCCL in the text (NCCL_DEBUG=INFO): the transport is not known")

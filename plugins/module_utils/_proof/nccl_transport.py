@@ -46,13 +46,14 @@ _STATES = {
         "check the GID index of every host, UDP port 4791 in firewalls, the path's MTU, and PFC or ECN of the fabric",
     ),
 }
+_NO_DEVICE = _message(
+    r"NET/IB ?: No device found",
+    "NCCL saw no RDMA device: none in the pod, none that the image's rdma-core knows, or NCCL_IB_HCA names none",
+    "compare NCCL_IB_HCA with the devices under /sys/class/infiniband, and check the pod's RDMA resource; where "
+    "ibv_devices lists none of them, the image's rdma-core is too old for the card or the node's driver",
+)
 _MESSAGES = (
-    _message(
-        r"NET/IB ?: No device found",
-        "NCCL saw no RDMA device: none in the pod, none that the image's rdma-core knows, or NCCL_IB_HCA names none",
-        "compare NCCL_IB_HCA with the devices under /sys/class/infiniband, and check the pod's RDMA resource; where "
-        "ibv_devices lists none of them, the image's rdma-core is too old for the card or the node's driver",
-    ),
+    _NO_DEVICE,
     # NVIDIA/nccl, issue 778.
     _message(
         r"ibv_reg_dmabuf_mr failed.{0,40}Operation not supported",
@@ -142,10 +143,13 @@ def transport_in(lines: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def errors_in(lines: Iterable[str]) -> list[Problem]:
-    """Return the errors that NCCL, the test or its launcher print, each kind once."""
+def errors_in(lines: Iterable[str], one_host: bool = False) -> list[Problem]:
+    """Return the errors that NCCL, the test or its launcher print, each kind once.
+
+    A run that stays on ``one_host`` needs no RDMA device; that NCCL found none is no error of it.
+    """
     found: list[Problem] = []
-    seen: set[object] = set()
+    seen: set[object] = {_NO_DEVICE.pattern} if one_host else set()
     for line in dict.fromkeys(lines):
         if not _WORTH_A_LOOK.search(line):
             continue

@@ -138,6 +138,24 @@ def test_sockets_fail_unless_the_run_stays_on_one_host() -> None:
     assert any("stayed on one host" in notice for notice in alone["notices"])
 
 
+CHOSEN = "dgx-01:4100:4188 [0] NCCL INFO Using network Socket\n"
+NO_DEVICE = "dgx-01:4100:4188 [0] NCCL INFO NET/IB : No device found.\n"
+
+
+def test_a_run_on_one_host_needs_no_rdma_device() -> None:
+    """NCCL says so wherever it falls back to sockets, also for a run over NVLink alone."""
+    output = text("broken/sockets-one-host.txt").replace(CHOSEN, NO_DEVICE + CHOSEN)
+    found = nccl_test_result(output, 400)
+    assert (found["verdict"], found["problems"], found["complete"]) == ("pass", [], True)
+
+
+def test_the_log_of_one_host_makes_no_run_of_one_host() -> None:
+    output = text("broken/sockets-one-host.txt").replace("Pid   4219 on     dgx-01", "Pid   4219 on     dgx-02")
+    found = nccl_test_result(output.replace(CHOSEN, NO_DEVICE + CHOSEN), 400)
+    assert found["verdict"] == "fail"
+    assert len(found["problems"]) == 2, "no device, and sockets"
+
+
 def test_missing_gpudirect_is_noticed_and_named_as_the_cause_of_a_slow_run() -> None:
     assert read("broken/no-gpudirect.txt")["transport"]["gpu_direct"] == "none"
     slow = read("broken/no-gpudirect.txt", 180)["problems"]
