@@ -88,6 +88,7 @@ _LINE = re.compile(
     r"^(?P<head>[ \t]*(?:- )?(?P<name>[\w.-]*pass(?:word|wd|phrase)?):[ \t]+)(?P<value>[^\s\"'\[{|>&*!#][^\r\n]*)",
     re.IGNORECASE | re.MULTILINE,
 )
+_MOST_QUOTED_LINES = 16
 _MANIFEST_OF_SECRET = re.compile(r"^[ \t]*(?:- )?kind:[ \t]*[\"']?Secret[\"']?[ \t]*$", re.MULTILINE)
 _DOCUMENTS = re.compile(r"^(?=---)", re.MULTILINE)
 _DATA_OF_SECRET = re.compile(
@@ -98,28 +99,57 @@ _ASSIGNED = re.compile(
     r"(?<![\w.$/-])(?:(?<=(?P<quote>[\"']))|)(?P<name>[\w.$/-]+)(?(quote)(?:\\*(?P=quote))?)"
     r"[ \t]*(?::=|=>|:(?!:)|=)[ \t]*"
 )
-# A value without its closing quote was cut off, and goes to the end of the line.
+# A value without its closing quote was cut off, and goes to the end of the line, unless one soon ends with the quote.
 _QUOTED = (
     r"(?P<around>\\*[\"']).*?(?<!\\)(?P=around)(?:(?P=around).*?(?<!\\)(?P=around))*"
     r"|(?P<cut>\\*[\"'])[^\r\n]*"
 )
-# Of one without quotes only the beginning.
-_VALUE = re.compile(rf"{_QUOTED}|(?P<number>\d+)(?=[,}}\]\s&]|\Z)|\\*[^\s\"'\\]")
+_REST_OF_QUOTE = {
+    quote: re.compile(rf"(?:\r?\n[^\"'\r\n]*){{1,{_MOST_QUOTED_LINES}}}{quote}(?=[ \t]*[,;)}}\]]*[ \t]*\r?(?:\n|\Z))")
+    for quote in "\"'"
+}
+# Of one without quotes only the beginning. A list that does not end in its line goes to the end of the line.
+_VALUE = re.compile(
+    rf"{_QUOTED}|(?P<list>\[(?:(?:\"(?:[^\"\\\r\n]|\\.)*\"|'[^'\r\n]*'|[^\[\]\"'\r\n])+\]|[^\]\s][^\r\n]*))"
+    r"|(?P<number>\d+|\*{8})(?=[,}\]\s&]|\Z)|\\*[^\s\"'\\]"
+)
 _HEAD_OF_BLOCK = re.compile(
     r"^(?P<indent>[ \t]*)(?P<head>(?:- )?[\"']?(?P<name>[\w.$/-]+)[\"']?:[ \t]*)[|>][-+0-9]*[ \t]*\n", re.MULTILINE
 )
 _BLOCK = re.compile(rf"{_HEAD_OF_BLOCK.pattern}(?P<value>(?:(?P=indent)[ \t]+.*(?:\n|\Z)|[ \t]*\n)+)", re.MULTILINE)
+# A list over several lines, of YAML or of JSON, and its items that are no mappings.
+_HEAD_OF_ITEMS = re.compile(
+    r"^[ \t]*(?:- )?[\"']?(?P<name>[\w.$/-]+)[\"']?:[ \t]*(?:\[[ \t]*\r?\n|\r?\n(?=[ \t]*- ))", re.MULTILINE
+)
+_ITEM = re.compile(
+    r"(?P<head>[ \t]*(?:-[ \t]+)?(?P<quote>[\"']?))(?![\]\[{}#|>-]|[\w.$/-]+[\"']?:(?:[ \t]|\r?$))"
+    r"[^\s,\"'][^\r\n]*?(?P<tail>(?P=quote),?[ \t]*\r?(?:\n|\Z))",
+    re.MULTILINE,
+)
 _ENTRY = re.compile(
     r"(?P<head>\bname:[ \t]*[\"']?(?P<name>[\w.-]+)[\"']?[ \t]*\r?\n[ \t]*value:[ \t]*)(?P<value>[^\r\n]+)"
 )
 # Also as two items of a list.
 _FLAG = re.compile(r"(?<![\w.-])(?P<name>--?[A-Za-z][\w.-]*)(?:[ \t]+|\\*[\"'],[ \t]*(?=\\*[\"']))(?=[^\s-])")
 _VALUE_OF_FLAG = re.compile(rf"{_QUOTED}|(?P<number>\d+)(?=[,}}\]\s&]|\Z)|\S")
-# Options of one letter mean a password to some programs only.
+# Options of one letter mean a password to some programs only. To those of MySQL a blank after -p means to ask for it.
 _OF_A_PROGRAM = re.compile(
     r"(?P<head>\b(?:(?:sshpass|ipmitool)\b[^\r\n]{0,200}?[ \t]-[pP][ \t]*"
+    r"|(?:mysql|mariadb)[\w-]{0,20}\b[^\r\n]{0,200}?[ \t]-p(?=\S)"
+    r"|(?:docker|podman|nerdctl|registry)[ \t]+login\b[^\r\n]{0,200}?[ \t]-p[ \t]*"
+    r"|(?:redis-cli\b[^\r\n]{0,200}?[ \t]-a|ldap(?:search|modify|add|whoami|passwd)\b[^\r\n]{0,200}?[ \t]-w)[ \t]+"
+    r"|htpasswd[ \t]+-(?=\w{0,8}b)(?:\w{0,8}n\w{0,8}|\w{1,8}[ \t]+\S{1,200})[ \t]+\S{1,200}[ \t]+"
     r"|curl\b[^\r\n]{0,400}?[ \t](?:-[uU][ \t]*|--(?:proxy-)?user[ \t=]+)))"
     rf"(?P<value>{_QUOTED}|\S+)"
+)
+# What chpasswd(8) is given: user:password, or user:hash, in the lines of its input or of cloud-init's list.
+_CHPASSWD = re.compile(
+    r"^(?P<indent>[ \t]*)chpasswd:[ \t]*\n(?:(?P=indent)[ \t]+.*(?:\n|\Z)|[ \t]*\n)+"
+    r"|^[^\r\n]*\bchpasswd\b(?:(?=[^\r\n]*<<)[^\r\n]*\n(?:[A-Za-z_][\w.-]*:[^\s:][^\r\n]*(?:\n|\Z))*|[^\r\n]*)",
+    re.MULTILINE,
+)
+_USER = re.compile(
+    r"(?P<head>(?<![\w:/.-])[A-Za-z_][\w.-]*:)(?=[^\s:/\"'|])[^\"'|\r\n]+?(?=[ \t]*(?:[\"'|\r\n]|\\n|\Z))"
 )
 _QUOTES = re.compile(r"(?<!\\)\\*[\"']")
 # What ends a value without quotes: a blank, or the end of a string, of JSON or the like, that it stands in.
@@ -142,10 +172,11 @@ def scrubbed_text(text: str) -> str:
         text = form.sub(MASK, text)
     for form in (_CREDENTIALS_IN_PROXY, _AUTHORIZATION, _BEARER, _COOKIE):
         text = form.sub(rf"\g<head>{MASK}", text)
+    text = _CHPASSWD.sub(lambda found: _USER.sub(rf"\g<head>{MASK}", found.group()), text)
     text = _without_options_of_programs(text)
     text = _DIRECTIVE.sub(lambda found: f"{found[found.lastgroup or 'head']}{MASK}", text)
     text = "".join(map(_without_secret_data, _DOCUMENTS.split(text)))
-    text = _without_blocks(text)
+    text = _without_items(_without_blocks(text))
     for pattern in (_LINE, _ENTRY):
         text = _masking(pattern, text)
     text = _masking(_ASSIGNED, text, _VALUE)
@@ -245,8 +276,10 @@ def _place_of_value(found: re.Match[str], values: re.Pattern[str] | None, string
     if value is None:
         return found.end(), found.end(), ""
     quote = value["around"] or value["cut"] or ""
-    whole = quote or value["number"]
-    return value.start(), value.end() if whole else strings.end_of_word(value.start()), quote
+    rest = _REST_OF_QUOTE[quote].match(found.string, value.end()) if value["cut"] in _REST_OF_QUOTE else None
+    if quote or value["number"] or value.groupdict().get("list"):
+        return value.start(), (rest or value).end(), quote
+    return value.start(), strings.end_of_word(value.start()), quote
 
 
 def _without_options_of_programs(text: str) -> str:
@@ -271,6 +304,21 @@ def _without_blocks(text: str) -> str:
         if block is not None:
             parts += [text[start : block.start()], f"{block['indent']}{block['head']}{MASK}\n"]
             start = at = block.end()
+
+
+def _without_items(text: str) -> str:
+    parts: list[str] = []
+    start = at = 0
+    while True:
+        found = _HEAD_OF_ITEMS.search(text, at)
+        if found is None:
+            return "".join([*parts, text[start:]])
+        at = found.end()
+        item = _ITEM.match(text, at) if names_secret(found["name"]) else None
+        while item is not None:
+            parts += [text[start : item.end("head")], MASK]
+            start, at = item.start("tail"), item.end()
+            item = _ITEM.match(text, at)
 
 
 def _without_secret_data(document: str) -> str:

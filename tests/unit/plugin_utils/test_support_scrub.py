@@ -79,6 +79,22 @@ TEXTS = {
     "a quoted option of curl": f"curl -u 'me:correct {SECRET}' https://x",
     "a flag with a quoted value": f"--password 'a {SECRET}'",
     "items of a list": f'["--password", "{SECRET}", "--token", "{SECRET}"]',
+    "what is piped to chpasswd": f'+ echo "root:{SECRET} {SECRET}" | sudo chpasswd -e',
+    "a document for chpasswd": f"chpasswd <<EOF\nroot:{SECRET}\nme:{SECRET}\nEOF\n",
+    "a list of cloud-init": f"chpasswd:\n  expire: false\n  list: |\n    root:{SECRET}\n    me:{SECRET}\nnext: 1\n",
+    "items of a list of cloud-init": f"chpasswd:\n  list:\n    - root:{SECRET}\n",
+    "programs of MySQL": f"mysql -u root -p{SECRET} db\nmysqldump -p'a {SECRET}' db\nmariadb-admin -p{SECRET} ping",
+    "logins at registries": f"docker login -u me -p {SECRET} nvcr.io; helm registry login -p {SECRET} x",
+    "options of other programs": f"redis-cli -a {SECRET} ping; ldapsearch -x -w {SECRET}",
+    "htpasswd": f"htpasswd -nb me {SECRET}\nhtpasswd -b f me {SECRET}",
+    "lines within quotes": f'password: "one\n  {SECRET}\n  two"\nnext: 1',
+    "lines within quotes of a shell": f"export PASSWORD='one\n{SECRET}'\nnext",
+    "later items of a list": f"{{'passwords': ['a', '{SECRET}'], 'b': 1}} tokens: [a, {SECRET}]",
+    "later items of a list in a line of JSON": f'{{"passwords":["a]","{SECRET}"],"b":1}}\nnext',
+    "lists of a list": f'{{"tokens":[["a"],["{SECRET}"]]}}',
+    "a list of JSON that was cut off": f'{{"passwords": ["a", "{SECRET}"',
+    "a list over several lines": f'"passwords": [\n  "a",\n  "{SECRET}"\n],',
+    "a list of YAML": f"passwords:\n- a\n- '{SECRET}'\n- {SECRET} {SECRET}\nnext: 1",
     "names with underscores": f"AWS_SECRET_ACCESS_KEY={SECRET} ssh_key={SECRET} NGC_API_KEY={SECRET}",
 }
 HARMLESS = [
@@ -88,6 +104,9 @@ HARMLESS = [
     "$1$2 costs $5, aead rfc4106 off, http_proxy: http://proxy:3128 no_proxy=.svc,@x",
     "<name>a</name><td>token</td>",
     "key=nvidia.com/gpu:NoSchedule op=Exists",
+    "secrets:\n- name: ngc\nsources:\n- a\n- b\n",
+    "12:30:01 cloud-init: ran module chpasswd at http://x:80/y: ok",
+    "docker run -p 8080:80 x; mysql -p -h db.example; ldapsearch -H ldap://x; redis-cli -h x",
     "automountServiceAccountToken: true",
     'secretName: whereabouts-cert\nimagePullSecrets: [{"name": "ngc"}]',
     'apiGroup: rbac.authorization.k8s.io, "pod-template-hash": "7d9f"',
@@ -120,6 +139,10 @@ def test_what_stands_beside_a_secret_stays() -> None:
     assert scrubbed_text(TEXTS["a block of YAML"]) == f"password: {MASK}\nnext: 1"
     assert scrubbed_text(TEXTS["a Secret"]).startswith("kind: ConfigMap\ndata:\n  a: b\n---\nkind: Secret\n")
     assert scrubbed_text(TEXTS["a neighbor of BGP"]) == f"vtysh: neighbor 10.0.0.1 password {MASK} applied"
+    assert scrubbed_text(TEXTS["later items of a list in a line of JSON"]) == f'{{"passwords":{MASK},"b":1}}\nnext'
+    assert scrubbed_text(TEXTS["lines within quotes"]) == f'password: "{MASK}"\nnext: 1'
+    assert scrubbed_text(TEXTS["a list of YAML"]) == f"passwords:\n- {MASK}\n- '{MASK}'\n- {MASK}\nnext: 1"
+    assert scrubbed_text(TEXTS["a list of cloud-init"]).endswith(f"    root:{MASK}\n    me:{MASK}\nnext: 1\n")
     assert scrubbed_text(TEXTS["a proxy without a scheme"]) == f"HTTP_PROXY={MASK}@proxy:3128"
     assert scrubbed_text(TEXTS["an address"]) == f"GET https://{MASK}@registry.example/v2/"
 
@@ -236,6 +259,17 @@ HOSTILE = [
     ("", "name: a\nvalue: "),
     ("", "a: |\n "),
     ("kind: Secret\n", "data:\n "),
+    ("", "chpasswd:\n "),
+    ("", "a:b chpasswd <<"),
+    ("chpasswd ", "a:b"),
+    ("", "tokens:\n- a\n"),
+    ("tokens:\n", "- a\n"),
+    ("", "tokens: [\n'a'\n"),
+    ("", 'token: ["a'),
+    ("", 'token: "a\n'),
+    ("", 'token: "\na\na\na\n'),
+    ("", "mysql a"),
+    ("", "htpasswd -b "),
     ("", " "),
     ("", "\n"),
 ]
