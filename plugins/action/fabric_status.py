@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, seen_or_told
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.gpu_exporters import exporters_told
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.leases import leases_of
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
@@ -47,6 +48,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
     screen,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status_counters import counters_state
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status_gpus import gpus_state, place_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import service_state
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 
@@ -72,14 +74,16 @@ class ActionModule(ClusterAction):
         cluster = self._cluster(arguments, hosts, variables)
         attention = attention_of(classes, cluster)
         output = Path(arguments["output_file"]).expanduser().absolute() if arguments["output_file"] else None
+        counters = counters_state(
+            counters_told([each["host"] for each in documents], variables), earlier_counters(output), now()
+        )
         status = {
             "outcome": "attention" if attention else "ok",
             "engine": spec.get("engine") or "direct",
             "release": name_of(spec["chart"]) if spec.get("chart") else "",
             "hosts": {"total": len(hosts), "classes": classes},
-            "counters": counters_state(
-                counters_told([each["host"] for each in documents], variables), earlier_counters(output), now()
-            ),
+            "counters": counters,
+            "gpus": self._gpus(arguments, documents, variables, counters) if arguments["gpus"] else None,
             "cluster": cluster,
             "attention": attention,
         }
@@ -127,6 +131,24 @@ class ActionModule(ClusterAction):
             **cluster_state(result, nodes, resources_of(spec), set(nodes_of(hosts, variables).values())),
             **service_state(nodes, leases, taint, unread),
         }
+
+    def _gpus(
+        self,
+        arguments: Mapping[str, Any],
+        documents: Sequence[Json],
+        variables: Mapping[str, Any],
+        counters: Json | None,
+    ) -> Json:
+        """Return what the exporters on the nodes of these hosts tell of their GPUs, or why they can't be asked."""
+        nodes = nodes_of([each["host"] for each in documents], variables)
+        places = [place_of(each["host"], nodes[each["host"]], each["facts"]) for each in documents]
+        with task_environment(self._environment()):
+            try:
+                connection = Connection(self.client(arguments), patience=_PATIENCE, notify=self.progress)
+                told = exporters_told(connection, {place.node for place in places})
+            except ApiFault as error:
+                return gpus_state(places, {}, {}, str(error), counters)
+        return gpus_state(places, *told, counters)
 
 
 def counters_told(hosts: Sequence[str], variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,16 @@ description:
   - Where M(rdma.fabric.rdma_host) was asked for RV(rdma.fabric.rdma_host#module:counters), the screen shows what they
     say of errors, one line for each counter. They only grow, so what they stand at is history and needs nobody; with
     O(output_file), what rose since the status in that file was written is shown instead.
+  - With O(gpus), the DCGM exporters on the nodes of these hosts are asked, and errors of a GPU are shown beside those
+    of the NIC of its rail, with the pod that has the GPU. A node without an exporter is told and needs nobody.
   - Nothing is changed. Objects that may differ are sent to the API server as dry runs.
 notes:
   - With hosts only, no cluster is contacted and no kubeconfig is needed.
   - Slots are one LIST of the Leases with the label C(rdma.fabric/slots) in the namespace of the specification. Where
     the user may not list them, the screen says so, and nothing else changes.
+  - An exporter is asked through the API server, one GET of C(pods/proxy) for each node; pods with the label
+    C(app=nvidia-dcgm-exporter) or C(app.kubernetes.io/name=dcgm-exporter) are exporters. Where the user may not, the
+    screen says so, and nothing else changes.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -52,6 +57,10 @@ options:
       - File on the controller that RV(status) is written to as JSON. In check mode it is not written.
       - Counters that it has from an earlier status are what they are compared with.
     type: path
+  gpus:
+    description: Whether DCGM exporters are asked for errors of GPUs.
+    type: bool
+    default: false
 seealso:
   - module: rdma.fabric.rdma_host
   - module: rdma.fabric.fabric_report
@@ -88,6 +97,12 @@ status:
       that is above 0 with its C(meaning) and C(kind), V(loss) for packets that were lost or damaged, V(sign) for what
       may happen on a healthy way, V(load) for congestion. Each of its C(ports) has C(value), whether it is
       C(saturated), and C(rise), V(none) where it can't be told. It is V(none) where no host was asked.
+    - C(gpus) has C(nodes), each with C(node), C(host), its C(gpus) and as C(other_nics) the errors of RDMA devices that
+      are of no rail. A GPU has C(gpu), C(pci), C(model), C(pods), C(xid) (the last one), C(double_bit_errors),
+      C(row_remap_failure), C(remapped_rows), C(pcie_replays), C(nvlink_crc_errors), C(nvlink_replays),
+      C(utilization_percent), C(celsius), C(watts), C(memory_mib), V(none) where its exporter does not tell, C(nic),
+      the RDMA device of its rail, and that one's C(nic_errors). C(without) has the nodes with GPUs and no exporter,
+      C(silent) those whose exporter does not answer, C(unread) why none was asked. It is V(none) without O(gpus).
     - C(cluster) has C(objects), C(components), C(resources), C(nodes_not_ready), C(networks), and what keeps nodes out
       of service, or C(error). It is V(none) where nothing is asked of a cluster.
     - C(cluster.cordoned) has the nodes that M(rdma.fabric.node_drain) has cordoned, each with C(holder), C(run),

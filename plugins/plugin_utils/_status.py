@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status_counters import counter_lines
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status_gpus import gpu_lines
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import service_attention, service_lines
 
 AS_ASKED, PENDING, REBOOT, CONSENT, REFUSED = "as asked", "pending", "reboot", "needs consent", "refused"
@@ -186,6 +187,7 @@ def screen(status: Mapping[str, Any]) -> list[str]:
         detail = f"; {'; '.join(said)}" if said else ""
         lines.append(f"{len(each['hosts']):>6}  {each['state']:<13} {listed(each['hosts'])}{detail}")
     lines += counter_lines(status.get("counters"))
+    lines += gpu_lines(status.get("gpus"))
     if status.get("release"):
         lines.append(f"engine: helm, {one_line(status['release'])}")
     lines += _cluster_lines(status["cluster"])

@@ -79,6 +79,18 @@ RUN = (
         asked=True,
     ),
     Variable(
+        "status_gpus",
+        "bool",
+        (
+            "Whether the status asks the DCGM exporters of the cluster for errors of GPUs, and shows them beside "
+            "those of the NICs.",
+            "With O(rdma_fabric_status_counters), each GPU is shown with the counters of the NIC of its rail.",
+        ),
+        ("status",),
+        default=False,
+        asked=True,
+    ),
+    Variable(
         "support_file",
         "path",
         (

@@ -13,8 +13,9 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_status
 from ansible_collections.rdma.fabric.plugins.action.fabric_status import resources_of, slots_in
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchResult
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
@@ -120,3 +121,46 @@ def test_counters_are_shown_and_those_of_the_file_are_what_they_rose_since(
     file.write_text("no status", encoding="utf-8")
     assert "counters: 1 port of 1 host; totals, which may be long past" in status(5)["screen"]
     assert status(None)["status"]["counters"] is None
+
+
+def test_gpus_and_nics_of_a_node_are_shown_together_and_need_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run_action(
+        "rdma_host", {"desired": {}, "recording": str(RECORDINGS / "dgx-h100-01.json.gz"), "grouped": True}
+    )
+    gpu, nic = next((rail["gpu"], rail["nic"]) for rail in result["facts"]["rails"])
+    device = next(each["rdma"][0] for each in result["facts"]["nics"] if each["address"] == nic)
+    port = {"device": device, "port": 1, "readable": 1, "counters": {"link_downed": 2}}
+    hosts = {
+        "localhost": {},
+        "gpu-1": {"rdma_fabric_host_result": {**result, "counters": [port]}, "rdma_fabric_node_name": "ip-10-0-0-7"},
+    }
+    spec = {**Fabric([], []).accepted().spec, "hosts": {"gpu-1": {}}}
+
+    def status(gpus: bool) -> Any:
+        task_vars = {"hostvars": hosts, "groups": {"all": list(hosts)}}
+        return run_action("fabric_status", {"spec": spec, "gpus": gpus}, task_vars=task_vars)
+
+    server = Server()
+    server.put(
+        "pods",
+        {
+            "metadata": {"name": "dcgm", "namespace": "gpu", "uid": "1", "labels": {"app": "nvidia-dcgm-exporter"}},
+            "spec": {"nodeName": "ip-10-0-0-7"},
+            "status": {"phase": "Running"},
+        },
+    )
+    text = f'DCGM_FI_DEV_XID_ERRORS{{gpu="0",UUID="u",pci_bus_id="0000{gpu.upper()}",namespace="ml",pod="a"}} 79\n'
+    server.intercept = lambda _number, _method, path: Reply(200, {}, text.encode()) if "/proxy/" in path else None
+    monkeypatch.setattr(fabric_status.ActionModule, "client", lambda _self, _arguments: server)
+    found, without = status(True), status(False)
+    assert f"  ip-10-0-0-7 GPU 0 (ml/a): last Xid 79; {device}: link_downed 2" in found["screen"]
+    assert found["status"]["outcome"] == without["status"]["outcome"], "history needs nobody"
+    assert without["status"]["gpus"] is None
+
+    def lost(_self: Any, _arguments: Any) -> Any:
+        raise ApiFault(Fault.CONFIGURATION, "no kubeconfig")
+
+    monkeypatch.setattr(fabric_status.ActionModule, "client", lost)
+    unasked = status(True)
+    assert any(line.startswith("  not read: no kubeconfig") for line in unasked["screen"])
+    assert unasked["status"]["outcome"] == without["status"]["outcome"], "an exporter that is not there fails nothing"
