@@ -23,5 +23,10 @@ def content(text: str) -> str:
     return escape(_allowed(text))
 
 
+def seconds_text(seconds: float) -> str:
+    """Return seconds as the decimal that readers of JUnit files want: with up to three places, never an exponent."""
+    return f"{seconds:.3f}".rstrip("0").rstrip(".")
+
+
 def _allowed(text: str) -> str:
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)

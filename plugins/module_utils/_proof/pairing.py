@@ -58,18 +58,16 @@ def suspects(outcomes: Mapping[Pair, bool]) -> list[str]:
     A node is suspected when all of its pairs fail. Where that is true of both sides of a pair, a side with a partner
     that passes elsewhere is the likelier one; when nothing tells them apart, both are named.
     """
-    of_node: dict[str, list[bool]] = {}
+    partners: dict[str, list[str]] = {}
+    healthy: set[str] = set()
     for pair, passed in outcomes.items():
-        for node in pair:
-            of_node.setdefault(node, []).append(passed)
-    failing = {node for node, results in of_node.items() if not any(results)}
-    accused = {node for node in failing if any(any(of_node[other]) for other in _partners(node, outcomes))}
-    undecided = {node for node in failing - accused if not any(other in accused for other in _partners(node, outcomes))}
+        healthy.update(pair if passed else ())
+        for node, other in (pair, pair[::-1]):
+            partners.setdefault(node, []).append(other)
+    failing = set(partners) - healthy
+    accused = {node for node in failing if not healthy.isdisjoint(partners[node])}
+    undecided = {node for node in failing - accused if accused.isdisjoint(partners[node])}
     return sorted(accused | undecided)
-
-
-def _partners(node: str, outcomes: Iterable[Pair]) -> list[str]:
-    return [pair[1] if pair[0] == node else pair[0] for pair in outcomes if node in pair]
 
 
 def _ordered(one: str, other: str) -> Pair:

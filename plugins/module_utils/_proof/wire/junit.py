@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.junit_xml import content, start_tag
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.junit_xml import content, seconds_text, start_tag
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label
 
 
@@ -18,7 +18,7 @@ def junit_text(document: Mapping[str, Any]) -> str:
     """Return the XML of a document, one test case per pair, network and test."""
     suites = [_suite(document, network) for network in document["networks"]]
     total = [test for row in document["pairs"] for test in row["tests"]]
-    head = start_tag("testsuites", name="rdma.fabric.verify", **_counts(total), time=f"{document['seconds']:g}")
+    head = start_tag("testsuites", name="rdma.fabric.verify", **_counts(total), time=seconds_text(document["seconds"]))
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>", ""])
 
 
@@ -26,7 +26,7 @@ def _suite(document: Mapping[str, Any], network: Mapping[str, Any]) -> str:
     rows = [row for row in document["pairs"] if row["network"] == network["network"]]
     tests = [test for row in rows for test in row["tests"]]
     name, started = network_label(network), document["started_at"].rstrip("Z")
-    head = start_tag("testsuite", name=name, **_counts(tests), time=f"{_seconds(tests):g}", timestamp=started)
+    head = start_tag("testsuite", name=name, **_counts(tests), time=seconds_text(_seconds(tests)), timestamp=started)
     cases = [_case(name, row, test) for row in rows for test in row["tests"]]
     return "\n".join([head, *cases, "</testsuite>"])
 
@@ -36,7 +36,7 @@ def _case(suite: str, row: Mapping[str, Any], test: Mapping[str, Any]) -> str:
         "testcase",
         classname=f"{suite}.{row['a']} - {row['b']}",
         name=f"{test['test']} {test['from']} to {test['to']}",
-        time=f"{test['seconds']:g}",
+        time=seconds_text(test["seconds"]),
     )
     inside = []
     if test["verdict"] == "fail":

@@ -153,6 +153,21 @@ def test_junit_has_one_case_per_pair_rail_and_test(proof: Json) -> None:
         assert int(suite.get("tests") or 0) == len(suite.findall("testcase"))
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0, "0"), (0.00002, "0"), (4.25, "4.25"), (120, "120"), (2_500_000.5, "2500000.5")]
+)
+def test_times_in_junit_are_decimals_without_an_exponent(seconds: float, told: str) -> None:
+    """xs:decimal, of which the schemas of readers make times, has no exponent; half a million pairs take long."""
+    proof = {**document(TWO), "seconds": seconds}
+    row = proof["pairs"][0]
+    row["tests"] = [{**row["tests"][0], "seconds": seconds}]
+    proof["pairs"] = [row]
+    root = parsed(junit_text(proof))
+    case = next(root.iter("testcase"))
+    assert root.get("time") == case.get("time") == told
+    assert all("e" not in (suite.get("time") or "") for suite in root.iter("testsuite"))
+
+
 def test_junit_of_a_failure_holds_cause_next_step_and_output() -> None:
     root = parsed(junit_text(document(TWO, bad=("rdma-2",))))
     case = next(case for case in root.iter("testcase") if case.get("name") == "ping rdma-1 to rdma-2")
