@@ -89,6 +89,7 @@ _FACTS = {
     ],
     "rdma": [_RDMA],
     "stack": {"flavour": "str", "version": "str?", "gpu_driver": "str?", "peer_memory": "str?"},
+    "distances?": {"*": {"*": "str"}},
     "rails": [{"rail": "int", "nic": "str", "gpu": "str?", "distance": "str?"}],
     "uplinks": [{"netdev": "str", "pci": "str?", "reasons": ["str"]}],
     "labels": {"*": "str"},

@@ -68,6 +68,14 @@ KINDS: dict[str, dict[str, str]] = {
         "next": "Reseat the card or lift the limit, then read the host again. Virtual machines and recordings of older "
         "releases do not tell what the slot can do: nothing to do there where it is built for less.",
     },
+    "gpu_lanes_lost": {
+        "severity": ATTENTION,
+        "title": "A GPU's PCIe link has fewer lanes than GPU and slot have",
+        "meaning": "What the GPU exchanges with its NIC and the processor is cut by these lanes. Its speed tells "
+        "nothing: an idle GPU slows its link down by itself.",
+        "next": "Reseat the card, then look at riser and BIOS. Virtual machines do not tell what the slot has: nothing "
+        "to do there where it is built for less.",
+    },
     "rail_across_cpus": {
         "severity": ATTENTION,
         "title": "A rail's GPU and NIC sit on different CPUs",
@@ -237,6 +245,7 @@ def fleet_remarks(
             "no_rdma_device": _without_rdma(facts),
             "device_missing": missing.get(document["host"], []),
             "pcie_degraded": _degraded(facts),
+            "gpu_lanes_lost": _narrow_gpus(facts),
             "rail_across_cpus": _far_rails(facts, ("SYS",)),
             "rail_through_cpu": _far_rails(facts, ("PHB", "NODE")),
             "slot_below_nic": _in_lesser_slots(facts),
@@ -314,6 +323,16 @@ def _degraded(facts: dict[str, Any]) -> list[dict[str, str]]:
             best = pcie_text(possible(link))
             found.append(_device(nic["address"], nic_name(nic), f"{pcie_text(link)} of {best}"))
     return found
+
+
+def _narrow_gpus(facts: dict[str, Any]) -> list[dict[str, str]]:
+    """Return GPUs on fewer lanes than they could; the memory of one on NVLink-C2C does not go over its own."""
+    on_c2c = {gpu for ways in facts.get("distances", {}).values() for gpu, way in ways.items() if way == "C2C"}
+    return [
+        _device(gpu["address"], device_model(gpu), f"x{gpu['link']['width']} of x{possible(gpu['link'])['width']}")
+        for gpu in facts["gpus"]
+        if gpu["address"] not in on_c2c and "width" in lacking(gpu["link"])
+    ]
 
 
 def _in_lesser_slots(facts: dict[str, Any]) -> list[dict[str, str]]:

@@ -181,6 +181,39 @@ def test_a_pcie_link_is_measured_by_what_its_slot_can(link: dict[str, Any], kind
     assert any(degraded) == (kind == "pcie_degraded")
 
 
+@pytest.mark.parametrize(
+    ("link", "seen"),
+    [
+        (sample_fleet.pcie(speed=2.5, width=8), ["x8 of x16"]),
+        ({**sample_fleet.pcie(width=8), "slot_width": 8}, []),
+        (sample_fleet.pcie(speed=2.5), []),
+    ],
+)
+def test_a_gpu_that_has_lost_lanes_is_remarked_and_an_idle_one_is_not(link: dict[str, Any], seen: list[str]) -> None:
+    def change(facts: Facts) -> None:
+        facts["gpus"][3]["link"] = link
+
+    found = remarks_on(h100(change))
+    assert [device["seen"] for remark in found.get("gpu_lanes_lost", []) for device in remark["devices"]] == seen
+    assert list(found) == (["gpu_lanes_lost"] if seen else [])
+
+
+def test_the_lanes_of_a_gpu_on_nvlink_c2c_are_no_matter() -> None:
+    def change(facts: Facts) -> None:
+        facts["gpus"][3]["link"] = sample_fleet.pcie(width=2)
+        facts["distances"][facts["nics"][0]["address"]] = {facts["gpus"][3]["address"]: "C2C"}
+
+    assert "gpu_lanes_lost" not in remarks_on(h100(change))
+
+
+def test_facts_that_tell_no_distances_have_their_lanes_compared() -> None:
+    def change(facts: Facts) -> None:
+        facts["gpus"][3]["link"] = sample_fleet.pcie(width=8)
+        del facts["distances"]
+
+    assert "gpu_lanes_lost" in remarks_on(h100(change))
+
+
 def test_an_unknown_pcie_link_is_no_degraded_one() -> None:
     unknown = {"speed_gts": None, "width": None, "max_speed_gts": 32.0, "max_width": 16}
     assert remarks_on(h100(lambda facts: facts["nics"][2].update(link=unknown))) == {}
