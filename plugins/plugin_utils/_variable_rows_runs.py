@@ -84,7 +84,7 @@ RUN = (
         (
             "Whether the status asks the DCGM exporters of the cluster for errors of GPUs, and shows them beside "
             "those of the NICs.",
-            "With O(rdma_fabric_status_counters), each GPU is shown with the counters of the NIC of its rail.",
+            "With C(rdma_fabric_status_counters), each GPU is shown with the counters of the NIC of its rail.",
         ),
         ("status",),
         default=False,
