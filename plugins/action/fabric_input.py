@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import decr
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import values_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER, taking_part, wire_tested
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import not_found
+from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import not_found, unusable_names
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import compare
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import load, run_of, wishes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, PREFIX
@@ -94,6 +94,7 @@ class ActionModule(FabricAction):
                 *serial_violations(arguments),
                 *limit_violations(arguments),
                 *late.violations(),
+                *unusable_names(arguments["hosts"]),
             ],
         )
         untestable = wire_violations(spec, hostvars)

@@ -34,6 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 MAX_BYTES = 1024 * 1024
 MAX_VALUES = 100_000
 MAX_DEPTH = 64
+VAULT_HINT = "give its secret: --vault-id or --vault-password-file, or the template's credential of type Vault"
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _STANDARD = "tag:yaml.org,2002:"
@@ -110,8 +111,7 @@ def in_the_clear(name: str, path: FilePath, loader: DataLoader) -> FilePath:
         return FilePath(loader.get_real_file(str(path.absolute())))
     except AnsibleError as error:
         problem = f"is encrypted and cannot be decrypted: {str(error).splitlines()[0]}"
-        hint = "give its secret: --vault-id or --vault-password-file, or the template's credential of type Vault"
-        raise InvalidInput([Violation(name, "", problem, hint)]) from error
+        raise InvalidInput([Violation(name, "", problem, VAULT_HINT)]) from error
 
 
 def _read(name: str, path: FilePath) -> str:

@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import VAULT_HINT
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import hint_of, value_of
 
@@ -40,13 +41,17 @@ def values_of(host: str, variables: Asked) -> tuple[dict[str, Any], list[Violati
                 if problem:
                     violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint_of(row)))
         except AnsibleError as error:
-            undefined = isinstance(error, AnsibleUndefinedVariable)
-            hint = (
-                "define it for this host, in the inventory, group_vars or host_vars" if undefined else "fix the value"
-            )
             problem = f"has no value: {one_line(str(error))}"
-            violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, hint))
+            violations.append(Violation(f"host {one_line(host)}: {name}", "", problem, _hint_for(error)))
     return values, violations
+
+
+def _hint_for(error: AnsibleError) -> str:
+    """Return the next step where the value of a variable can't be had."""
+    if isinstance(error, AnsibleUndefinedVariable):
+        return "define it for this host, in the inventory, group_vars or host_vars"
+    # Releases differ in the class of this error, not in these words.
+    return VAULT_HINT if "vault secrets" in str(error) else "fix the value"
 
 
 def with_variables_of_task(

@@ -13,6 +13,7 @@ from typing import Any, Collection, Iterable, Mapping, Sequence
 
 import yaml
 from ansible.errors import AnsibleError
+from ansible.inventory.manager import split_host_pattern
 from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
@@ -61,6 +62,24 @@ def _outside_of_limit(
         return []
     problem = f"leaves none of the fabric's hosts in the run, which are {named(list(hosts))} ({PATTERN} is {pattern!r})"
     return [Violation(f"--limit {limit}", "", problem, f"name one of them, or {CONTROLLER} for the cluster side alone")]
+
+
+def unusable_names(hosts: Iterable[str]) -> list[Violation]:
+    """Return the hosts whose names no play would find, or no file of the run directory can have.
+
+    A line of an INI inventory in one of YAML makes such a name: ``gpu-01 ansible_host=192.0.2.1:``.
+    """
+    violations = []
+    for host in hosts:
+        problem = ""
+        if split_host_pattern(host) != [host]:
+            problem = "is a name that Ansible reads as several, so that no play finds the host"
+        elif "/" in host:
+            problem = "is a name with a slash, which no file of the run directory can have"
+        if problem:
+            hint = "give the host a name of its own, its address as ansible_host, and variables on lines below"
+            violations.append(Violation(f"host {one_line(host)}", "", problem, hint))
+    return violations
 
 
 def unread_inventories(sources: Iterable[str], hosts: Collection[str], loader: DataLoader) -> list[Violation]:

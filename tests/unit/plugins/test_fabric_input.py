@@ -128,6 +128,32 @@ def test_a_template_without_a_value_is_told_with_its_host_and_everything_else() 
     assert result["violations"][1]["hint"] == "define it for this host, in the inventory, group_vars or host_vars"
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Attempting to decrypt but no vault secrets found.",
+        "Decryption failed (no vault secrets were found that could decrypt).",
+    ],
+)
+def test_the_secret_of_an_encrypted_variable_is_asked_for(message: str) -> None:
+    variables = Templated({"rdma_fabric_interfaces": AnsibleError(message)})
+    (found,) = load(hosts=["a"], task_vars={"hostvars": {"a": variables}})["violations"]
+    assert found["problem"] == f"has no value: {message}"
+    assert "--vault-password-file" in found["hint"]
+
+
+@pytest.mark.parametrize("name", ["gpu 7", "gpu-01 ansible_host=192.0.2.1", "a,b", "a:b", "rack1/gpu-01"])
+def test_a_name_that_no_play_finds_and_no_file_can_have_is_refused(name: str) -> None:
+    (found,) = load(hosts=[name, "gpu-02"], task_vars={"hostvars": {name: {}, "gpu-02": {}}})["violations"]
+    assert (found["source"], found["path"]) == (f"host {name}", "")
+    assert "ansible_host" in found["hint"]
+
+
+@pytest.mark.parametrize("name", ["gpu-01.example.org", "192.0.2.1", "2001:db8::1", "GPU_1", "gpu-01:22"])
+def test_a_name_that_a_play_finds_is_taken(name: str) -> None:
+    assert not load(hosts=[name], task_vars={"hostvars": {name: {}}}).get("failed")
+
+
 def test_a_notice_of_many_hosts_is_said_once() -> None:
     twice = {"rdma_fabric_kernel_modules": ["rdma_ucm", "rdma_ucm"]}
     (notice,) = load(hosts=["a", "b"], task_vars={"hostvars": {"a": twice, "b": twice}})["notices"]
