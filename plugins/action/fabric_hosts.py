@@ -74,7 +74,7 @@ class ActionModule(FabricAction):
                 found = [*found, *not_as_wanted([host for host in hosts if host not in failed], variables)]
             of_turns.update(_joining(hosts, variables, found, reboots=arguments["reboots"]))
         unfinished = [each._asdict() for each in found]
-        blocks = [(headline(found, len(hosts)), reasons(found, limit))] if found else []
+        blocks = [(headline(found, len(hosts)), reasons(found, len(hosts), limit))] if found else []
         shared = overlaps(arguments["spec"], of_read_hosts(hosts, variables))
         blocks += [(_SHARED, [f"  - {each.sentence()}" for each in shared])] if shared else []
         if blocks and arguments["strict"]:

@@ -314,16 +314,19 @@ def headline(unfinished: Sequence[Unfinished], total: int) -> str:
     return f"{len(unfinished)} of {total} {noun} of this run {verb} not brought to the end"
 
 
-def reasons(unfinished: Sequence[Unfinished], limit: str | None) -> list[str]:
+def reasons(unfinished: Sequence[Unfinished], total: int, limit: str | None) -> list[str]:
     """Return one line for each host, at most ten, and one with the next step. ``limit`` is that of this run."""
     lines = [f"  - {host}: {why}" for host, why in unfinished[:_MOST_NAMED]]
     rest = len(unfinished) - _MOST_NAMED
-    if rest > 0:
-        return [*lines, f"  - and {rest} more", "next: fix them and run again, or leave them out with --limit"]
-    return [*lines, _next_step([each.host for each in unfinished], limit)]
+    more = [f"  - and {rest} more"] if rest > 0 else []
+    return [*lines, *more, _next_step([each.host for each in unfinished], total, limit)]
 
 
-def _next_step(hosts: Sequence[str], limit: str | None) -> str:
+def _next_step(hosts: Sequence[str], total: int, limit: str | None) -> str:
     them = "it" if len(hosts) == 1 else "them"
-    step = f"next: fix {them} and run again, or leave {them} out"
-    return f"{step}: --limit '{','.join([limit or 'all', *(f'!{host}' for host in hosts)])}'"
+    step = f"next: fix {them} and run again"
+    if len(hosts) == total:  # a limit that leaves out all of them is refused
+        return step
+    if len(hosts) > _MOST_NAMED:
+        return f"{step}, or leave them out with --limit"
+    return f"{step}, or leave {them} out: --limit '{','.join([limit or 'all', *(f'!{host}' for host in hosts)])}'"

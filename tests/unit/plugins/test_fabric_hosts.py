@@ -202,15 +202,20 @@ def test_localhost_counts_when_it_is_a_host_of_the_fabric_and_in_the_limit() -> 
     ],
 )
 def test_localhost_is_left_out_by_limit_like_any_other_host(hosts: list[str], step: str) -> None:
-    assert look({}, hosts=hosts)["msg"].splitlines()[-1].startswith(f"next: fix {step}")
+    assert look(done(b={}), hosts=["a", *hosts])["msg"].splitlines()[-1] == f"next: fix {step}"
+
+
+@pytest.mark.parametrize(("hosts", "them"), [(["localhost"], "it"), (["b", "c"], "them")])
+def test_nobody_is_told_to_leave_out_every_host_of_the_run(hosts: list[str], them: str) -> None:
+    assert look({}, hosts=hosts)["msg"].splitlines()[-1] == f"next: fix {them} and run again"
 
 
 def test_of_many_hosts_the_first_are_named_and_the_rest_is_counted() -> None:
     names = [f"h{number:02}" for number in range(30)]
-    result = look({}, hosts=names)
+    result = look(done(), hosts=["a", *names])
     assert len(result["unfinished"]) == 30
     lines = result["msg"].splitlines()
-    assert lines[0].startswith("30 of 30 hosts of this run were not brought to the end")
+    assert lines[0].startswith("30 of 31 hosts of this run were not brought to the end")
     assert lines[-2:] == ["  - and 20 more", "next: fix them and run again, or leave them out with --limit"]
     assert len(lines) == 13
 
