@@ -130,6 +130,19 @@ def test_a_play_for_localhost_finds_what_a_play_for_hosts_validated(user: User) 
     assert any("rdma-net" in path.read_text(encoding="utf-8") for path in (user.here / "out").rglob("*.yaml"))
 
 
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("reboot", "nothing was read of one in this run"),
+        ("join", "nothing says whether the node of one is new"),
+    ],
+)
+def test_a_part_without_the_one_before_it_fails_and_does_not_pass_for_done(user: User, part: str, said: str) -> None:
+    text = f"{FOR_HOSTS}  tasks:\n    - ansible.builtin.import_role: {{name: rdma.fabric.host, tasks_from: {part}}}\n"
+    outcome = user.run(play(user, text), inventory=user.here / "hosts.json").refused()
+    assert said in outcome.failures["one"]["msg"]
+
+
 # What the last lines of a README's plays have to say; what is compared with a cluster that is empty differs.
 LAST: dict[str, tuple[int, str]] = {
     "cluster": (0, "failed=0"),
