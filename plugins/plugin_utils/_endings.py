@@ -10,6 +10,9 @@ from collections import Counter
 from pathlib import PurePath
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
+from ansible.errors import AnsibleError
+from ansible.parsing.splitter import parse_kv
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import (
@@ -97,13 +100,27 @@ def _is_shown(variables: str, check: bool) -> bool:
     if variables.startswith("@"):
         return True
     try:
-        given = read_text(variables, "dict")
-    except Unreadable:
+        given = _given_by_name(variables)
+    except (AnsibleError, Unreadable):
         return False
     if not check and set(given) == {_PLAN_FILE}:  # only check mode writes it
         return False
     # A proxy's address or a policy may have credentials in it.
     return all(str(name).startswith("rdma_fabric_") for name in given) and scrubbed(given) == given
+
+
+def _given_by_name(variables: str) -> Mapping[str, Any]:
+    """Return the variables of one ``-e``; raises AnsibleError or Unreadable.
+
+    Ansible takes a comma for a part of the value, as in ``rdma_fabric_manifests=a.yaml,b.yaml``. Documents within a
+    value are not read: they may hold a secret.
+    """
+    try:
+        return dict(read_text(variables, "dict"))
+    except Unreadable:
+        if "{" in variables or "[" in variables:
+            raise
+        return dict(parse_kv(variables))
 
 
 def next_step(cli: Mapping[str, Any], step: Step) -> str:

@@ -93,7 +93,10 @@ def test_the_command_repeats_what_was_given_and_no_variable_that_may_be_a_passwo
     given = (
         "@vars.yml",
         "rdma_fabric_run_dir='/a b'",
+        "rdma_fabric_manifests=a.yaml,b.yaml rdma_fabric_set=x",
+        "rdma_fabric_manifests=a.yaml,b.yaml password",
         "ansible_become_password=x",
+        "ansible_become_password=x,y",
         '{"rdma_fabric_prune": false}',
         "?",
     )
@@ -102,7 +105,7 @@ def test_the_command_repeats_what_was_given_and_no_variable_that_may_be_a_passwo
     assert words == [
         *("ansible-playbook", "rdma.fabric.site", "-i", "/a b/hosts.yml", "--limit", "gpu*", "--private-key", "/k"),
         *("--vault-id", "prod@/p", "--vault-password-file", "/one", "--vault-password-file", "/two", "-b"),
-        *("-e", given[0], "-e", given[1], "-e", given[3]),
+        *("-e", given[0], "-e", given[1], "-e", given[2], "-e", given[6]),
     ]
 
 
@@ -124,6 +127,8 @@ def test_a_plan_that_was_sealed_is_approved_and_then_done() -> None:
     "variables",
     [
         'rdma_fabric_proxy={"httpProxy":"http://user:secret@proxy.example"}',
+        "rdma_fabric_proxy=http://user:secret@proxy.example,b",
+        'rdma_fabric_nic_cluster_policy={"env":[{"name":"PASSWORD","value":"secret"}]},b',
         '{"rdma_fabric_proxy": {"httpsProxy": "http://user:secret@proxy.example"}}',
         '{"rdma_fabric_nic_cluster_policy": {"ofedDriver": {"env": [{"name": "PROXY_PASSWORD", "value": "secret"}]}}}',
     ],
