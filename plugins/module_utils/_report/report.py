@@ -297,6 +297,7 @@ def _headline(summary: dict[str, Any], skipped: bool, validation: dict[str, Any]
         f"{counted(steps, 'step')} pending" if steps else "no step pending",
         *([f"{counted(refused, 'step')} refused"] if refused else []),
         f"{counted(present, 'object')} {'rendered' if skipped else 'in the cluster'}",
+        *([f"{objects['deleted']} deleted"] if objects["deleted"] else []),
         *([f"{counted(lame, 'workload')} not ready"] if lame else []),
         *([counted(remarks, "remark")] if remarks else []),
         *([] if summary["verdict"] == "attention" else ["nothing stands out"]),

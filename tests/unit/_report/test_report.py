@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.report import 
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+OBJECTS = "9 objects in the cluster, 1 deleted"
 
 
 def report_of(hosts: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:
@@ -70,7 +71,7 @@ def test_the_input_is_left_as_it_is() -> None:
 
 def test_the_headline_counts_what_was_planned_pushed_and_remarked() -> None:
     assert report_of()["summary"]["headline"] == (
-        "7 hosts planned, 54 steps pending, 2 steps refused, 9 objects in the cluster, 1 workload not ready, 4 remarks"
+        f"7 hosts planned, 54 steps pending, 2 steps refused, {OBJECTS}, 1 workload not ready, 4 remarks"
     )
 
 
@@ -78,7 +79,7 @@ def test_a_fleet_with_nothing_to_do_is_settled() -> None:
     plain = sample_fleet.document("cpu-01", sample_fleet.plain_facts("cpu-01"), [])
     result = {**sample_fleet.batch_result(), "waits": []}
     summary = report_of([plain], cluster=result)["summary"]
-    assert summary["headline"] == "1 host planned, no step pending, 9 objects in the cluster, nothing stands out"
+    assert summary["headline"] == f"1 host planned, no step pending, {OBJECTS}, nothing stands out"
     assert summary["verdict"] == "settled"
 
 
@@ -95,8 +96,14 @@ def test_a_refused_step_needs_attention_and_a_planned_one_waits(status: str) -> 
     )
     summary = report_of([host], cluster={**sample_fleet.batch_result(), "waits": []})["summary"]
     assert (summary["verdict"], summary["headline"]) == {
-        "refused": ("attention", "1 host planned, no step pending, 1 step refused, 9 objects in the cluster"),
-        "planned": ("pending", "1 host planned, 1 step pending, 9 objects in the cluster, nothing stands out"),
+        "refused": (
+            "attention",
+            f"1 host planned, no step pending, 1 step refused, {OBJECTS}",
+        ),
+        "planned": (
+            "pending",
+            f"1 host planned, 1 step pending, {OBJECTS}, nothing stands out",
+        ),
     }[status]
 
 
