@@ -24,7 +24,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     PLANNED,
     Step,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT, UNIT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
@@ -93,7 +92,7 @@ def _reading(followed: Mapping[str, int]) -> str:
 
 
 def _refused(entry: Persistence) -> Step:
-    return refused_step(
+    return make_step(
         CONCERN,
         f"{entry.interface.key}:{entry.manager}",
         target=entry.name,
@@ -101,12 +100,12 @@ def _refused(entry: Persistence) -> Step:
         before=None,
         after=[entry.mtu, entry.state],
         reason=f"{'no manager' if entry.manager == NOBODY else entry.manager} configures {entry.name} at boot",
-        detail=entry.refusal,
+        refusal=entry.refusal,
     )
 
 
 def _refused_routes(entry: KeptRoutes) -> Step:
-    return refused_step(
+    return make_step(
         CONCERN,
         f"{entry.interface.key}:routing",
         target=entry.name,
@@ -114,7 +113,7 @@ def _refused_routes(entry: KeptRoutes) -> Step:
         before=None,
         after=[*map(route_text, entry.routes), *map(rule_text, entry.rules)],
         reason="the kernel forgets routes and rules at a reboot",
-        detail=entry.refusal,
+        refusal=entry.refusal,
     )
 
 

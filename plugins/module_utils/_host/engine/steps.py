@@ -115,24 +115,6 @@ def make_step(
     }
 
 
-def refused_step(
-    concern: str, key: str, *, target: str, action: str, before: Value, after: Value, reason: str, detail: str
-) -> Step:
-    """Return a step that will not be done whatever is allowed; ``detail`` says why and what to do about it."""
-    return make_step(
-        concern,
-        key,
-        target=target,
-        action=action,
-        before=before,
-        after=after,
-        reason=reason,
-        undo="nothing is changed",
-        status=REFUSED,
-        detail=detail,
-    )
-
-
 def refused(step: Step, detail: str) -> Step:
     """Return a planned step as one that will not be done; ``detail`` takes the place of its own."""
     return {**step, "status": REFUSED, "undo": "nothing is changed", "detail": detail}

@@ -22,14 +22,14 @@ _CANDIDATES = 3
 
 
 class Unmatched(NamedTuple):
-    """Why an entry has no device of its own: ``key`` tells it from others, ``detail`` what to do about it."""
+    """Why an entry has no device of its own: ``key`` tells it from others, ``refusal`` what to do about it."""
 
     key: str
     target: str
     action: str
     after: str | list[str] | None
     reason: str
-    detail: str
+    refusal: str
 
 
 class Matched(NamedTuple):
@@ -165,7 +165,7 @@ def _unmatched(
         action=f"find the interface with the {what} {value}",
         after=value,
         reason=f"rdma_fabric_interfaces asks for the {what} {value}, which no single interface of this host has",
-        detail=detail,
+        refusal=detail,
     )
 
 
@@ -198,7 +198,7 @@ def _managing(interface: Interface) -> Unmatched:
         action=f"leave {selector} alone",
         after=None,
         reason=f"rdma_fabric_interfaces has an entry for {selector}",
-        detail=(
+        refusal=(
             "it is no NIC of the fabric: the fabric manager manages this host's NVSwitches by it (SW_MNG in its vital "
             "product data), and without it GPUs have no NVLink; next: take the entry out"
         ),
@@ -222,7 +222,7 @@ def _split_doubled(interfaces: list[Interface]) -> tuple[list[Interface], list[U
                     action=f"choose between {' and '.join(selectors)}",
                     after=selectors,
                     reason=f"{' and '.join(selectors)} are one interface",
-                    detail="make one entry of rdma_fabric_interfaces of them",
+                    refusal="make one entry of rdma_fabric_interfaces of them",
                 )
             )
     return unique, doubled
@@ -247,5 +247,5 @@ def _without_netdev(actual: HostState, interface: Interface) -> Unmatched:
         action="find its network interface",
         after=interface.wanted["name"],
         reason="name, MTU, link state and routes are properties of a network interface",
-        detail=detail,
+        refusal=detail,
     )

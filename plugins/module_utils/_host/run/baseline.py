@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Dict, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
@@ -59,7 +59,7 @@ def without(kept: Baseline, moved: Iterable[Moved]) -> Baseline:
 def refusals(kept: Baseline, moved: Iterable[Moved]) -> list[Step]:
     """Return a refused step for each address with kept values that are another card's."""
     return [
-        refused_step(
+        make_step(
             "naming",
             f"{address}:other-card",
             target=address,
@@ -67,7 +67,7 @@ def refusals(kept: Baseline, moved: Iterable[Moved]) -> list[Step]:
             before=None,
             after=sorted(step_id for step_id in kept if first_pci_address(step_id) == address),
             reason="rdma.fabric changed them",
-            detail="they are of the card that was there then, which is "
+            refusal="they are of the card that was there then, which is "
             f"{f'at {now_at} now' if now_at else 'not found any more'}; next: put the card back where it was, or set "
             f"by hand what it had ({PATH}), remove that file, and run again",
         )

@@ -20,8 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     Step,
     digest,
     is_executable,
+    make_step,
     refused,
-    refused_step,
     with_reason,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
@@ -86,7 +86,7 @@ def _held(step: Step) -> Step:
 
 
 def _refusal(kernel: str, running: str, problem: _Problem) -> Step:
-    return refused_step(
+    return make_step(
         REBOOT,
         problem.key,
         target=f"kernel {kernel}",
@@ -94,7 +94,7 @@ def _refusal(kernel: str, running: str, problem: _Problem) -> Step:
         before=running,
         after=kernel,
         reason="a step of this plan needs a reboot",
-        detail=problem.detail,
+        refusal=problem.detail,
     )
 
 
@@ -179,7 +179,7 @@ def _missed(expected: str, running: str, next_boot: NextBoot) -> Step:
         )
     else:
         cause = f"the boot loader takes {next_boot['kernel']} by {_entry(next_boot)}"
-    return refused_step(
+    return make_step(
         REBOOT,
         KERNEL.split(":", 1)[1],
         target=f"kernel {expected}",
@@ -187,7 +187,7 @@ def _missed(expected: str, running: str, next_boot: NextBoot) -> Step:
         before=running,
         after=expected,
         reason="an earlier run left steps to a reboot that was to start it",
-        detail=(
+        refusal=(
             f"the host was started since and runs {running}: {cause}; no run reboots it again; next: have the boot "
             f"loader take {expected} and reboot it yourself, or, to stay on {running}, remove {PATH}"
         ),

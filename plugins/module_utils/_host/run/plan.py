@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import refuse_unmet
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, Unmatched, match_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, match_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import (
     CONCERNS,
@@ -59,7 +59,8 @@ def plan_with_context(
     notices += [said for each in holds for said in each.notices(context)]
     for name in concerns:
         if name == "naming":
-            context = replace(context, earlier=(*context.earlier, *map(_refused, unmatched)))
+            refused = [steps.make_step("naming", before=None, **entry._asdict()) for entry in unmatched]
+            context = replace(context, earlier=(*context.earlier, *refused))
         if name in CONCERNS and CONCERNS[name].is_about(context):
             context, said = _with_steps_of(CONCERNS[name].load(), context, holds)
             left = tuple(interface for interface in context.interfaces if not context.destroys(interface.nic))
@@ -93,10 +94,6 @@ def _holds(context: Context) -> list[_Hold]:
 
         found.append(_Hold(failed_reloads.notices, failed_reloads.refuse_steps))
     return found
-
-
-def _refused(entry: Unmatched) -> steps.Step:
-    return steps.refused_step("naming", before=None, **entry._asdict())
 
 
 def _unknown_uplinks(desired: HostSpec, actual: HostState) -> list[str]:

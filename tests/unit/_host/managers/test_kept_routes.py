@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import keeps_any, kept_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.managers import public_part
@@ -159,8 +159,8 @@ def test_a_file_of_ours_that_somebody_edited_keeps_nothing(text: str) -> None:
 
 
 def test_what_is_refused_for_the_running_host_is_not_kept() -> None:
-    refused = refused_step(
-        "routing", RAIL["pci"], target="ens1", action="", before=None, after=None, reason="", detail=""
+    refused = make_step(
+        "routing", RAIL["pci"], target="ens1", action="", before=None, after=None, reason="", refusal="no"
     )
     assert kept_routes(context(network("Name=ens1"), RAIL, earlier=(refused,))) == []
 

@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence
     persistence,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import refused_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.read import read_managers
@@ -337,8 +337,8 @@ def test_a_masked_manager_owns_nothing() -> None:
 
 
 def test_what_the_plan_refuses_is_not_kept_either() -> None:
-    refused = refused_step(
-        "mtu", "0000:18:00.0", target="ens1", action="", before=1500, after=9000, reason="", detail="no"
+    refused = make_step(
+        "mtu", "0000:18:00.0", target="ens1", action="", before=1500, after=9000, reason="", refusal="no"
     )
     (found,) = persistence(context(network("Name=ens1"), RAIL, earlier=(refused,)))
     assert (found.mtu, found.state) == (None, "up")

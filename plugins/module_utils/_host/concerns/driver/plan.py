@@ -38,7 +38,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     Wording,
     is_executable,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import blockers, openib
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import CONTAINER_BLACKLIST
@@ -54,12 +53,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.sta
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import (
-    CONTAINER,
-    NEVER,
-    REQUIRED,
-    UNLOAD,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import CONTAINER, NEVER, REQUIRED, UNLOAD
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
     FLAVOUR_TITLES,
     INBOX,
@@ -117,7 +111,7 @@ def _remarks(case: Case) -> list[str]:
 
 def _unclear(context: Context, wish: Unclear) -> Step:
     asked = [request["driver"] for request in context.desired["requests"] if request["driver"]]
-    return refused_step(
+    return make_step(
         "driver",
         "wish",
         target=NETDEV_DRIVER,
@@ -125,7 +119,7 @@ def _unclear(context: Context, wish: Unclear) -> Step:
         before=_running(context.actual),
         after=[{key: section.get(key) for key in ("repository", "image", "version")} for section in asked],
         reason=wish.reason,
-        detail=wish.detail,
+        refusal=wish.detail,
     )
 
 
@@ -147,7 +141,7 @@ def _container(case: Case) -> ConcernPlan:
 
 
 def _refused(case: Case, key: str, action: str, detail: str) -> Step:
-    return refused_step(
+    return make_step(
         "driver",
         key,
         target=NETDEV_DRIVER,
@@ -155,7 +149,7 @@ def _refused(case: Case, key: str, action: str, detail: str) -> Step:
         before=_running(case.actual),
         after=_wanted(case.wish),
         reason=_reason(case),
-        detail=detail,
+        refusal=detail,
     )
 
 
@@ -282,7 +276,7 @@ def _load(case: Case) -> list[Step]:
     }
     lacking = needs.lacking(case)
     if lacking:
-        return [*(first if swaps else []), refused_step("driver", "load", **wording, detail=lacking)]
+        return [*(first if swaps else []), make_step("driver", "load", **wording, refusal=lacking)]
     if not swaps:
         # A reload that was ended after it had unloaded the driver still has its network to bring back.
         return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it"), *first]
@@ -293,7 +287,7 @@ def _load(case: Case) -> list[Step]:
         found = [blocker for blocker in found if blocker.kind == blockers.UPLINK]
     if found and settings["reload"] == REQUIRED:
         detail = f"{blockers.sentence(found)}: end or detach them, or take reload: if_idle, which leaves it to a reboot"
-        return [*first, refused_step("driver", "load", **wording, detail=detail)]
+        return [*first, make_step("driver", "load", **wording, refusal=detail)]
     if found or settings["reload"] == NEVER:
         ways = "reboot, or end or detach what can be and run again" if found else "reboot"
         detail = f"it is loaded at the next boot, not now: {blockers.sentence(found) or 'reload: never'}; next: {ways}"

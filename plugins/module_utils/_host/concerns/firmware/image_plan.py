@@ -27,7 +27,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     Step,
     Wording,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal, restriction
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import is_bare_half
@@ -143,7 +142,7 @@ def _wording(context: Context, card: ImageCard, action: str, before: str | None)
 def _refused(context: Context, card: ImageCard, detail: str) -> Step:
     has = card.read.get("version")
     action = f"burn {card.version or card.wanted['file']}" + (f" over {has}" if has else "")
-    return refused_step(CONCERN, card.key, **_wording(context, card, action, has), detail=detail)
+    return make_step(CONCERN, card.key, **_wording(context, card, action, has), refusal=detail)
 
 
 def _burn(context: Context, card: ImageCard) -> Step:
@@ -170,13 +169,9 @@ def _waiting(context: Context, card: ImageCard) -> Step:
     """Return the step that only a reset of the card can do; the run refuses it once a reboot has not done it."""
     runs = card.read["running"]
     action = f"reset the card: it runs {runs}, {card.version} is on its flash"
-    key = f"{card.key}{PENDING}"
-    refusal = _uplink_refusal(context, card)
-    if refusal:
-        return refused_step(CONCERN, key, **_wording(context, card, action, runs), detail=refusal)
     return make_step(
         CONCERN,
-        key,
+        f"{card.key}{PENDING}",
         **_wording(context, card, action, runs),
         interrupts="everything on this node",
         when=BOOT,
@@ -186,4 +181,5 @@ def _waiting(context: Context, card: ImageCard) -> Step:
             f"where a reboot does not bring it, reset the card (mstfwreset -d {card.read['device']} reset, with no "
             "virtual functions and its ports down) or power cycle the machine"
         ),
+        refusal=_uplink_refusal(context, card),
     )

@@ -39,7 +39,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     Step,
     Wording,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import (
     arm_side_refusal,
@@ -185,7 +184,7 @@ def _told(card: Card, names: list[str], column: int) -> str:
 
 def _refused(context: Context, card: Card, names: list[str], detail: str) -> Step:
     wording = _wording(context, card, names, f"set {_told(card, names, NEXT)} in its firmware")
-    return refused_step(CONCERN, card.device, **wording, detail=detail)
+    return make_step(CONCERN, card.device, **wording, refusal=detail)
 
 
 def _change(context: Context, card: Card, names: list[str]) -> Step:
@@ -216,32 +215,28 @@ def _held_back(context: Context, card: Card, names: list[str], refusal: str) -> 
     wording_of_step["before"] = {name: card.value(name, CURRENT) for name in names}
     former = " ".join(f"{name}={number_of(str(card.value(name, CURRENT)))}" for name in names)
     detail = f"the next boot has it already; {refusal}, mstconfig -d {card.device} set {former} takes it back"
-    return refused_step(CONCERN, f"{card.device}{PENDING}", **wording_of_step, detail=detail)
+    return make_step(CONCERN, f"{card.device}{PENDING}", **wording_of_step, refusal=detail)
 
 
 def _waiting(context: Context, card: Card, names: list[str]) -> Step:
     """Return the step that only a reset of the card can do: refused once a reboot has not done it."""
     wording = _wording(context, card, names, f"reset the card: {_told(card, names, CURRENT)} for the next boot")
     wording["before"] = {name: card.value(name, CURRENT) for name in names}
-    key = f"{card.device}{PENDING}"
     since = context.actual.facts["firmware"]["set_since_boot"]
+    refusal = ""
     if not set(names) <= set(since.get(card.device) or ()):
-        return refused_step(
-            CONCERN,
-            key,
-            **wording,
-            detail=(
-                "it was set before this host started, or by somebody else since, and a reboot alone may not bring it: "
-                f"reset the card (mstfwreset -d {card.device} reset, with no virtual functions and its ports down) or "
-                "power cycle the machine, and run again"
-            ),
+        refusal = (
+            "it was set before this host started, or by somebody else since, and a reboot alone may not bring it: "
+            f"reset the card (mstfwreset -d {card.device} reset, with no virtual functions and its ports down) or "
+            "power cycle the machine, and run again"
         )
     return make_step(
         CONCERN,
-        key,
+        f"{card.device}{PENDING}",
         **wording,
         interrupts="everything on this node",
         when=BOOT,
         status=NEEDS_REBOOT,
         undo=f"set {', '.join(f'{name}={card.value(name, CURRENT)}' for name in names)} before the next boot",
+        refusal=refusal,
     )

@@ -16,12 +16,7 @@ from typing import Final
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NOTHING,
-    NOW_AND_BOOT,
-    Step,
-    make_step,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOTHING, Step, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.networkd import names_interfaces
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
@@ -124,7 +119,6 @@ def _step(context: Context) -> Step:
         reason="they are for pods, and a manager would connect each that appears",
         interrupts=f"what a network manager has connected on {taken}, from the next boot on" if taken else NOTHING,
         undo=context.boot_undo_said(RULES),
-        when=NOW_AND_BOOT,
     )
 
 

@@ -158,7 +158,6 @@ def _waiting(context: Context, interface: Interface, wanted: int, now: int) -> S
         "vfs",
         interface.key,
         **_wording(context, interface, wanted, now),
-        interrupts=NOTHING,
         when=BOOT,
         status=NEEDS_REBOOT,
         detail="its firmware offers as many after the next boot",

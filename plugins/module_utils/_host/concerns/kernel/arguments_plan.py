@@ -19,19 +19,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.iommu import remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NEEDS_REBOOT,
-    Step,
-    make_step,
-    refused_step,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NEEDS_REBOOT, Step, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import GRUBBY, SYSTEMD_BOOT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
-    NETNS_MODES,
-    contains,
-    count,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES, contains, count
 
 CONCERN = "kernel_arguments"
 PENDING = "reboot"
@@ -68,7 +58,7 @@ def unwanted_arguments(context: Context) -> list[str]:
 
 
 def _unfit(context: Context, argument: str) -> Step:
-    return refused_step(
+    return make_step(
         CONCERN,
         argument,
         target=_TARGET,
@@ -76,7 +66,7 @@ def _unfit(context: Context, argument: str) -> Step:
         before=None,
         after=argument,
         reason=f"rdma_fabric_kernel_arguments asks for {argument}",
-        detail=problem_of(context, argument),
+        refusal=problem_of(context, argument),
     )
 
 
@@ -87,29 +77,18 @@ def _change(context: Context, adds: list[str], removes: list[str]) -> Step:
     reason = f"the next boot would not have {' '.join(adds)}" if adds else "nothing asks for them any more"
     if not parts:
         reason = "somebody changed it"
-    before, after = own_arguments(context), arguments_of_ours(context)
-    if found(context)["cannot"]:
-        return refused_step(
-            CONCERN,
-            own_file(context),
-            target=_TARGET,
-            action=action,
-            before=before,
-            after=after,
-            reason=reason,
-            detail=found(context)["cannot"],
-        )
     return make_step(
         CONCERN,
         own_file(context),
         target=_TARGET,
         action=action,
-        before=before,
-        after=after,
+        before=own_arguments(context),
+        after=arguments_of_ours(context),
         reason=reason,
         when=BOOT,
         undo=f"write the former arguments and run {how(context)} again",
         detail=f"{how(context)} writes them; they take effect with a reboot",
+        refusal=found(context)["cannot"],
     )
 
 

@@ -14,14 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
     wanted_modules,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NOW,
-    Step,
-    make_step,
-    moment,
-    refused_step,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOW, Step, make_step, moment
 
 # Programs open what these offer and other modules call them: the kernel counts both, so one with a count of 0 is in
 # nobody's way (drivers/infiniband/core). Nothing counts the interfaces of a driver, of ib_ipoib or 8021q, nor what
@@ -75,7 +68,7 @@ def _load(name: str, now: bool, boot: bool) -> Step:
 
 def _refused(context: Context, name: str) -> Step:
     kernel = context.actual.facts["system"]["kernel"]
-    return refused_step(
+    return make_step(
         "modules",
         name,
         target=name,
@@ -83,7 +76,7 @@ def _refused(context: Context, name: str) -> Step:
         before="not loaded",
         after="loaded",
         reason=f"rdma_fabric_kernel_modules asks for {name}",
-        detail=(
+        refusal=(
             f"the running kernel {kernel} has no module of this name (modinfo); next: "
             "correct the name, or install the package that has the module for this kernel"
         ),

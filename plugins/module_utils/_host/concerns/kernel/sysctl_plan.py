@@ -17,14 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_targets import value_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NOTHING,
-    NOW,
-    Step,
-    make_step,
-    refused_step,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOTHING, NOW, Step, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
 
 CONCERN = "sysctl"
@@ -49,22 +42,12 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def _steps_of(context: Context, setting: Setting) -> list[Step]:
-    if setting.problem:
-        return [
-            refused_step(
-                CONCERN,
-                setting.key,
-                target=setting.name,
-                action=f"set {setting.name} to {setting.wanted}",
-                before=setting.now,
-                after=setting.wanted,
-                reason=_asked(context, setting),
-                detail=setting.problem,
-            )
-        ]
-    if setting.waits or (setting.now is not None and sysctl_names.same_value(setting.now, setting.wanted)):
-        return []
-    cut = uplink.cut_by(context, setting.name, setting.wanted, setting.now)
+    problem, reason, cut = setting.problem, _asked(context, setting), ""
+    if not problem:
+        if setting.waits or (setting.now is not None and sysctl_names.same_value(setting.now, setting.wanted)):
+            return []
+        reason += f", it is {setting.now or 'not known now'}"
+        cut = uplink.cut_by(context, setting.name, setting.wanted, setting.now)
     return [
         make_step(
             CONCERN,
@@ -73,11 +56,12 @@ def _steps_of(context: Context, setting: Setting) -> list[Step]:
             action=f"set {setting.name} to {setting.wanted}",
             before=setting.now,
             after=setting.wanted,
-            reason=f"{_asked(context, setting)}, it is {setting.now or 'not known now'}",
+            reason=reason,
             interrupts=_THE_UPLINK if cut else NOTHING,
             when=NOW,
             undo=f"set it to {setting.now}" if setting.now is not None else "",
             detail=f"{cut}; {_UNGUARDED}" if cut else "",
+            refusal=problem,
         )
     ]
 
@@ -113,7 +97,7 @@ def _overridden(context: Context, setting: Setting) -> list[Step]:
     if other is None or sysctl_names.same_value(other["value"], setting.wanted):
         return []
     return [
-        refused_step(
+        make_step(
             CONCERN,
             f"{setting.name}:boot",
             target=setting.name,
@@ -121,7 +105,7 @@ def _overridden(context: Context, setting: Setting) -> list[Step]:
             before=other["value"],
             after=setting.wanted,
             reason=_asked(context, setting),
-            detail=(
+            refusal=(
                 f"{other['file']} is applied after {sysctl_names.FILE} and sets it to {other['value']}: remove it there"
             ),
         )

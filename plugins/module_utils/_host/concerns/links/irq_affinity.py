@@ -27,14 +27,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     NOW,
-    NOW_AND_BOOT,
     Step,
     Value,
     as_planned,
     is_executable,
     key_of,
     make_step,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import (
@@ -223,14 +221,13 @@ def plan_irqbalance(context: Context) -> ConcernPlan:
             after=sorted(wanted),
             reason="it would move them" if wanted else "nothing asks for irq_affinity any more",
             undo="bring its former files back and start it again",
-            when=NOW_AND_BOOT,
             detail="it is started again where it runs" if facts["systemd"] else "",
         )
     ], []
 
 
 def _refused_policy(context: Context, facts: Irqbalance) -> Step:
-    return refused_step(
+    return make_step(
         IRQBALANCE,
         DROP_IN,
         target=IRQBALANCE,
@@ -238,7 +235,7 @@ def _refused_policy(context: Context, facts: Irqbalance) -> Step:
         before=[facts["policy"]],
         after=[],
         reason="it would move them",
-        detail=f"it has a policy script already ({facts['policy']}); let that print ban=true for these functions and "
+        refusal=f"it has a policy script already ({facts['policy']}); let that print ban=true for these functions and "
         "leave irq_affinity to it, or remove it",
     )
 

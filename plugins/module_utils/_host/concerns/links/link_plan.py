@@ -6,12 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NOTHING,
-    NOW,
-    Step,
-    make_step,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOW, Step, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 
 
@@ -35,7 +30,6 @@ def _up(context: Context, interface: Interface) -> Step:
         before="down",
         after="up",
         reason="it is administratively down, so its RDMA port is disabled",
-        interrupts=NOTHING,
         undo="take the link down again",
         when=NOW,
     )

@@ -9,13 +9,7 @@ from typing import Iterator, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages_files import boot_files, found
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NOW,
-    Step,
-    make_step,
-    refused_step,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOW, Step, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import (
     argument_of,
     supports,
@@ -101,7 +95,7 @@ def _too_much(context: Context, wanted: list[Pool]) -> Step | None:
     kib = sum(pool.wanted * PAGE_SIZES[pool.size] for pool in wanted)
     if memory is None or kib <= memory * _MOST_OF_MEMORY:
         return None
-    return refused_step(
+    return make_step(
         CONCERN,
         "memory",
         target="huge pages",
@@ -109,12 +103,12 @@ def _too_much(context: Context, wanted: list[Pool]) -> Step | None:
         before=found(context)["pages"],
         after={pool.key: pool.wanted for pool in wanted},
         reason="rdma_fabric_hugepages asks for it",
-        detail=f"it has {memory >> 10} MiB; at most {int(memory * _MOST_OF_MEMORY) >> 10} of them may be reserved",
+        refusal=f"it has {memory >> 10} MiB; at most {int(memory * _MOST_OF_MEMORY) >> 10} of them may be reserved",
     )
 
 
 def _unsupported(context: Context, pool: Pool) -> Step:
-    return refused_step(
+    return make_step(
         CONCERN,
         pool.key,
         target=f"huge pages of {pool.size}",
@@ -122,7 +116,7 @@ def _unsupported(context: Context, pool: Pool) -> Step:
         before=None,
         after=pool.wanted,
         reason="rdma_fabric_hugepages asks for it",
-        detail=f"processor and kernel have {', '.join(found(context)['sizes'])}",
+        refusal=f"processor and kernel have {', '.join(found(context)['sizes'])}",
     )
 
 

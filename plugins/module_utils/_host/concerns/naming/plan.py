@@ -37,7 +37,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     key_of,
     make_step,
     moment,
-    refused_step,
     removal_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import seconds_after_boot
@@ -53,7 +52,7 @@ def plan(context: Context) -> ConcernPlan:
     steps += [_keep(context, name) for name in names.kept]
     steps += [_refused(context, names.by_current[current], why) for current, why in sorted(names.refusals.items())]
     lost = sorted(set(names.overruled) - set(names.refusals))
-    steps += [_lost(context, names.by_current[current], names.overruled[current]) for current in lost]
+    steps += [_refused(context, names.by_current[current], names.overruled[current], lost=True) for current in lost]
     rdma_steps, notices = rdma.plan(context)
     steps += rdma_steps
     steps += _tidy(context, steps)
@@ -179,30 +178,17 @@ def _after_boot(context: Context, name: Name) -> str:
     return f"it is taken back {minutes} minutes after that boot unless a run has reached the host by then"
 
 
-def _refused(context: Context, name: Name, refusal: str) -> Step:
-    return refused_step(
+def _refused(context: Context, name: Name, refusal: str, *, lost: bool = False) -> Step:
+    """Return the refusal of a rename, or of keeping a name that is right now and that a boot takes away (``lost``)."""
+    return make_step(
         "naming",
-        name.interface.key,
+        f"{name.interface.key}:boot" if lost else name.interface.key,
         target=context.target_of(name.interface),
-        action=f"rename {name.current} to {name.wanted}",
+        action=f"name it {name.wanted} at every boot" if lost else f"rename {name.current} to {name.wanted}",
         before=name.current,
         after=name.wanted,
         reason=_reason(name),
-        detail=refusal,
-    )
-
-
-def _lost(context: Context, name: Name, why: str) -> Step:
-    """Return the refusal of a name that is right now and that a boot takes away."""
-    return refused_step(
-        "naming",
-        f"{name.interface.key}:boot",
-        target=context.target_of(name.interface),
-        action=f"name it {name.wanted} at every boot",
-        before=name.current,
-        after=name.wanted,
-        reason=_reason(name),
-        detail=why,
+        refusal=refusal,
     )
 
 

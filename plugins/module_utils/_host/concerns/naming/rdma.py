@@ -19,14 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.
     refusals_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NOTHING,
-    Step,
-    make_step,
-    moment,
-    refused_step,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, make_step, moment
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 
 # Ends the keys of these steps: the key without it is that of the network interface's.
@@ -163,7 +156,6 @@ def _keep(context: Context, device: Device) -> Step:
         before=device.current,
         after=device.wanted,
         reason=f"{path} is there" if context.removing else f"it is {device.wanted} now, and {path} does not say so",
-        interrupts=NOTHING,
         undo=f"{'write' if context.removing or path in context.boot_files else 'remove'} {path}",
         when=BOOT,
         detail=f"{path} is removed" if context.removing else f"{path} names it at boot",
@@ -171,7 +163,7 @@ def _keep(context: Context, device: Device) -> Step:
 
 
 def _refused(context: Context, interface: Interface, current: str | None, why: str) -> Step:
-    return refused_step(
+    return make_step(
         "naming",
         f"{interface.key}{SUFFIX}",
         target=context.target_of(interface),
@@ -181,5 +173,5 @@ def _refused(context: Context, interface: Interface, current: str | None, why: s
         before=current,
         after=interface.wanted["rdma_name"],
         reason=_reason(interface, current),
-        detail=why,
+        refusal=why,
     )

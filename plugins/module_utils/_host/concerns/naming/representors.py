@@ -24,14 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.
     refusals_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NOTHING,
-    NOW,
-    Step,
-    make_step,
-    refused_step,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOW, Step, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV, present_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.live_rename import renames_live
@@ -197,7 +190,6 @@ def _keep(context: Context, interface: Interface, prefix: str) -> Step:
         before=None,
         after=prefix,
         reason="the names that they get otherwise follow from the order in which they are made",
-        interrupts=NOTHING,
         undo=context.boot_undo_said(path),
         when=BOOT,
         detail=f"{path} names them",
@@ -205,7 +197,7 @@ def _keep(context: Context, interface: Interface, prefix: str) -> Step:
 
 
 def _refused(context: Context, interface: Interface, refusal: str) -> Step:
-    return refused_step(
+    return make_step(
         "naming",
         f"{interface.key}{SUFFIX}",
         target=context.target_of(interface),
@@ -213,7 +205,7 @@ def _refused(context: Context, interface: Interface, refusal: str) -> Step:
         before=None,
         after=interface.wanted["representor_prefix"],
         reason="rdma_fabric_interfaces asks for a representor_prefix",
-        detail=refusal,
+        refusal=refusal,
     )
 
 

@@ -26,7 +26,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     as_planned,
     make_step,
     moment,
-    refused_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, pci_id
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF, NONE
@@ -45,7 +44,7 @@ def plan(context: Context) -> ConcernPlan:
         return [], [*_left_alone(wish), *_nothing_to_reach(context.actual, wish), *_divided(context.actual, wish)]
     wording = _wording(context, wish)
     if wish.decision.obstacle:
-        return [refused_step("peer_memory", KEY, **wording, detail=wish.decision.obstacle)], []
+        return [make_step("peer_memory", KEY, **wording, refusal=wish.decision.obstacle)], []
     files = wanted_files(context, wish)
     unwanted = [path for path in OWN if path in context.boot_files and path not in files]
     now = loaded_mechanisms(context.actual) != _wanted_modules(wish)

@@ -27,13 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing
     rules_of_uplinks,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NOW,
-    Step,
-    Wording,
-    make_step,
-    refused_step,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOW, Step, Wording, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
@@ -92,7 +86,7 @@ def _of(context: Context, interface: Interface, netdev: Netdev) -> ConcernPlan:
         "reason": "rdma_fabric_interfaces asks for other routes",
     }
     if refusal:
-        return [refused_step(CONCERN, interface.key, **wording, detail=refusal)], []
+        return [make_step(CONCERN, interface.key, **wording, refusal=refusal)], []
     said = _told_to_wait(context, interface, netdev, held)
     if not found.any:
         return [], said
