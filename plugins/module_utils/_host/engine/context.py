@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Run,
     Work,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Consent, Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import nic_daemon, unowned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
@@ -130,6 +130,14 @@ class Context:
     def consents_to(self, consent: str) -> bool:
         """Return whether the host's variables allow what ``consent`` (a key of ``CONSENTS``) stands for."""
         return bool(self.desired["consents"][consent])
+
+    def consent(self, consent: str, *, needed: bool = True) -> Consent:
+        """Return what a step says of a consent (a key of ``CONSENTS``), which it may not need at all."""
+        given = not needed or self.consents_to(consent)
+        return {
+            "status": steps.PLANNED if given else steps.NEEDS_CONSENT,
+            "consent": CONSENTS[consent] if needed else None,
+        }
 
     def planned(self, step_id: str) -> Step | None:
         """Return the earlier step of this id when a run would execute it."""

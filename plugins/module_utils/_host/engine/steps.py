@@ -47,6 +47,13 @@ class Wording(TypedDict):
     reason: str
 
 
+class Consent(TypedDict):
+    """Whether a step is planned or waits for a consent, and the variable that gives it, None where it needs none."""
+
+    status: str
+    consent: str | None
+
+
 class Plan(TypedDict):
     """The steps of a host in the order of execution, and what is to be said besides."""
 

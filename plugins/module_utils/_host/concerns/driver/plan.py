@@ -292,9 +292,8 @@ def _load(case: Case) -> list[Step]:
         ways = "reboot, or end or detach what can be and run again" if found else "reboot"
         detail = f"it is loaded at the next boot, not now: {blockers.sentence(found) or 'reload: never'}; next: {ways}"
         return [*first, make_step("driver", "load", **wording, when=BOOT, status=NEEDS_REBOOT, detail=detail)]
-    allowed = case.context.consents_to(CONSENT)
     return [
-        *([] if allowed else first),
+        *([] if case.context.consents_to(CONSENT) else first),
         make_step(
             "driver",
             "load",
@@ -302,8 +301,7 @@ def _load(case: Case) -> list[Step]:
             interrupts=_interrupted(case.context),
             undo="load the driver that is on the disk again and bring the network back",
             when=NOW,
-            status=PLANNED if allowed else NEEDS_CONSENT,
-            consent=CONSENTS[CONSENT],
+            **case.context.consent(CONSENT),
             detail=_load_detail(case),
         ),
     ]

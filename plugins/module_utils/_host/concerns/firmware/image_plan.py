@@ -20,10 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmwar
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     BOOT,
-    NEEDS_CONSENT,
     NEEDS_REBOOT,
     NOTHING,
-    PLANNED,
     Step,
     Wording,
     make_step,
@@ -32,7 +30,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import is_bare_half
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import SECURE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import version_numbers
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
 CONCERN = "firmware_image"
 PENDING = ":reboot"
@@ -159,8 +156,7 @@ def _burn(context: Context, card: ImageCard) -> Step:
         interrupts=f"{NOTHING} before the card starts with it, which may change {_AT_START}",
         undo=former,
         when=BOOT,
-        status=PLANNED if context.consents_to(_CONSENT) else NEEDS_CONSENT,
-        consent=CONSENTS[_CONSENT],
+        **context.consent(_CONSENT),
         detail="takes effect when the card is reset, with a reboot or a power cycle; all of its functions share it",
     )
 

@@ -32,10 +32,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmwar
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     BOOT,
-    NEEDS_CONSENT,
     NEEDS_REBOOT,
     NOTHING,
-    PLANNED,
     Step,
     Wording,
     make_step,
@@ -47,7 +45,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield 
     restriction,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
 CONCERN = "firmware"
 PENDING = ":reboot"
@@ -188,7 +185,6 @@ def _refused(context: Context, card: Card, names: list[str], detail: str) -> Ste
 
 
 def _change(context: Context, card: Card, names: list[str]) -> Step:
-    allowed = context.consents_to(CONCERN)
     hidden = ", ".join(_hidden(card))
     later = f"; {hidden} can be set after that, when the card shows it" if hidden else ""
     return make_step(
@@ -198,8 +194,7 @@ def _change(context: Context, card: Card, names: list[str]) -> Step:
         interrupts=_interrupts(names),
         undo="set the former values",
         when=BOOT,
-        status=PLANNED if allowed else NEEDS_CONSENT,
-        consent=CONSENTS[CONCERN],
+        **context.consent(CONCERN),
         detail=f"takes effect when the card is reset, with a reboot or a power cycle; all of its ports share it{later}",
     )
 

@@ -16,7 +16,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     BOOT,
-    NEEDS_CONSENT,
     NEEDS_REBOOT,
     NOTHING,
     NOW,
@@ -36,7 +35,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import IOMMU_OFF, words_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
 
 # Ends the keys of these steps.
@@ -126,7 +124,6 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
             detail="vfio-pci needs an IOMMU, which is on after the next boot",
         )
     busy = [] if created else [number for number in numbers if wrong[number] is not None]
-    status = PLANNED if not busy or context.consents_to("vf_reset") else NEEDS_CONSENT
     return make_step(
         "vfs",
         key,
@@ -134,8 +131,7 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
         interrupts=f"whatever uses virtual {numbered(busy)}, whose driver changes" if busy else NOTHING,
         undo="removing the functions ends it" if created else "bind the former drivers",
         when=NOW,
-        status=status,
-        consent=CONSENTS["vf_reset"] if busy else None,
+        **context.consent("vf_reset", needed=bool(busy)),
         detail="loads vfio-pci, sets driver_override and binds the functions again" if wanted == VFIO else "",
         refusal=_refusal(context, interface, wrong, wanted, created),
     )

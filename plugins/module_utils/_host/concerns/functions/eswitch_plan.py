@@ -15,7 +15,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functio
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.vfs_plan import set_up
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_CONSENT,
     NOTHING,
     NOW,
     PLANNED,
@@ -32,7 +31,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch im
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
 CONCERN = "eswitch"
 # Ends the key of the step that lets rules reach the hardware.
@@ -166,8 +164,6 @@ def _refusal(context: Context, interface: Interface, wanted: str) -> str:
 def _change(context: Context, interface: Interface, wanted: str, now: str) -> Step:
     count = functions_then(context, interface)
     existing = 0 if context.planned(f"vfs:{interface.key}") else count
-    consent = CONSENTS["vf_reset"] if existing else None
-    status = PLANNED if not existing or context.consents_to("vf_reset") else NEEDS_CONSENT
     return make_step(
         CONCERN,
         interface.key,
@@ -179,8 +175,7 @@ def _change(context: Context, interface: Interface, wanted: str, now: str) -> St
         interrupts=_interrupted(interface, existing),
         undo=f"set {mode_then(context, interface)} mode",
         when=NOW,
-        status=status,
-        consent=consent,
+        **context.consent("vf_reset", needed=bool(existing)),
         detail=_detail(count, wanted),
         refusal=_refusal(context, interface, wanted),
     )

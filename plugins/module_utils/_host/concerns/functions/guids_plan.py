@@ -16,10 +16,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functio
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_CONSENT,
     NOTHING,
     NOW,
-    PLANNED,
     Step,
     Wording,
     make_step,
@@ -34,7 +32,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_guids i
     wanted_guid,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import DETERMINISTIC, size_of
 
 CONCERN = "guids"
@@ -69,7 +66,6 @@ def _steps(context: Context, interface: Interface, count: int, created: bool) ->
     if not changes and not refusal:
         return []
     busy = [] if created else _bound(context, interface, changes)
-    status = PLANNED if not busy or context.consents_to("vf_reset") else NEEDS_CONSENT
     return [
         make_step(
             CONCERN,
@@ -78,8 +74,7 @@ def _steps(context: Context, interface: Interface, count: int, created: bool) ->
             interrupts=f"traffic on virtual {numbered(busy)}, whose driver is bound again" if busy else NOTHING,
             undo="removing the functions ends it" if created else "set the former GUIDs",
             when=NOW,
-            status=status,
-            consent=CONSENTS["vf_reset"] if busy else None,
+            **context.consent("vf_reset", needed=bool(busy)),
             detail="ports of functions come up when the subnet manager allows virtual ports (OpenSM: virt_enabled 2)",
             refusal=refusal,
         )

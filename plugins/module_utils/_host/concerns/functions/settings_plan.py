@@ -14,10 +14,8 @@ from typing import Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND, SUFFIX
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_CONSENT,
     NOTHING,
     NOW,
-    PLANNED,
     Step,
     Wording,
     as_planned,
@@ -38,7 +36,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_setting
     without_driver,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import given_away, held
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import DETERMINISTIC, VF_KEYS
 
 # Settings whose change stops traffic for a moment or for good.
@@ -160,11 +157,9 @@ def numbered(numbers: Sequence[int]) -> str:
 def _change(context: Context, interface: Interface, changes: Changes, created: bool, refusal: str) -> Step:
     renewed = [number for number, settings in sorted(changes.items()) if "mac" in settings]
     paused = [n for n, settings in sorted(changes.items()) if any(key in settings for key in _INTERRUPTING)]
-    status, consent, interrupts = PLANNED, None, NOTHING
-    busy = [] if created else _busy(context, interface, [*renewed, *paused])
-    if set(busy) & set(renewed):
-        consent = CONSENTS["vf_reset"]
-        status = PLANNED if context.consents_to("vf_reset") else NEEDS_CONSENT
+    busy, interrupts = [] if created else _busy(context, interface, [*renewed, *paused]), NOTHING
+    bound_again = set(busy) & set(renewed)
+    if bound_again:
         interrupts = f"traffic on virtual {numbered(busy)}, whose driver is bound again"
     elif busy:
         interrupts = f"traffic on virtual {numbered(busy)} for a moment"
@@ -176,8 +171,7 @@ def _change(context: Context, interface: Interface, changes: Changes, created: b
         interrupts=interrupts,
         undo=f"{undo}; functions keep a new address until their driver is bound again" if renewed else undo,
         when=NOW,
-        status=status,
-        consent=consent,
+        **context.consent("vf_reset", needed=bool(bound_again)),
         detail=_detail(interface),
         refusal=refusal,
     )

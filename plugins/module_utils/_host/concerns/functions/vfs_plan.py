@@ -19,7 +19,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functio
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     BOOT,
-    NEEDS_CONSENT,
     NEEDS_REBOOT,
     NOTHING,
     NOW,
@@ -40,7 +39,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, VfCount
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
 _NO_MEMORY = (
     "the BIOS left no memory for its virtual functions (their BARs have no addresses in its file resource), so the "
@@ -217,10 +215,6 @@ def _wording(context: Context, interface: Interface, wanted: int, now: int) -> W
 
 def _change(context: Context, interface: Interface, wanted: int, now: int, refusal: str) -> Step:
     existing = context.actual.vf_addresses(interface.nic)
-    status, consent = PLANNED, None
-    if now:
-        consent = CONSENTS["vf_reset"]
-        status = PLANNED if context.consents_to("vf_reset") else NEEDS_CONSENT
     lost = _interrupted(interface)
     if now:
         lost = f"traffic on its {now} virtual functions, which are destroyed"
@@ -236,8 +230,7 @@ def _change(context: Context, interface: Interface, wanted: int, now: int, refus
             else "write 0 to sriov_numvfs"
         ),
         when=NOW,
-        status=status,
-        consent=consent,
+        **context.consent("vf_reset", needed=bool(now)),
         detail=_detail(context, interface, wanted, now),
         refusal=refusal,
     )

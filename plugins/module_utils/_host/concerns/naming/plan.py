@@ -29,9 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
     BOOT,
-    NEEDS_CONSENT,
     NOTHING,
-    PLANNED,
     Step,
     is_executable,
     key_of,
@@ -40,7 +38,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     removal_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import seconds_after_boot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -161,8 +158,7 @@ def _at_boot(context: Context, name: Name) -> Step:
         reason=_reason(name),
         undo=f"{_undo_of_file(context, path)} before the next boot",
         when=BOOT,
-        status=PLANNED if context.consents_to("uplink_change") else NEEDS_CONSENT,
-        consent=CONSENTS["uplink_change"],
+        **context.consent("uplink_change"),
         detail="; ".join(details),
     )
 

@@ -13,13 +13,7 @@ from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.remarks import some
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_CONSENT,
-    NOW,
-    PLANNED,
-    Step,
-    make_step,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOW, PLANNED, Step, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import read_request_of, redirected_pairs
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import (
@@ -27,7 +21,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_conf
     REQUEST_REDIRECT,
     UPSTREAM_FORWARDING,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import ACS, DIRECT, READ_REQUEST
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wished_in
 
@@ -92,8 +85,7 @@ def _acs_step(context: Context, bridge: str, pairs: list[str], refusal: str) -> 
         reason=f"rdma_fabric_pcie asks for acs: {DIRECT}, ACS sends it up to the processor",
         when=NOW,
         undo=f"write {now:#06x} to its ACS control register again",
-        status=PLANNED if context.consents_to(CONSENT) else NEEDS_CONSENT,
-        consent=CONSENTS[CONSENT],
+        **context.consent(CONSENT),
         detail=f"its ACS control register: {now:#06x} to {now & ~CLEARED:#06x}; devices below it are isolated less",
         refusal=refusal,
     )
