@@ -17,7 +17,7 @@ import re
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import INFINIBAND as ARPHRD_INFINIBAND
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import PHYSICAL, kind_of_hardware
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError, Names
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import pci_address_in
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import pci_address_in, target_at, text_at
 
 PCI_DEVICES = "/sys/bus/pci/devices"
 NET = "/sys/class/net"
@@ -112,15 +112,8 @@ def fill(text: str, host: Host) -> str:
 
 def _below(host: Host, address: str) -> list[str]:
     """Return the interfaces of a function whose driver puts a device of its own in between, as virtio does."""
-    targets = {name: _target(host, f"{NET}/{name}") for name in host.list(NET)}
+    targets = {name: target_at(host, f"{NET}/{name}") for name in host.list(NET)}
     return [name for name, target in targets.items() if pci_address_in(target) == address]
-
-
-def _target(host: Host, path: str) -> str:
-    try:
-        return host.link(path)
-    except HostError:
-        return ""
 
 
 def _is_port(host: Host, name: str) -> bool:
@@ -128,7 +121,7 @@ def _is_port(host: Host, name: str) -> bool:
     base = f"{NET}/{name}"
     port_name = _attribute(host, f"{base}/phys_port_name")
     parent = _attribute(host, f"{base}/parent") if _attribute(host, f"{base}/type") == str(ARPHRD_INFINIBAND) else ""
-    if kind_of_hardware(_target(host, base), port_name, parent) != PHYSICAL:
+    if kind_of_hardware(target_at(host, base), port_name, parent) != PHYSICAL:
         return False
     # Drivers without names of ports have no representors either.
     return not port_name or _PHYSICAL_PORT.fullmatch(port_name) is not None
@@ -136,7 +129,4 @@ def _is_port(host: Host, name: str) -> bool:
 
 def _attribute(host: Host, path: str) -> str:
     """Return an attribute as one word, empty where there is none."""
-    try:
-        return host.read(path).strip()
-    except HostError:
-        return ""
+    return text_at(host, path).strip()

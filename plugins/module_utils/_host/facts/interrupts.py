@@ -20,9 +20,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
     Interrupts,
     Irqbalance,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_DIRECTORIES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parse_int, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    Probe,
+    names_at,
+    parse_int,
+    printable,
+)
 
 DROP_IN = "/etc/systemd/system/irqbalance.service.d/90-rdma-fabric.conf"
 SCRIPT = "/etc/rdma-fabric/irqbalance-"
@@ -57,19 +62,8 @@ def _vector(address: str, irq: int | str = "") -> str:
 
 def interrupts_of(host: Host, address: str) -> list[int]:
     """Return the numbers of the interrupts that the driver of a PCI function uses, in their order."""
-    try:
-        names = host.list(_vector(address))
-    except HostError:
-        return []
-    numbers = sorted(int(name) for name in names if name.isdecimal())
-    return [number for number in numbers if _is_in_use(host, number)]
-
-
-def _is_in_use(host: Host, number: int) -> bool:
-    try:
-        return not _FILES.issuperset(host.list(f"{_IRQ}/{number}"))
-    except HostError:
-        return False
+    numbers = sorted(int(name) for name in names_at(host, _vector(address)) if name.isdecimal())
+    return [number for number in numbers if not _FILES.issuperset(names_at(host, f"{_IRQ}/{number}"))]
 
 
 def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: Iterable[str]) -> Interrupts:

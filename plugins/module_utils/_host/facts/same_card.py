@@ -15,7 +15,7 @@ import posixpath
 from typing import Collection, Iterable, Mapping, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address, names_at
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Card, Cards
 
 _DEVICES = "/sys/bus/pci/devices"
@@ -129,10 +129,7 @@ def _found(host: Host, address: str, card: Card, without: Collection[str]) -> li
     """
     if not card.get("serial"):
         return []
-    try:
-        others = [name for name in host.list(_DEVICES) if name not in without and name[-2:] == address[-2:]]
-    except HostError:
-        return []
+    others = [name for name in names_at(host, _DEVICES) if name not in without and name[-2:] == address[-2:]]
     places = [f"{_DEVICES}/{name}" for name in sorted(others)]
     alike = [place for place in places if _model(host, place) == card.get("model")]
     return [posixpath.basename(place) for place in alike if _serial(host, place) == card["serial"]]

@@ -19,19 +19,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import parse_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
-    IP_ADDRESSES,
-    IPV6_ADDRESSES,
-    ROUTE,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import IP_ADDRESSES, IPV6_ADDRESSES, ROUTE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
     Probe,
+    names_at,
     natural,
     objects,
     parse_int,
     parsed,
     printable,
+    target_at,
+    text_at,
 )
 
 # Drivers that give a function to a program or a guest as it is: it has no interface then.
@@ -119,7 +117,7 @@ def _note_user_space(probe: Probe, users: Users, functions: Sequence[Nic]) -> se
     if not given:
         return set()
     nodes = {node: nic["address"] for nic in given for node in _vfio_nodes(probe, nic)}
-    sees_processes = bool(_names(probe, "/proc/1/fd"))
+    sees_processes = bool(names_at(probe.host, "/proc/1/fd"))
     for nic in given:
         if not sees_processes or nic["address"] not in nodes.values():
             users[nic["address"]].append(bound_to_user_space(nic))
@@ -132,7 +130,7 @@ def _note_user_space(probe: Probe, users: Users, functions: Sequence[Nic]) -> se
 def _vfio_nodes(probe: Probe, nic: Nic) -> list[str]:
     """Return the device files by which programs reach a function of vfio: its group's and, since Linux 6.6, its own."""
     group = nic["iommu"]["group"] if nic["iommu"] is not None else None
-    own = _names(probe, f"{PCI}/{nic['address']}/vfio-dev")
+    own = names_at(probe.host, f"{PCI}/{nic['address']}/vfio-dev")
     return [f"/dev/vfio/{group}"] * (group is not None) + [f"/dev/vfio/devices/{name}" for name in own]
 
 
@@ -140,8 +138,8 @@ def _holders_of(probe: Probe, nodes: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the processes that have a device file open, by the address that the file stands for."""
     found: dict[str, dict[str, None]] = {}
     for pid in _processes(probe) if nodes else []:
-        for number in _names(probe, f"/proc/{pid}/fd"):
-            address = nodes.get(_target(probe, f"/proc/{pid}/fd/{number}") or "")
+        for number in names_at(probe.host, f"/proc/{pid}/fd"):
+            address = nodes.get(target_at(probe.host, f"/proc/{pid}/fd/{number}"))
             if address is not None:
                 found.setdefault(address, {})[str(_process(probe, pid))] = None
     return {address: list(who) for address, who in found.items()}
@@ -202,7 +200,7 @@ def _carried(probe: Probe, ports: Iterable[str], netdevs: Mapping[str, ReadNetde
 def _partitions(probe: Probe) -> list[tuple[str, int]]:
     """Return the interfaces of IPoIB that stand on another one, each with the number of that one (``iflink``)."""
     found = []
-    for name in _names(probe, NET):
+    for name in names_at(probe.host, NET):
         base = f"{NET}/{name}"
         if _number(probe, f"{base}/type") == INFINIBAND:
             number = _number(probe, f"{base}/iflink")
@@ -231,14 +229,14 @@ def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
     The sysfs that a container mounts shows what its own namespace has, below the same PCI functions. Names are looked
     at and nothing is opened there: files that a container shows may be its own.
     """
-    own = _target(probe, "/proc/self/ns/net")
+    own = target_at(probe.host, "/proc/self/ns/net")
     holders: dict[str, str] = {}
     seen = {own}
     for pid in _processes(probe):
-        namespace = _target(probe, f"/proc/{pid}/ns/net")
-        if namespace is None or namespace in seen:
+        namespace = target_at(probe.host, f"/proc/{pid}/ns/net")
+        if not namespace or namespace in seen:
             continue
-        found = [a for a, part in lost.items() if _names(probe, f"/proc/{pid}/root{PCI}/{a}/{part}")]
+        found = [a for a, part in lost.items() if names_at(probe.host, f"/proc/{pid}/root{PCI}/{a}/{part}")]
         # A process without a sysfs of its own shows nothing; another one of the same namespace may.
         if found:
             seen.add(namespace)
@@ -253,11 +251,11 @@ def _holder(probe: Probe, pid: str) -> str:
 
 def _pod(probe: Probe, pid: str) -> str | None:
     """Return the pod that a process belongs to, with its name where the kubelet's logs tell it."""
-    found = _POD.search(_content(probe, f"/proc/{pid}/cgroup"))
+    found = _POD.search(text_at(probe.host, f"/proc/{pid}/cgroup"))
     if found is None:
         return None
     uid = found.group(1).replace("_", "-")
-    for entry in _names(probe, POD_LOGS):
+    for entry in names_at(probe.host, POD_LOGS):
         namespace, _underscore, rest = entry.partition("_")
         if rest.endswith(f"_{uid}"):
             return f"pod {printable(namespace, 64)}/{printable(rest[: -len(uid) - 1], 256)}"
@@ -295,36 +293,12 @@ def _kernel_users(probe: Probe) -> list[tuple[str, str]]:
 
 
 def _processes(probe: Probe) -> list[str]:
-    return sorted((name for name in _names(probe, "/proc") if name.isdecimal()), key=natural)
+    return sorted((name for name in names_at(probe.host, "/proc") if name.isdecimal()), key=natural)
 
 
 def _process(probe: Probe, pid: str) -> _Process:
-    return _Process(pid, printable(_content(probe, f"/proc/{pid}/comm").strip(), 32) or "?")
-
-
-# Processes end while they are looked at: what can't be read of them is no failure of the host.
-
-
-def _target(probe: Probe, path: str) -> str | None:
-    try:
-        return probe.host.link(path)
-    except HostError:
-        return None
-
-
-def _names(probe: Probe, path: str) -> list[str]:
-    try:
-        return probe.host.list(path)
-    except HostError:
-        return []
-
-
-def _content(probe: Probe, path: str) -> str:
-    try:
-        return probe.host.read(path)
-    except HostError:
-        return ""
+    return _Process(pid, printable(text_at(probe.host, f"/proc/{pid}/comm").strip(), 32) or "?")
 
 
 def _number(probe: Probe, path: str) -> int | None:
-    return parse_int(_content(probe, path).strip())
+    return parse_int(text_at(probe.host, path).strip())

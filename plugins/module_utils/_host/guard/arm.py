@@ -44,7 +44,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     STAGED_FILE,
     UNIT_FILE,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id, names_at
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import is_program, program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import seconds_after_boot
 
@@ -183,13 +183,8 @@ class Guard:
 
     def _programs(self, program: str) -> list[str]:
         """Return this program where the host has it; one of another release stays until its unit is changed."""
-        return [program] if is_program(program) and self._has(program) else []
-
-    def _has(self, program: str) -> bool:
-        try:
-            return posixpath.basename(program) in self._machine.list(PROGRAM_DIRECTORY)
-        except HostError:
-            return False
+        known = names_at(self._machine, PROGRAM_DIRECTORY)
+        return [program] if is_program(program) and posixpath.basename(program) in known else []
 
     def _keep(self, record: Record) -> None:
         """Write over the record; raises Fault when it is gone, even if it went at this very moment."""

@@ -39,7 +39,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     STAGED_FILE,
     WISHES_FILE,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id, names_at
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import is_program
 
 CONFIRMED = "confirmed"
@@ -260,10 +260,7 @@ def _leave_no_unit(machine: Machine, clock: Clock) -> None:
     """Remove a boot unit that was only there to take the change back after a reboot."""
     if machine.exists(WISHES_FILE) or machine.exists(STAGED_FILE):
         return
-    try:
-        programs = [f"{PROGRAM_DIRECTORY}/{name}" for name in machine.list(PROGRAM_DIRECTORY)]
-    except HostError:
-        programs = []
+    programs = [f"{PROGRAM_DIRECTORY}/{name}" for name in names_at(machine, PROGRAM_DIRECTORY)]
     # A unit that stays behind does nothing; the next run removes it.
     with contextlib.suppress(HostError, CommandFailed):
         for operation in removal([path for path in programs if is_program(path)]).do:

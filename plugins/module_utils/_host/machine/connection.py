@@ -8,7 +8,8 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import text_at
 
 _PARENT = re.compile(r"^PPid:\s*(\d{1,10})$", re.MULTILINE)
 _VARIABLE = "SSH_CONNECTION="
@@ -38,21 +39,14 @@ def _connection(host: Host, pid: int) -> list[str] | None:
     asked as well, as far as they can be read.
     """
     for _generation in range(_MOST_ANCESTORS):
-        fields = _connection_in(_text(host, f"/proc/{pid}/environ"))
+        fields = _connection_in(text_at(host, f"/proc/{pid}/environ"))
         if fields is not None:
             return fields
-        parent = _PARENT.search(_text(host, f"/proc/{pid}/status"))
+        parent = _PARENT.search(text_at(host, f"/proc/{pid}/status"))
         if parent is None or parent[1] == "0":
             return None
         pid = int(parent[1])
     return None
-
-
-def _text(host: Host, path: str) -> str:
-    try:
-        return host.read(path)
-    except HostError:
-        return ""
 
 
 def _connection_in(environment: str) -> list[str] | None:

@@ -202,12 +202,33 @@ def texts_of(probe: Probe, paths: Iterable[str], endings: tuple[str, ...] = ("",
     return [(place, text) for place, text in texts if text is not None]
 
 
-def boot_id(host: Host) -> str:
-    """Return what tells one start of the host from another, empty where the kernel has no such number."""
+def text_at(host: Host, path: str) -> str:
+    """Return a file's text, empty where it can't be read and that is no failure: processes end while looked at."""
     try:
-        return host.read(BOOT_ID).strip()
+        return host.read(path)
     except HostError:
         return ""
+
+
+def names_at(host: Host, path: str) -> list[str]:
+    """Return the names in a directory, none where it can't be listed and that is no failure."""
+    try:
+        return host.list(path)
+    except HostError:
+        return []
+
+
+def target_at(host: Host, path: str) -> str:
+    """Return the raw target of a link, empty where it can't be told and that is no failure."""
+    try:
+        return host.link(path)
+    except HostError:
+        return ""
+
+
+def boot_id(host: Host) -> str:
+    """Return what tells one start of the host from another, empty where the kernel has no such number."""
+    return text_at(host, BOOT_ID).strip()
 
 
 def parse_int(text: str, base: int = 10) -> int | None:

@@ -48,16 +48,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch as launch_guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import FILES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
-    Alone,
-    begin,
-    revert_if_due,
-    watch,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import Alone, begin, revert_if_due, watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, LiveMachine, Machine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock, SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id, target_at
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, check
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
@@ -378,7 +373,7 @@ def _lacking(machine: Machine, address: str, wish: InterfaceSpec) -> str:
     place = f"{_FUNCTIONS}/{address}"
     if not machine.exists(place):
         return f"{address}: there is no such PCI function"
-    if not _is_bound(machine, place):
+    if not target_at(machine, f"{place}/driver"):
         return f"{address}: no driver is bound to it"
     if any(wish[key] for key, kept in KEPT.items() if kept.through_interface) and not _has_interface(machine, address):
         return f"{address}: it has no network interface"
@@ -393,13 +388,6 @@ def _lacks_device(machine: Machine, place: str) -> bool:
         return machine.link(f"{place}/driver").endswith(f"/{NETDEV_DRIVER}") and not machine.list(f"{place}/infiniband")
     except HostError:
         return True
-
-
-def _is_bound(machine: Machine, place: str) -> bool:
-    try:
-        return bool(machine.link(f"{place}/driver"))
-    except HostError:
-        return False
 
 
 def _has_interface(machine: Machine, address: str) -> bool:

@@ -20,7 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_sha
     SnapshotLink,
     SnapshotVlan,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import names_at, target_at
 
 PCI = "/sys/bus/pci/devices"
 PROBE = "/sys/bus/pci/drivers_probe"
@@ -67,7 +68,7 @@ def missing(snapshot: Snapshot, host: Host) -> str:
         if count != function["vfs"]:
             problems.append(f"{function['pci']} has {count} of {function['vfs']} virtual functions")
     for link in snapshot["links"]:
-        names = _names(host, f"{PCI}/{link['pci']}/net")
+        names = names_at(host, f"{PCI}/{link['pci']}/net")
         if not names:
             problems.append(f"{link['name']} ({link['pci']}) is not there")
         elif link["master"] and not any(_master(host, name) == link["master"] for name in names):
@@ -173,18 +174,8 @@ def _addresses(device: str, addresses: Iterable[Sequence[str]]) -> list[Operatio
 
 
 def _count(host: Host, device: str) -> int:
-    return sum(name.startswith("virtfn") for name in _names(host, device))
-
-
-def _names(host: Host, path: str) -> list[str]:
-    try:
-        return host.list(path)
-    except HostError:
-        return []
+    return sum(name.startswith("virtfn") for name in names_at(host, device))
 
 
 def _master(host: Host, name: str) -> str | None:
-    try:
-        return host.link(f"{NET}/{name}/master").rsplit("/", 1)[-1]
-    except HostError:
-        return None
+    return target_at(host, f"{NET}/{name}/master").rsplit("/", 1)[-1] or None

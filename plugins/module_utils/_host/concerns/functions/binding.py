@@ -15,7 +15,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     WaitFor,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import names_at, target_at
 
 PCI = "/sys/bus/pci/devices"
 _PROBE = "/sys/bus/pci/drivers_probe"
@@ -68,17 +69,11 @@ def wait_for_interfaces(address: str, numbers: Iterable[int]) -> WaitFor:
 
 def driver_at(host: Host, function: str) -> str | None:
     """Return the driver that is bound to a PCI function (or to where a link leads), None without one."""
-    try:
-        return host.link(f"{function}/driver").rsplit("/", 1)[-1]
-    except HostError:
-        return None
+    return target_at(host, f"{function}/driver").rsplit("/", 1)[-1] or None
 
 
 def _has_interface(host: Host, link: str) -> bool:
     driver = driver_at(host, link)
     if driver is None or driver in USER_SPACE_DRIVERS or not host.read(f"{link}/class").startswith("0x0200"):
         return True
-    try:
-        return bool(host.list(f"{link}/net"))
-    except HostError:
-        return False
+    return bool(names_at(host, f"{link}/net"))

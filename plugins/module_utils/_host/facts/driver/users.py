@@ -8,8 +8,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import User
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import natural, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
+    names_at,
+    natural,
+    printable,
+    target_at,
+    text_at,
+)
 
 VERBS = "/dev/infiniband/"
 # Package managers keep these open while they hold their lock.
@@ -48,8 +54,8 @@ def read_open_files(host: Host) -> OpenFiles:
     found_verbs: list[User] = []
     found_locks: list[User] = []
     container = False
-    for pid in sorted((name for name in _names(host, "/proc") if name.isdecimal()), key=natural):
-        paths = {_target(host, f"/proc/{pid}/fd/{number}") for number in _names(host, f"/proc/{pid}/fd")}
+    for pid in sorted((name for name in names_at(host, "/proc") if name.isdecimal()), key=natural):
+        paths = {target_at(host, f"/proc/{pid}/fd/{number}") for number in names_at(host, f"/proc/{pid}/fd")}
         verbs = sorted(path for path in paths if path.startswith(VERBS))
         locks = sorted(path for path in paths if path in LOCKS)
         container = container or CONTAINER_LOCK in paths
@@ -60,22 +66,5 @@ def read_open_files(host: Host) -> OpenFiles:
     return OpenFiles(found_verbs[:_MOST], found_locks[:_MOST], container)
 
 
-def _names(host: Host, path: str) -> list[str]:
-    try:
-        return host.list(path)
-    except HostError:
-        return []
-
-
-def _target(host: Host, path: str) -> str:
-    try:
-        return host.link(path)
-    except HostError:
-        return ""
-
-
 def _program(host: Host, pid: str) -> str:
-    try:
-        return printable(host.read(f"/proc/{pid}/comm").strip(), 32) or "?"
-    except HostError:
-        return "?"
+    return printable(text_at(host, f"/proc/{pid}/comm").strip(), 32) or "?"
