@@ -44,6 +44,10 @@ class LoadedModule(NamedTuple):
     users: list[str]
 
 
+# Commit bd039b5ea2a9 of the kernel: an interface that is up can be renamed.
+_RENAMES_LIVE = (6, 2)
+
+
 def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, Module]:
     """Return the modules of RDMA and GPUs that are loaded or built in, and those in ``also`` whatever their state.
 
@@ -171,3 +175,9 @@ def _gpu_driver(probe: Probe) -> tuple[str | None, str | None]:
     if not found:
         return None, None
     return found.group(2), "open" if "Open Kernel Module" in found.group(1) else "proprietary"
+
+
+def renames_live(kernel: str) -> bool:
+    """Say whether a kernel renames interfaces that are up; ``kernel`` is its release (``6.8.0-45-generic``)."""
+    found = re.match(r"(\d+)\.(\d+)", kernel)
+    return found is not None and (int(found.group(1)), int(found.group(2))) >= _RENAMES_LIVE

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, choice_of, list_of, text_of
+
 # Nothing that a shell (GRUB's drop-ins are shell), GRUB's own language or a boot entry would take for syntax.
 _ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:=@/+-]+)?")
 _LONGEST = 512
@@ -150,3 +152,24 @@ def _spelled(argument: str) -> str:
 def words_of(line: str) -> list[str]:
     """Split a command line as the kernel does (next_arg): spaces separate, except within double quotes."""
     return [word.strip() for word in re.findall(r'(?:[^\s"]|"[^"]*(?:"|$))+', line)]
+
+
+def kernel_arguments(place: Place, value: object) -> list[str]:
+    """Return the wanted arguments in their order, each once."""
+    wanted: list[str] = []
+    for index, item in enumerate(list_of(place, value, "kernel arguments")):
+        argument = text_of(place.at(index), item, "a kernel argument such as iommu=pt", argument_problem)
+        if argument is None:
+            continue
+        if argument in wanted:
+            place.at(index).notice(f"{argument} is listed twice", "leave one out")
+        else:
+            wanted.append(argument)
+    for sentence in contradictions(wanted):
+        place.violation(sentence, "leave one of them out")
+    return wanted
+
+
+def netns_mode(place: Place, value: object) -> str | None:
+    """Return how network namespaces shall share RDMA devices, None when nothing is asked for."""
+    return choice_of(place, value, tuple(NETNS_MODES))

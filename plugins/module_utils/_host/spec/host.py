@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES, name_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import revert_seconds
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.kernel_arguments import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
+    NETNS_MODES,
     kernel_arguments,
+    name_of,
     netns_mode,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import revert_seconds
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.parts import (
     driver,
     firmware_allow,

@@ -11,12 +11,12 @@ from typing import Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.binding import (
     PCI,
     bind,
+    driver_at,
     links,
     settle,
     unbind,
     wait_for_interfaces,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.drivers_apply import driving
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.drivers_plan import DRIVER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
     set_mode,
@@ -42,6 +42,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import BEFORE, Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
@@ -101,6 +102,9 @@ ERRORS = MappingProxyType(
         ),
     }
 )
+_LOAD_VFIO = Run(("modprobe", "vfio-pci"))
+# A line without a driver's name takes the override back.
+_NO_OVERRIDE = "\n"
 
 
 def work(context: Context, step: Step) -> Work:
@@ -109,7 +113,7 @@ def work(context: Context, step: Step) -> Work:
     if key.endswith(SUFFIX):
         return _setting_up(context, key[: -len(SUFFIX)], step)
     if key.endswith(DRIVER):
-        return driving(context, key[: -len(DRIVER)], step)
+        return _driving(context, key[: -len(DRIVER)], step)
     return _number(context, key, as_planned(step["from"], int), as_planned(step["to"], int))
 
 
@@ -243,3 +247,33 @@ def _address_problem(host: Host, link: str, mac: str) -> list[str]:
         return []
     addresses = {name: host.read(f"{link}/net/{name}/address").strip() for name in names}
     return [f"its interface {name} has the address {now}" for name, now in addresses.items() if now != mac]
+
+
+def _driving(context: Context, address: str, step: Step) -> Work:
+    """Return how functions get the driver that ``to`` names, and their former ones again."""
+    before: dict[str, str | None] = as_planned(step["from"], dict)
+    after: dict[str, str] = as_planned(step["to"], dict)
+    do: list[Operation] = [_LOAD_VFIO] if VFIO in after.values() else []
+    undo: list[Operation] = []
+    for text, wanted in after.items():
+        number, former = int(text), before.get(text)
+        do += _rebind(address, number, wanted)
+        undo += _rebind(address, number, VFIO if former == VFIO else NETDEVICE) if former else []
+    do += [*settle(context), wait_for_interfaces(address, map(int, after))]
+    return Work(do, undo, lambda host: _driver_problem(host, address, {int(text): to for text, to in after.items()}))
+
+
+def _rebind(address: str, number: int, wanted: str) -> list[Operation]:
+    override = f"{PCI}/{address}/virtfn{number}/driver_override"
+    text = wanted if wanted == VFIO else _NO_OVERRIDE
+    return [unbind(address, number), SetAttribute(override, text), bind(address, number)]
+
+
+def _driver_problem(host: Host, address: str, wanted: dict[int, str]) -> str:
+    problems = []
+    for number, driver in wanted.items():
+        now = driver_at(host, f"{PCI}/{address}/virtfn{number}")
+        right = now == VFIO if driver == VFIO else now is not None and now not in USER_SPACE_DRIVERS
+        if not right:
+            problems.append(f"function {number} is bound to {now or 'no driver'}")
+    return ", ".join(problems)

@@ -17,15 +17,24 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
     problem_of,
     wanted_arguments,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.iommu import remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NEEDS_REBOOT, Step, make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import INTEL, SWITCHES_INTEL_ON
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import GRUBBY, SYSTEMD_BOOT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES, contains, count
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
+    IOMMU_OFF,
+    NETNS_MODES,
+    contains,
+    count,
+    name_of,
+    words_of,
+)
 
 CONCERN = "kernel_arguments"
 PENDING = "reboot"
 _TARGET = "kernel command line"
+_OF_IOMMU = ("iommu", "intel_iommu", "amd_iommu", "iommu.passthrough", "iommu.strict")
+_X86 = ("x86_64", "i686")
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -37,7 +46,7 @@ def plan(context: Context) -> ConcernPlan:
         steps.append(_change(context, adds, removes))
     else:
         steps += _pending(context)
-    return steps, [*remarks(context), *_mode_remarks(context)]
+    return steps, [*_iommu_remarks(context), *_mode_remarks(context)]
 
 
 def _mode_remarks(context: Context) -> list[str]:
@@ -123,3 +132,31 @@ def _pending(context: Context) -> list[Step]:
             status=NEEDS_REBOOT,
         )
     ]
+
+
+def _iommu_remarks(context: Context) -> list[str]:
+    """Return why the IOMMU that the wanted arguments are about is off and stays off, nothing where it is on.
+
+    Sources: Documentation/admin-guide/kernel-parameters.txt (intel_iommu, amd_iommu, iommu), drivers/iommu/intel (it is
+    off without intel_iommu=on unless the kernel was built with INTEL_IOMMU_DEFAULT_ON), drivers/iommu/amd (on by
+    itself).
+    """
+    system = context.actual.facts["system"]
+    iommu = system["iommu"]
+    wanted = [argument for argument in wanted_arguments(context) if name_of(argument) in _OF_IOMMU]
+    asking = [argument for argument in wanted if argument not in IOMMU_OFF]
+    if iommu["active"] or not asking or system["machine"] not in _X86:
+        return []
+    named = ", ".join(asking)
+    line = words_of(system["cmdline"])
+    if not iommu["firmware"]:
+        return [
+            f"{named} will have no effect: the firmware of this host shows no IOMMU; switch VT-d (Intel) or AMD-Vi "
+            "(AMD) on in the BIOS"
+        ]
+    off = [word for word in line if word in IOMMU_OFF and name_of(word) not in map(name_of, asking)]
+    if off:
+        return [f"{named} will have no effect while the kernel line has {', '.join(off)}: take it out where it is set"]
+    if iommu["firmware"] == INTEL and not set(SWITCHES_INTEL_ON) & {*asking, *line}:
+        return [f"{named} will have no effect: this kernel leaves Intel's IOMMU off without intel_iommu=on; add it"]
+    return []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_neighbours as neighbours
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_uplink as uplink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_files import (
     Setting,
@@ -21,6 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
 
 CONCERN = "sysctl"
+_LIMIT = "net.{family}.neigh.default.gc_thresh{number}"
+_SPOKEN = {"ipv4": "IPv4", "ipv6": "IPv6"}
 # The kernel uses the larger of the interface's own value and that of all interfaces (inetdevice.h, IN_DEV_MAXCONF).
 _LARGER_COUNTS = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
 _THE_UPLINK = "what reaches the node by the uplink"
@@ -38,7 +39,7 @@ def plan(context: Context) -> ConcernPlan:
         if not setting.problem and not context.removing:
             steps += _overridden(context, setting)
             notices += _remarks(context, setting, {other.name: other.wanted for other in wanted})
-    return steps, [*notices, *neighbours.remarks(context)]
+    return steps, [*notices, *_small_tables(context)]
 
 
 def _steps_of(context: Context, setting: Setting) -> list[Step]:
@@ -137,3 +138,26 @@ def _hidden(context: Context, setting: Setting, wanted: Mapping[str, str]) -> li
         f"{setting.name} = {setting.wanted} has no effect: {of_all} is {value}, and the kernel uses the larger one; "
         f"lower {of_all} in rdma_fabric_sysctls"
     ]
+
+
+def _small_tables(context: Context) -> list[str]:
+    """Return a sentence for each table of neighbours that is too small, and that nothing asks to be made larger.
+
+    A connection of RDMA over Ethernet needs the neighbour's address, too: in a flat subnet every rail of a host has an
+    entry for every port that it talks to.
+    """
+    if context.removing or not context.interfaces:
+        return []
+    found = []
+    for family, table in context.actual.facts["settings"].get("neighbours", {}).items():
+        name = _LIMIT.format(family=family, number=3)
+        asked = context.desired["sysctls"].get(name, "")
+        if asked.isdecimal() and int(asked) > table["hard"]:
+            continue
+        full = f", and was full {table['overflows']} times since the boot" if table["overflows"] else ""
+        found.append(
+            f"the table of {_SPOKEN[family]} neighbours holds {table['entries']} of at most {table['hard']} entries "
+            f"({name}){full}: without room in it connections to further hosts fail (neighbour table overflow in the "
+            f"kernel's log); next: raise {_LIMIT.format(family=family, number='1')} to 3 with rdma_fabric_sysctls"
+        )
+    return found

@@ -10,9 +10,9 @@ files by itself; telling it only saves it a few seconds of doubt.
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names, rdma, representors
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.alternative import freed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
     STAMP,
     Files,
@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import Turn
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Found,
     Operation,
     PutFile,
     RemoveFile,
@@ -33,6 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, Value, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, objects, parsed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
@@ -141,7 +143,7 @@ def _interface(context: Context, name: Name, turn: Turn) -> Work:
         holder = context.once(Names).by_current[turn.parking.holder]
         do += _renaming(holder, turn.parking.holder, turn.parking.temporary)
         undo = _renaming_back(holder, turn.parking.holder)
-    free, give_back = freed(turn.current, name.wanted, f"{{port:{name.interface.key}}}")
+    free, give_back = _freed(turn.current, name.wanted, f"{{port:{name.interface.key}}}")
     do += [free, *_renaming(name, turn.current, name.wanted)]
     undo = [*_renaming_back(name, turn.current), give_back, *undo, *context.boot_undo(name.files)]
     undo += [_NO_BATCH] if _NO_BATCH in do else []
@@ -259,3 +261,33 @@ def _initramfs(context: Context, step: Step) -> Work:
     stamp: Operation = PutFile(STAMP, stamp_of_digest(str(step["to"]))) if step["to"] else RemoveFile(STAMP)
     rebuild = Run(tuple(update), _INITRAMFS_SECONDS)
     return Work([rebuild, stamp], undo_after_boot=[rebuild, *context.boot_undo({STAMP: ""})])
+
+
+def _freed(current: str, wanted: str, place: str) -> tuple[Operation, Operation]:
+    """Return how the interface ``current`` loses the alternative name ``wanted``, and how it gets it back.
+
+    To the kernel a name is in use whatever kind it is of, also by the same interface: EEXIST (dev_prep_valid_name and
+    netdev_name_in_use, net/core/dev.c). udev gives some itself (AlternativeNamesPolicy= of systemd.link(5)). ``place``
+    is what operations call the interface whatever its name is then. One that has no such name keeps all.
+    """
+    lost: list[str] = []
+
+    def free(host: Host) -> Sequence[Operation]:
+        if wanted not in _alternative_names(host, current):
+            return []
+        lost.append(wanted)
+        return [Run(("ip", "link", "property", "del", "dev", current, "altname", wanted))]
+
+    def give_back(_host: Host) -> Sequence[Operation]:
+        return [Run(("ip", "link", "property", "add", "dev", place, "altname", name)) for name in lost]
+
+    return (
+        Found(f"take the alternative name {wanted} from {current}", free),
+        Found(f"give {current} its alternative name {wanted} back", give_back),
+    )
+
+
+def _alternative_names(host: Host, name: str) -> list[str]:
+    result = Probe(host).command("ip", "-json", "link", "show", "dev", name)
+    links = objects(parsed(result.stdout)) if result is not None and result.rc == 0 else []
+    return [str(each) for link in links for each in link.get("altnames") or []]

@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import overruling
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.live_rename import renames_live
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import renames_live
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, ReplacedLink
 
 

@@ -14,7 +14,7 @@ from typing import Iterable, NamedTuple, Optional, Sequence, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.live_rename import renames_live
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import renames_live
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL, kept_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
     InterfaceRouting,
