@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import apply as boot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import orphaned_apply as leftovers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import apply as driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import apply as firmware
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import image_apply as firmware_image
@@ -23,9 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import modules_apply as kmods
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_apply as sysctl
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import link_apply as link
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import mtu_apply as mtu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import queues_apply as queues
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import hugepages_apply as hugepages
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import limits_apply as limits
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import apply as naming
@@ -48,13 +45,10 @@ HANDLERS: Mapping[str, Handler] = {
     "eswitch": Handler(eswitch.work, eswitch.ERRORS, eswitch.restore),
     "guids": Handler(guids.work, guids.ERRORS, guids.restore, parts=True),
     "mtu": Handler(mtu.work, mtu.ERRORS, mtu.restore),
-    "link": Handler(link.work, link.ERRORS, link.restore),
-    "queues": Handler(queues.work, queues.ERRORS, queues.restore, parts=True),
     "qos": Handler(qos.work, qos.ERRORS, qos.restore),
     "boot": Handler(boot.work),
     "sysctl": Handler(sysctl.work, sysctl.ERRORS, sysctl.restore),
     "routing": Handler(routing.work, routing.ERRORS, routing.restore, parts=True),
     "limits": Handler(limits.work, limits.ERRORS),
     "hugepages": Handler(hugepages.work, hugepages.ERRORS, hugepages.restore),
-    "leftovers": Handler(leftovers.work),
 }

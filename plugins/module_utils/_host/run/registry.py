@@ -222,15 +222,15 @@ def _mtu() -> Concern:
 
 
 def _link() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import link_plan
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import link
 
-    return Concern(link_plan.plan)
+    return Concern(link.plan, handler=link.HANDLER)
 
 
 def _queues() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import queues_plan
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import queues
 
-    return Concern(queues_plan.plan)
+    return Concern(queues.plan, handler=queues.HANDLER)
 
 
 def _qos() -> Concern:
@@ -285,9 +285,9 @@ def _boot() -> Concern:
 
 
 def _leftovers() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import orphaned_plan
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import orphaned
 
-    return Concern(orphaned_plan.plan)
+    return Concern(orphaned.plan, handler=orphaned.HANDLER)
 
 
 # In the order of execution.

@@ -5,14 +5,26 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import mode_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOTHING, key_of, removal_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Operation,
+    PutFile,
+    RemoveFile,
+    Run,
+    Work,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOTHING, Step, key_of, removal_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
 
 # As files of systemd-networkd, netplan, NetworkManager and ifupdown say it.
 _MTU = re.compile(r"^ *(?:MTUBytes=|mtu:? |[\w-]+\.mtu=)(\d+)$", re.MULTILINE)
+_ENABLE_JOIN = Run(("systemctl", "enable", posixpath.basename(JOIN_UNIT_FILE)))
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -30,3 +42,19 @@ def _loss(text: str) -> str:
     """Return what a file of a manager of interfaces keeps and the next boot no longer has."""
     kept = sorted({int(mtu) for mtu in _MTU.findall(text)})
     return f"MTU {', '.join(map(str, kept))} that it keeps, from the next boot on" if kept else NOTHING
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how the file of a step is removed."""
+    path = str(step["target"])
+
+    def verify(host: Host) -> str:
+        return f"{path} is still there" if host.exists(path) else ""
+
+    if path == JOIN_UNIT_FILE:
+        undo: list[Operation] = [PutFile(path, context.boot_files[path], mode_of(path)), _ENABLE_JOIN]
+        return Work([RemoveFile(JOIN_ENABLED_BY), RemoveFile(path)], undo, verify)
+    return Work([RemoveFile(path)], [PutFile(path, context.boot_files[path], mode_of(path))], verify)
+
+
+HANDLER = Handler(work)

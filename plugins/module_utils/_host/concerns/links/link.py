@@ -1,16 +1,18 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Brings network interfaces up and takes them down."""
+"""Plans whether interfaces are up, brings them up and takes them down."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOW, Step, Value, key_of, make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
@@ -28,6 +30,50 @@ ERRORS = MappingProxyType(
         "ERFKILL": "a switch has the device off; next: rfkill unblock it and run again",
     }
 )
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each interface whose administrative state differs from the wanted one."""
+    steps = []
+    for interface in context.interfaces:
+        wanted, netdev = interface.wanted["state"], interface.netdev
+        if wanted is None or netdev is None or netdev["up"] == (wanted == "up"):
+            continue
+        steps.append(_up(context, interface) if wanted == "up" else _down(context, interface))
+    return steps, []
+
+
+def _up(context: Context, interface: Interface) -> Step:
+    return make_step(
+        "link",
+        interface.key,
+        target=context.target_of(interface),
+        action="bring the link up",
+        before="down",
+        after="up",
+        reason="it is administratively down, so its RDMA port is disabled",
+        undo="take the link down again",
+        when=NOW,
+    )
+
+
+def _down(context: Context, interface: Interface) -> Step:
+    reason = context.actual.uplink_reason(interface.nic, interface.netdev)
+    refusal = f"it carries the uplink ({reason}): the node would be cut off, so no variable allows this"
+    target = context.target_of(interface)
+    return make_step(
+        "link",
+        interface.key,
+        target=target,
+        action="take the link down",
+        before="up",
+        after="down",
+        reason="rdma_fabric_interfaces asks for state down",
+        interrupts=f"traffic on {target} until it is brought up again",
+        undo="bring the link up again: routes over it and IPv6 addresses of it are its manager's to set again",
+        when=NOW,
+        refusal=refusal if reason is not None else "",
+    )
 
 
 def work(context: Context, step: Step) -> Work:
@@ -51,3 +97,6 @@ def restore(desired: HostSpec, key: str, original: Value) -> None:
 
 def _set(name: str, state: str) -> Run:
     return Run(("ip", "link", "set", "dev", name, state), _SECONDS)
+
+
+HANDLER = Handler(work, ERRORS, restore)
