@@ -109,7 +109,7 @@ def _install(context: Context, files: dict[str, str]) -> Work:
     def verify(host: Host) -> str:
         if not host.exists(program_path()):
             return f"{program_path()} is missing"
-        return "" if _is_enabled(host) else f"{UNIT} is not enabled"
+        return "" if host.exists(ENABLED_BY) else f"{UNIT} is not enabled"
 
     return Work(installation(program_path(), _programs(context), files), undo, verify)
 
@@ -140,10 +140,6 @@ def _former_wishes(context: Context) -> list[Operation]:
 
 def _programs(context: Context) -> list[str]:
     return context.actual.facts["boot"]["unit"]["programs"]
-
-
-def _is_enabled(host: Host) -> bool:
-    return host.exists(ENABLED_BY)
 
 
 def _is_gone(host: Host) -> str:

@@ -67,7 +67,7 @@ def losses(context: Context, wishes: list[Wish]) -> list[Loss]:
     for former in _former(context):
         device = device_of(former)
         nic = context.actual.nics.get(device)
-        netdev = _netdev(context, device, nic)
+        netdev = context.actual.port_of(nic) if nic is not None else context.actual.netdevs.get(device)
         if nic is None and netdev is None:
             continue
         gone = [key for key in sorted(KEPT) if former.get(key) and not after.get(device, {}).get(key)]
@@ -94,29 +94,17 @@ def held_back(context: Context, wishes: list[Wish]) -> list[Wish]:
         wish.update(only(old, [loss.key]))
         if loss.key == "vfs":
             # As many as there are; what belongs to them stays with them, and so do their own wishes.
-            wish["vfs"] = _number(context.actual.nics[loss.device])
+            wish["vfs"] = enabled_functions(context.actual.nics[loss.device])
             needed = (*_OF_FUNCTIONS, "mtu") if old.get("vf_mtu") else _OF_FUNCTIONS
             wish.update(only(old, [key for key in needed if key not in wish]))
             for device, other in former.items():
                 if other.get(MAKER) == loss.device:
                     kept.setdefault(device, other.copy())
-    return [_ordered(wish) for wish in kept.values()]
-
-
-def _ordered(wish: Wish) -> Wish:
-    return only(wish, (*SELECTING, *sorted(set(wish).difference(SELECTING))))
+    return [only(wish, (*SELECTING, *sorted(set(wish).difference(SELECTING)))) for wish in kept.values()]
 
 
 def _former(context: Context) -> list[Wish]:
     return context.once(wishes_of_present_cards)
-
-
-def _netdev(context: Context, device: str, nic: Nic | None) -> Netdev | None:
-    return context.actual.port_of(nic) if nic is not None else context.actual.netdevs.get(device)
-
-
-def _number(nic: Nic) -> int:
-    return enabled_functions(nic)
 
 
 def _is_lost(context: Context, former: Wish, key: Setting, nic: Nic | None, netdev: Netdev | None) -> bool:
@@ -127,7 +115,9 @@ def _is_lost(context: Context, former: Wish, key: Setting, nic: Nic | None, netd
         return False
     if key in owned_keys(context.actual.facts, nic):
         return False
-    if key in (*_OF_FUNCTIONS, "vfs", "eswitch_mode") and (nic is None or (key != "eswitch_mode" and not _number(nic))):
+    if key in (*_OF_FUNCTIONS, "vfs", "eswitch_mode") and (
+        nic is None or (key != "eswitch_mode" and not enabled_functions(nic))
+    ):
         return False
     return key not in ("mtu", "state") or _is_of_the_unit(context, former, key, netdev)
 
@@ -160,7 +150,7 @@ def _loss(context: Context, former: Wish, key: Setting, nic: Nic | None, netdev:
 
 def _consequence(context: Context, former: Wish, key: Setting, nic: Nic | None) -> str:
     if key == "vfs" and nic is not None:
-        count = _number(nic)
+        count = enabled_functions(nic)
         noun = "virtual function" if count == 1 else "virtual functions"
         return f"its {count} {noun}, which no boot makes any more: {', '.join(context.actual.vf_addresses(nic))}"
     if key == "mtu":

@@ -128,7 +128,8 @@ def entry_of_systemd_boot(probe: Probe, *, once: bool) -> Chosen | None:
     None: it can't be told, as where a unified kernel image may come first (systemd, src/boot/boot.c,
     config_select_default_entry and boot_entry_compare).
     """
-    directory = next((path for path in _entry_directories() if probe.names(path)), None)
+    directories = (f"{place}/loader/entries" for place in BOOT_PARTITIONS)
+    directory = next((path for path in directories if probe.names(path)), None)
     if directory is None or any(probe.names(f"{place}/EFI/Linux") for place in BOOT_PARTITIONS):
         return None
     newer = cmp_to_key(_compared)
@@ -145,10 +146,6 @@ def entry_of_systemd_boot(probe: Probe, *, once: bool) -> Chosen | None:
         if found is not None:
             return Chosen(found, named_by, one_shot)
     return Chosen(entries[0], "the order of its entries") if entries else None
-
-
-def _entry_directories() -> list[str]:
-    return [f"{place}/loader/entries" for place in BOOT_PARTITIONS]
 
 
 def _is_sorted(entry: Entry) -> bool:

@@ -8,11 +8,7 @@ from __future__ import annotations
 from typing import Iterable, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import read_boot_state
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import (
-    MELLANOX,
-    PciId,
-    nic_family,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX, PciId, nic_family
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import read_port_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
@@ -257,7 +253,7 @@ def _nics(probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: 
         nic["rdma"] = [device["name"] for device in devices]
         nic["link_layer"] = _link_layer(ports, devices, function.id)
         _set_up(probe, nic, ports)
-        nic["family"] = nic_family(function.id, _parent_id(function, ids), _firmware(devices))
+        nic["family"] = nic_family(function.id, ids.get(function.physfn or ""), _firmware(devices))
         nics.append(nic)
     return nics
 
@@ -279,10 +275,6 @@ def _set_up(probe: Probe, nic: Nic, ports: list[ReadNetdev]) -> None:
         permanent, sriov["settings"] = read_port_settings(probe, asked[0]["name"])
         if permanent:
             asked[0]["permanent_mac"] = permanent
-
-
-def _parent_id(function: Function, ids: dict[str, PciId]) -> PciId | None:
-    return ids.get(function.physfn) if function.physfn is not None else None
 
 
 def _link_layer(ports: list[ReadNetdev], devices: list[RdmaDevice], pci_id: PciId) -> str | None:

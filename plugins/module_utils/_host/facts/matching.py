@@ -63,7 +63,7 @@ def match_interfaces(wanted: Iterable[InterfaceSpec], actual: HostState) -> Matc
             interfaces.append(Interface(entry, *found[0]))
         else:
             unknown.append((key, value, entry, found))
-    coming = any(_gets_functions(interface) for interface in interfaces)
+    coming = any((interface.wanted["vfs"] or 0) > interface.functions for interface in interfaces)
     refused = [_unmatched(actual, *one, coming=coming) for one in unknown]
     managing = [_managing(interface) for interface in interfaces if interface.key in actual.switch_managers]
     interfaces = [interface for interface in interfaces if interface.key not in actual.switch_managers]
@@ -167,10 +167,6 @@ def _unmatched(
         reason=f"rdma_fabric_interfaces asks for the {what} {value}, which no single interface of this host has",
         refusal=detail,
     )
-
-
-def _gets_functions(interface: Interface) -> bool:
-    return bool((interface.wanted["vfs"] or 0) > interface.functions)
 
 
 def _nearest(actual: HostState, key: str, value: str) -> list[str]:

@@ -56,7 +56,8 @@ def read_naming(
     """
     read = list(netdevs)
     names = {netdev["name"] for netdev in read if netdev["kind"] == "physical"}
-    others, link_files = _read_others(probe, read, nics) if _asks_for_names(desired) else ({}, {})
+    asks_for_names = not desired.get("removing") and wanted_names(desired)
+    others, link_files = _read_others(probe, read, nics) if asks_for_names else ({}, {})
     return {
         "udev": _first(probe, UDEVADM) is not None,
         "rdma": _first(probe, RDMA),
@@ -78,10 +79,6 @@ def _read_others(
 def wanted_names(desired: HostSpec) -> set[str]:
     """Return the names of interfaces that are asked for."""
     return {entry["name"] for entry in desired["interfaces"] if entry["name"]}
-
-
-def _asks_for_names(desired: HostSpec) -> bool:
-    return not desired.get("removing") and bool(wanted_names(desired))
 
 
 def _first(probe: Probe, paths: Iterable[str]) -> str | None:

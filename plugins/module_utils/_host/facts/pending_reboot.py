@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
-
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import KnownAwaited
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
@@ -27,13 +25,9 @@ def read_awaited(probe: Probe) -> dict[str, KnownAwaited]:
         return {}
     try:
         content = FILE.parse(text)
-        steps = {str(key): (entry["to"], str(entry["boot_id"])) for key, entry in _entries(content)}
+        steps = {str(key): (entry["to"], str(entry["boot_id"])) for key, entry in dict(content["steps"]).items()}
     except (BrokenState, ValueError, KeyError, TypeError):
         # The run ends with it, before anything is changed; the boot unit has no use for it.
         return {}
     now = probe.text(BOOT_ID)
     return {key: {"to": to, "boot_id": boot, "this_boot": boot == now} for key, (to, boot) in steps.items()}
-
-
-def _entries(content: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    return dict(content["steps"]).items()

@@ -23,7 +23,7 @@ def given(desired: HostSpec, interface: Interface) -> Qos:
     """
     own = interface.wanted["qos"]
     of_host: Qos = desired["roce_qos"] or Qos()
-    if not _is_ethernet(interface):
+    if interface.netdev is not None and interface.netdev["link_type"] != "ether":
         of_host = {}
     elif is_function(interface):
         of_host = only(of_host, OF_DEVICE)
@@ -52,7 +52,3 @@ def rdma_of(interface: Interface, devices: Iterable[RdmaDevice]) -> RdmaDevice |
     soft = [device for device in listed if device["pci"] is None and name is not None and device["netdev"] == name]
     found = own or soft
     return found[0] if len(found) == 1 else None
-
-
-def _is_ethernet(interface: Interface) -> bool:
-    return interface.netdev is None or interface.netdev["link_type"] == "ether"

@@ -153,11 +153,9 @@ def _place(probe: Probe, name: str) -> str | None:
     if known:
         return known
     mapped = (each for each in probe.names(_BLOCK) if each.startswith("dm-"))
-    return next((probe.target(f"{_BLOCK}/{each}") for each in mapped if _mapped_name(probe, each) == name), None)
-
-
-def _mapped_name(probe: Probe, name: str) -> str | None:
-    return probe.text(f"{_BLOCK}/{name}/dm/name")
+    return next(
+        (probe.target(f"{_BLOCK}/{each}") for each in mapped if probe.text(f"{_BLOCK}/{each}/dm/name") == name), None
+    )
 
 
 def _ways_to(probe: Probe, place: str) -> list[Way]:

@@ -50,7 +50,7 @@ class NoSource(Exception):
 @functools.lru_cache(maxsize=1)
 def members() -> dict[str, bytes]:
     """Return the files of the program by their path in the archive: the entry point and all it imports of ours."""
-    found: dict[str, bytes] = {"__main__.py": _start(ENTRY)}
+    found: dict[str, bytes] = {"__main__.py": _START.format(importing=importing.__name__, module=ENTRY).encode("ascii")}
     waiting = [ENTRY, importing.__name__]
     while waiting:
         module = waiting.pop()
@@ -61,10 +61,6 @@ def members() -> dict[str, bytes]:
         _add_packages(found, module)
         waiting += _imported(found[path].decode("utf-8"))
     return dict(sorted(found.items()))
-
-
-def _start(module: str) -> bytes:
-    return _START.format(importing=importing.__name__, module=module).encode("ascii")
 
 
 @functools.lru_cache(maxsize=1)

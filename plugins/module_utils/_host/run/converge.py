@@ -97,7 +97,8 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
         # What is of another card now is left alone, and a host that keeps it is not handed on as it was.
         steps = [*baseline.refusals(kept, moved), *plan["steps"]]
         plan = {**plan, "steps": steps, "digest": digest(steps)}
-    missed = "" if run.removes or run.goes_back else _missed_kernel(facts)
+    awaited, running = facts["boot"]["awaited"], facts["system"]["kernel"]
+    missed = "" if run.removes or run.goes_back else pending_reboot.missed_kernel(awaited, running)
     if missed or any(map(pending_reboot.leads_to_reboot, plan["steps"])):
         plan = _with_next_boot(host, plan, context, missed, runs=not has_run)
     if run.defers_reload:
@@ -117,10 +118,6 @@ def _followed(host: Host, kept: baseline.Baseline, asked: Collection[str] = ()) 
 def _asks_by_facts(desired: HostSpec) -> bool:
     """Return whether any request is about what only the facts of a host show to be meant."""
     return any(request["functions"] or request["netns_mode"] for request in desired["requests"])
-
-
-def _missed_kernel(facts: Facts) -> str:
-    return pending_reboot.missed_kernel(facts["boot"]["awaited"], facts["system"]["kernel"])
 
 
 def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, runs: bool) -> Plan:

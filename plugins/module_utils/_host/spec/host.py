@@ -206,14 +206,10 @@ def _labels(place: Place, value: object) -> dict[str, str]:
         problem = syntax.label_key_problem(key)
         if problem:
             place.at(key).violation(problem)
-        text = _label_value(place.at(key), item)
+        text = text_of(place.at(key), item, "the text of a label", syntax.label_value_problem)
         if text is not None:
             labels[str(key)] = text
     return labels
-
-
-def _label_value(place: Place, value: object) -> str | None:
-    return text_of(place, value, "the text of a label", syntax.label_value_problem)
 
 
 def _uplinks(place: Place, value: object) -> list[str]:

@@ -26,7 +26,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
     binds_functions,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
 
 # The driver tears its offloads down and builds them again, with a representor for each function.
 _SECONDS = 120.0
@@ -46,13 +45,11 @@ def leaves_switchdev(actual: HostState, interface: Interface) -> bool:
 def representors_in_use(actual: HostState, interface: Interface) -> str:
     """Return which representors of a port's functions belong to a bridge or switch; empty when none does."""
     address = interface.key
-    found = [netdev for netdev in actual.netdevs.values() if netdev["pci"] == address and _is_representor(netdev)]
+    found = [
+        netdev for netdev in actual.netdevs.values() if netdev["pci"] == address and netdev["kind"] == "representor"
+    ]
     used = [f"{netdev['name']} in {netdev['master']}" for netdev in found if netdev["master"]]
     return f"representors of its functions are in use ({', '.join(used)})" if used else ""
-
-
-def _is_representor(netdev: Netdev) -> bool:
-    return bool(netdev["kind"] == "representor")
 
 
 def unbound_functions(actual: HostState, interface: Interface) -> list[int]:

@@ -15,10 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functio
     settle,
     unbind,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.guids_plan import (
-    GUID,
-    LINK_STATE,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.guids_plan import GUID, LINK_STATE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
@@ -31,12 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import port_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import (
-    POLICIES,
-    file_of,
-    parse,
-    read_files,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import POLICIES, file_of, parse, read_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
@@ -87,7 +79,7 @@ def work(context: Context, step: Step) -> Work:
         undo += [*_set(files, address, number, former), *again]
     do += settle(context)
     wanted = {int(text): str(change[GUID]) for text, change in after.items() if GUID in change}
-    if wanted and _has_rdma(context):
+    if wanted and context.actual.is_loaded("mlx5_ib"):
         do.append(_wait_for_devices(address, wanted))
     return Work(do, undo, lambda host: _problem(host, interface, files, after))
 
@@ -104,10 +96,6 @@ def _files(context: Context, interface: Interface) -> str | None:
     """Return the RDMA device through whose files GUIDs are set, None where ``ip`` does it with the interface."""
     found = context.actual.facts["guids"].get(interface.key)
     return found["files"] if found is not None and interface.netdev is None else None
-
-
-def _has_rdma(context: Context) -> bool:
-    return context.actual.is_loaded("mlx5_ib")
 
 
 def _settings(change: Mapping[str, object]) -> dict[str, str]:

@@ -137,7 +137,11 @@ def _waits_for_firmware(context: Context, interface: Interface, wanted: int) -> 
     nic = interface.nic
     if nic is None or nic["function"] != "pf" or wanted <= most_functions(nic):
         return False
-    steps = [step for step in context.earlier if step["concern"] == "firmware" and _is_of(step, nic)]
+    steps = [
+        step
+        for step in context.earlier
+        if step["concern"] == "firmware" and card_of(nic["address"]) == card_of(key_of(step))
+    ]
     coming = {
         name: value
         for step in steps
@@ -145,10 +149,6 @@ def _waits_for_firmware(context: Context, interface: Interface, wanted: int) -> 
         for name, value in as_planned(step["to"], dict).items()
     }
     return str(coming.get("NUM_OF_VFS", "")).isdecimal() and int(coming["NUM_OF_VFS"]) >= wanted
-
-
-def _is_of(step: Step, nic: Nic) -> bool:
-    return card_of(nic["address"]) == card_of(key_of(step))
 
 
 def _waiting(context: Context, interface: Interface, wanted: int, now: int) -> Step:

@@ -78,7 +78,7 @@ def cut_by(context: Context, name: str, wanted: str, now: str | None) -> str:
         return ""
     harmed = [uplink for uplink in _uplinks_with(context, cut.need) if _is_harmed(context, name, wanted, uplink)]
     return "; ".join(
-        f"it takes {cut.takes} from {uplink}, which carries the uplink ({_reason(context, uplink)})"
+        f"it takes {cut.takes} from {uplink}, which carries the uplink ({context.actual.uplink_of(uplink) or ''})"
         for uplink in harmed
     )
 
@@ -136,7 +136,3 @@ def _forwards(context: Context, uplink: str) -> bool:
     if netdev is not None and sysctl_names.forwarding_of(context.name_of(netdev)) in wishes:
         return False
     return _is_on(value_of(context, sysctl_names.forwarding_of(uplink)) or "")
-
-
-def _reason(context: Context, uplink: str) -> str:
-    return context.actual.uplink_of(uplink) or ""

@@ -48,7 +48,8 @@ def plan(context: Context) -> ConcernPlan:
     refusal = _too_much(context, wanted)
     if refusal is not None:
         return [refusal], []
-    steps = [] if context.removing else [_file_step(context, path) for path in sorted(_differing(context))]
+    files = {} if context.removing else boot_files(context)
+    steps = [_file_step(context, path) for path, text in sorted(files.items()) if context.boot_differs({path: text})]
     notices = []
     for pool in wanted:
         if not supports(context.actual.facts, pool.size):
@@ -67,10 +68,6 @@ def pools(context: Context) -> Iterator[Pool]:
             yield from (Pool(size, node, pages) for node, pages in wanted.items())
         else:
             yield Pool(size, None, wanted)
-
-
-def _differing(context: Context) -> list[str]:
-    return [path for path, text in boot_files(context).items() if context.boot_differs({path: text})]
 
 
 def _waits_for_reboot(context: Context, pool: Pool) -> bool:

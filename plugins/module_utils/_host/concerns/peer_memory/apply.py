@@ -68,7 +68,7 @@ def work(context: Context, step: Step) -> Work:
     back += [Run(("modprobe", name), _SECONDS) for name in away]
 
     def verify(host: Host) -> str:
-        wrong = [name for name in (*wanted, *away) if host.exists(_module(name)) != (name in wanted)]
+        wrong = [name for name in (*wanted, *away) if host.exists(f"/sys/module/{MODULE_OF[name]}") != (name in wanted)]
         return "; ".join(f"{name} is {'not' if name in wanted else 'still'} loaded" for name in wrong)
 
     return Work(do, [*back, *undo], verify)
@@ -88,7 +88,3 @@ def _of_files(context: Context) -> tuple[list[Operation], list[Operation]]:
     do: list[Operation] = [RemoveFile(path) for path in OWN if path in context.boot_files and path not in files]
     do += context.boot_operations(files)
     return do, context.boot_undo({path: "" for path in OWN if path in files or path in context.boot_files})
-
-
-def _module(mechanism: str) -> str:
-    return f"/sys/module/{MODULE_OF[mechanism]}"

@@ -118,11 +118,7 @@ def _is_within(inner: Network, outer: Network) -> bool:
 def _needs_address(route: Route) -> bool:
     """Return whether a route has a gateway that must be reached from an address; a link-local one always is."""
     via = route["via"]
-    return bool(via) and not route["on-link"] and not _is_link_local_of_ipv6(via or "")
-
-
-def _is_link_local_of_ipv6(text: str) -> bool:
-    return version_of(text) == 6 and ipaddress.ip_address(text).is_link_local
+    return bool(via and not route["on-link"] and not _is_link_local(ipaddress.ip_address(via)))
 
 
 def _reachable(context: Context, interface: Interface, route: Route) -> bool:
@@ -149,5 +145,5 @@ def _addresses(context: Context, interface: Interface, route: Route) -> list[_Ow
     return [address for address in found if address.version == version and not _is_link_local(address)]
 
 
-def _is_link_local(address: _Owned) -> bool:
+def _is_link_local(address: _Owned | ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return address.version == 6 and address.is_link_local

@@ -60,11 +60,7 @@ def read_open_files(host: Host) -> OpenFiles:
         locks = sorted(path for path in paths if path in LOCKS)
         container = container or CONTAINER_LOCK in paths
         if verbs or locks:
-            program = _program(host, pid)
+            program = printable(text_at(host, f"/proc/{pid}/comm").strip(), 32) or "?"
             found_verbs.extend({"pid": int(pid), "program": program, "path": printable(path)} for path in verbs)
             found_locks.extend({"pid": int(pid), "program": program, "path": path} for path in locks)
     return OpenFiles(found_verbs[:_MOST], found_locks[:_MOST], container)
-
-
-def _program(host: Host, pid: str) -> str:
-    return printable(text_at(host, f"/proc/{pid}/comm").strip(), 32) or "?"
