@@ -10,7 +10,6 @@ since iproute2 5.0). Routes are asked for by interface: a node of a large cluste
 from __future__ import annotations
 
 import ipaddress
-import json
 from typing import Any, Iterable, Mapping, Sequence, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
@@ -23,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes imp
     Routing,
     Uplink,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, objects, parsed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
     DEFAULT,
@@ -188,14 +187,9 @@ def _number(value: object) -> int | None:
 
 
 def _entries(text: str | None) -> list[dict[str, Any]] | None:
-    try:
-        # Without anything to show, old versions print nothing.
-        document = json.loads(text or "[]") if text is not None else None
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, list):
-        return None
-    return [entry for entry in document if isinstance(entry, dict)]
+    # Without anything to show, old versions print nothing.
+    document = parsed(text or "[]") if text is not None else None
+    return objects(document) if isinstance(document, list) else None
 
 
 def _printed(probe: Probe, command: tuple[str, ...]) -> str | None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import (
@@ -16,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arg
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import IP_ADDRESSES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MANAGER_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, objects, parsed, printable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
 
@@ -68,18 +67,17 @@ def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_f
 
 def parse_addresses(text: str) -> dict[str, list[str]] | None:
     """Parse ``ip -json address show`` and return the IPv4 addresses of each interface as ``10.0.0.1/24``."""
-    try:
-        links = json.loads(text)
-    except (ValueError, RecursionError):
+    links = parsed(text)
+    if links is None:
         return None
     found: dict[str, list[str]] = {}
-    for link in links if isinstance(links, list) else []:
-        name, entries = (link.get("ifname"), link.get("addr_info")) if isinstance(link, dict) else (None, None)
+    for link in objects(links):
+        name, entries = link.get("ifname"), link.get("addr_info")
         if not isinstance(name, str) or not isinstance(entries, list):
             continue
         found[printable(name)] = [
             printable(f"{entry.get('local')}/{entry.get('prefixlen')}")
-            for entry in entries
-            if isinstance(entry, dict) and entry.get("family") == "inet"
+            for entry in objects(entries)
+            if entry.get("family") == "inet"
         ]
     return found

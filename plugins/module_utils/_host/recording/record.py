@@ -55,7 +55,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import without_identity
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, names_at, text_at
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.managers import public_part
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import FORMAT, Document
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub import Pseudonyms
@@ -65,7 +65,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub_
 NOT_RECORDED = "ENODATA"
 _T = TypeVar("_T")
 _RECORDER = "rdma.fabric 0.1.0"
-_COMMAND_TIMEOUT = 10.0
 # Who owns the network's configuration is told by the names of the files; what they say may hold secrets. Files of ours
 # (they carry the marker) do not.
 _NAMES_ONLY = (
@@ -244,73 +243,58 @@ def _key(host: Host, facts: Facts) -> bytes:
 
     The machine's id is random and stays here; without one the hardware addresses have to do.
     """
-    identity = [netdev["mac"] or "" for netdev in facts["netdevs"]] + [facts["system"]["hostname"]]
-    try:
-        identity.insert(0, host.read("/etc/machine-id"))
-    except HostError:
-        identity.insert(0, "")
+    addresses = [netdev["mac"] or "" for netdev in facts["netdevs"]]
+    identity = [text_at(host, "/etc/machine-id"), *addresses, facts["system"]["hostname"]]
     return hashlib.sha256("\0".join(identity).encode("utf-8", "replace")).digest()
 
 
 def _read_extras(recorder: Recorder, facts: Facts) -> None:
     """Read what facts do not need but later concerns plan with: addresses, SR-IOV, QoS, parameters, owners of files."""
+    probe = Probe(recorder)
     paths = [f"{NET}/{netdev['name']}/{name}" for netdev in facts["netdevs"] for name in _NETDEV_EXTRAS]
     paths += [f"{INFINIBAND}/{device['name']}/{name}" for device in facts["rdma"] for name in _HCA_EXTRAS]
     paths += [f"/sys/bus/pci/devices/{nic['address']}/{name}" for nic in facts["nics"] for name in _PCI_EXTRAS]
     paths.append(IPV6_ADDRESSES)
     for module in _MODULES_WITH_PARAMETERS:
         base = f"/sys/module/{module}/parameters"
-        paths += [f"{base}/{name}" for name in _names(recorder, base)]
+        paths += [f"{base}/{name}" for name in names_at(recorder, base)]
     for path in paths:
-        _ignoring_errors(recorder.read, path)
+        probe.content(path)
     for directory in _NAMES_ONLY:
-        _names(recorder, directory)
+        names_at(recorder, directory)
     _read_cards(recorder, facts)
-    read_modes(Probe(recorder), facts["gpus"])
+    read_modes(probe, facts["gpus"])
     names = (netdev["name"] for netdev in facts["netdevs"])
     for command in (IP_ADDRESSES, *DEFAULT_ROUTES.values(), *routing_commands(names)):
-        _ignoring_errors(recorder.run, command, _COMMAND_TIMEOUT)
+        probe.command(*command)
 
 
 def _read_cards(recorder: Recorder, facts: Facts) -> None:
     """Read the e-switch, the functions' GUIDs and the firmware of NVIDIA cards, as plans ask for them."""
+    probe = Probe(recorder)
     ports = [nic for nic in facts["nics"] if nic["vendor"] == MELLANOX and nic["function"] == "pf"]
     tool = next((path for path in TOOLS if recorder.exists(path)), None)
     rights_tool = next((path for path in RIGHTS_TOOLS if recorder.exists(path)), None)
     devices: dict[str, str] = {}
     if ports:
-        _ignoring_errors(recorder.run, SHOW_DEVICES, _COMMAND_TIMEOUT)
+        probe.command(*SHOW_DEVICES)
     for nic in ports:
-        _ignoring_errors(recorder.run, show_eswitch(nic["address"]), _COMMAND_TIMEOUT)
+        probe.command(*show_eswitch(nic["address"]))
         for name in nic["netdevs"]:
             for command in (features_command(name), *(show_queues(key, name) for key in ("rx_ring", "channels"))):
-                _ignoring_errors(recorder.run, command, _COMMAND_TIMEOUT)
+                probe.command(*command)
         first = devices.setdefault(card_of(nic["address"]), nic["address"]) == nic["address"]
         if first and rights_tool and str(nic["family"] or "").startswith(BLUEFIELD):
-            _ignoring_errors(recorder.run, rights_command(rights_tool, nic["address"]), QUERY_SECONDS)
+            probe.command(*rights_command(rights_tool, nic["address"]), seconds=QUERY_SECONDS)
         if nic["link_layer"] == "InfiniBand" and enabled_functions(nic):
             for name in nic["netdevs"]:
-                _ignoring_errors(recorder.run, show_port(name), _COMMAND_TIMEOUT)
+                probe.command(*show_port(name))
     for device in devices.values() if tool else ():
-        _ignoring_errors(recorder.run, query_command(str(tool), device), QUERY_SECONDS)
+        probe.command(*query_command(str(tool), device), seconds=QUERY_SECONDS)
     reg = next((path for path in REGISTER_TOOLS if recorder.exists(path)), None)
     for nic in ports if reg else ():
         for command in (acceleration_command(str(reg), nic["address"]), gap_command(str(reg), nic["address"])):
-            _ignoring_errors(recorder.run, command, QUERY_SECONDS)
+            probe.command(*command, seconds=QUERY_SECONDS)
     flint = next((path for path in FLINT if recorder.exists(path)), None)
     for nic in ports if flint else ():
-        _ignoring_errors(recorder.run, device_query(str(flint), nic["address"]), QUERY_SECONDS)
-
-
-def _names(recorder: Recorder, path: str) -> Names:
-    try:
-        return recorder.list(path)
-    except HostError:
-        return []
-
-
-def _ignoring_errors(read: Callable[..., object], *arguments: object) -> None:
-    try:
-        read(*arguments)
-    except HostError:
-        return
+        probe.command(*device_query(str(flint), nic["address"]), seconds=QUERY_SECONDS)

@@ -34,6 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink imp
     parse_hops,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import MOUNTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import objects, parsed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import checksummed_again
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub import Pseudonyms
 
@@ -183,29 +184,24 @@ class _Scrub:
 
     def _ip_addresses(self, text: str) -> str:
         """Keep names and addresses of ``ip -json address show``, nothing of what else it tells."""
-        try:
-            links = json.loads(text)
-        except (ValueError, RecursionError):
+        links = parsed(text)
+        if links is None:
             return ""
         kept = []
-        for link in links if isinstance(links, list) else []:
-            name, entries = (link.get("ifname"), link.get("addr_info")) if isinstance(link, dict) else (None, None)
+        for link in objects(links):
+            name, entries = link.get("ifname"), link.get("addr_info")
             if isinstance(name, str) and isinstance(entries, list):
-                addresses = [self._address(entry) for entry in entries if isinstance(entry, dict)]
+                addresses = list(map(self._address, objects(entries)))
                 kept.append({"ifname": self._names.text(name), "addr_info": addresses})
         return json.dumps(kept) + "\n"
 
     def _ip_routes(self, text: str) -> str:
         """Keep of routes and rules what is read of them; rules have the prefix of a network beside it."""
-        try:
-            entries = json.loads(text)
-        except (ValueError, RecursionError):
+        entries = parsed(text)
+        if entries is None:
             return ""
-        kept = []
-        for entry in entries if isinstance(entries, list) else []:
-            if isinstance(entry, dict) and set(entry) <= _OF_ROUTES:
-                kept.append({key: self._of_route(entry, key) for key in entry})
-        return json.dumps(kept) + "\n"
+        known = (entry for entry in objects(entries) if set(entry) <= _OF_ROUTES)
+        return json.dumps([{key: self._of_route(entry, key) for key in entry} for entry in known]) + "\n"
 
     def _of_route(self, entry: dict[str, object], key: str) -> object:
         value = entry[key]

@@ -9,6 +9,7 @@ import json
 from typing import Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import parsed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards, kept_cards
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
@@ -106,10 +107,7 @@ def wished_of(text: str) -> Wished:
 
 def cards_in(content: str | None) -> Cards:
     """Return the cards that a file of wishes, as the facts hold it, is for."""
-    try:
-        document = json.loads(content) if isinstance(content, str) else {}
-    except ValueError:
-        return {}
+    document = parsed(content) if isinstance(content, str) else {}
     return kept_cards(document) if isinstance(document, dict) else {}
 
 
@@ -118,10 +116,7 @@ def wished_in(content: str | None) -> list[Wish] | None:
 
     None when they can't be told.
     """
-    try:
-        document = json.loads(content) if isinstance(content, str) else {}
-    except ValueError:
-        return None
+    document = parsed(content) if isinstance(content, str) else {}
     found = document.get("interfaces") if isinstance(document, dict) else None
     if not isinstance(found, list):
         return None

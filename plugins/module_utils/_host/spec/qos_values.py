@@ -9,9 +9,10 @@ Formats: ``qos/`` of the vendor's driver as mlnx_qos (mlnx-tools) reads and writ
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Dict, Iterable, Mapping, TypedDict, cast
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import parsed
 
 PRIORITIES = 8
 DSCPS = 64
@@ -112,10 +113,7 @@ def pause_of(text: str) -> dict[str, bool] | None:
 
 def document(text: str) -> dict[str, object] | None:
     """Return the object that ``dcb --json`` printed, None for anything else."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    found = parsed(text)
     if isinstance(found, list) and len(found) == 1:
         found = found[0]
     return found if isinstance(found, dict) else None
