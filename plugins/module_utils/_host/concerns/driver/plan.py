@@ -141,16 +141,17 @@ def _container(case: Case) -> ConcernPlan:
 
 
 def _refused(case: Case, key: str, action: str, detail: str) -> Step:
-    return make_step(
-        "driver",
-        key,
-        target=NETDEV_DRIVER,
-        action=action,
-        before=_running(case.actual),
-        after=_wanted(case.wish),
-        reason=_reason(case),
-        refusal=detail,
-    )
+    return make_step("driver", key, **_wording(case, action), refusal=detail)
+
+
+def _wording(case: Case, action: str) -> Wording:
+    return {
+        "target": NETDEV_DRIVER,
+        "action": action,
+        "before": _running(case.actual),
+        "after": _wanted(case.wish),
+        "reason": _reason(case),
+    }
 
 
 def _files(case: Case) -> list[Step]:
@@ -267,16 +268,10 @@ def _load(case: Case) -> list[Step]:
     if not needs.needs_load(case):
         return first
     swaps = needs.replaces_what_runs(case)
-    wording: Wording = {
-        "target": NETDEV_DRIVER,
-        "action": f"load {case.wish.title}" + (f" in place of {_name(case.actual)}" if swaps else ""),
-        "before": _running(case.actual),
-        "after": _wanted(case.wish),
-        "reason": _reason(case),
-    }
-    lacking = needs.lacking(case)
+    action = f"load {case.wish.title}" + (f" in place of {_name(case.actual)}" if swaps else "")
+    wording, lacking = _wording(case, action), needs.lacking(case)
     if lacking:
-        return [*(first if swaps else []), make_step("driver", "load", **wording, refusal=lacking)]
+        return [*(first if swaps else []), _refused(case, "load", action, lacking)]
     if not swaps:
         # A reload that was ended after it had unloaded the driver still has its network to bring back.
         return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it"), *first]
@@ -287,7 +282,7 @@ def _load(case: Case) -> list[Step]:
         found = [blocker for blocker in found if blocker.kind == blockers.UPLINK]
     if found and settings["reload"] == REQUIRED:
         detail = f"{blockers.sentence(found)}: end or detach them, or take reload: if_idle, which leaves it to a reboot"
-        return [*first, make_step("driver", "load", **wording, refusal=detail)]
+        return [*first, _refused(case, "load", action, detail)]
     if found or settings["reload"] == NEVER:
         ways = "reboot, or end or detach what can be and run again" if found else "reboot"
         detail = f"it is loaded at the next boot, not now: {blockers.sentence(found) or 'reload: never'}; next: {ways}"
