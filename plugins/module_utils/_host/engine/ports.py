@@ -36,13 +36,7 @@ class NoPort(Exception):
 
 def port_of(host: Host, address: str) -> str:
     """Return the name of the one network interface of the PCI function, its representors left aside."""
-    directory = f"{PCI_DEVICES}/{address}/net"
-    try:
-        names = host.list(directory)
-    except HostError as error:
-        if error.code != "ENOENT":
-            raise
-        names = []
+    names = _listed(host, f"{PCI_DEVICES}/{address}/net")
     ports = [name for name in names or _below(host, address) if _is_port(host, name)]
     if len(ports) == 1:
         return ports[0]
@@ -55,16 +49,19 @@ def port_of(host: Host, address: str) -> str:
 
 def rdma_device(host: Host, address: str) -> str:
     """Return the name of the one RDMA device of the PCI function, or the software one on its network interface."""
-    try:
-        names = host.list(f"{PCI_DEVICES}/{address}/infiniband")
-    except HostError as error:
-        if error.code != "ENOENT":
-            raise
-        names = []
-    names = names or _software_devices(host, address)
+    names = _listed(host, f"{PCI_DEVICES}/{address}/infiniband") or _software_devices(host, address)
     if len(names) != 1:
         raise NoPort(f"{address} has {len(names)} RDMA devices, one is needed")
     return names[0]
+
+
+def _listed(host: Host, path: str) -> Names:
+    try:
+        return host.list(path)
+    except HostError as error:
+        if error.code != "ENOENT":
+            raise
+        return []
 
 
 def _software_devices(host: Host, address: str) -> Names:
