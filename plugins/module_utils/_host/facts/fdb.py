@@ -27,8 +27,7 @@ def stations_of_others(probe: Probe, ports: Iterable[str], netdevs: Iterable[Rea
     own = {netdev["mac"] for netdev in known}
     ethernet = {netdev["name"] for netdev in known if netdev["link_type"] == "ether"}.intersection(ports)
     found: dict[str, list[str]] = {}
-    result = probe.command(*FILTERS) if ethernet else None
-    for entry in objects(parsed(result.stdout)) if result is not None and result.rc == 0 else []:
+    for entry in objects(parsed(probe.output(*FILTERS))) if ethernet else []:
         port, address = str(entry.get("ifname")), str(entry.get("mac"))
         if port in ethernet and address not in own and _UNICAST.fullmatch(address):
             found.setdefault(port, []).append(address)

@@ -30,8 +30,7 @@ def show_command(name: str) -> tuple[str, ...]:
 
 def read_port_settings(probe: Probe, name: str) -> PortSettings:
     """Return how the virtual functions of port ``name`` are set up; None for what can't be read."""
-    result = probe.command(*show_command(name))
-    return parse_port_settings(result.stdout if result is not None and result.rc == 0 else "")
+    return parse_port_settings(probe.output(*show_command(name)))
 
 
 def parse_port_settings(text: str) -> PortSettings:

@@ -54,8 +54,7 @@ def _functions(probe: Probe, port: Interface, files: str | None) -> list[Functio
         return []
     shown: list[FunctionGuids] = []
     if port.netdev is not None:
-        result = probe.command(*show_command(port.netdev["name"]))
-        shown = parse(result.stdout if result is not None and result.rc == 0 else "")
+        shown = parse(probe.output(*show_command(port.netdev["name"])))
     if files is not None and not any(function["node_guid"] for function in shown):
         shown = read_files(probe.host, files, enabled)
     return shown

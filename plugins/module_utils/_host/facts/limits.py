@@ -44,10 +44,9 @@ def read_limits(probe: Probe) -> ServiceLimits:
     """
     units = [unit for unit in RUNTIMES if any(probe.host.exists(f"{place}/{unit}") for place in UNIT_DIRECTORIES)]
     running = probe.host.exists("/run/systemd/system")
-    shown = probe.command(*SHOW_DEFAULTS) if running else None
     return {
         "systemd": running,
-        "default": _limits(_properties(shown.stdout) if shown and not shown.rc else {}, "DefaultLimit"),
+        "default": parse_defaults(probe.output(*SHOW_DEFAULTS) if running else ""),
         "units": _units(probe, units, running),
         "nr_open": probe.number(NR_OPEN),
     }
@@ -59,8 +58,7 @@ def parse_defaults(text: str) -> Limits:
 
 
 def _units(probe: Probe, units: list[str], running: bool) -> dict[str, UnitLimits]:
-    result = probe.command(*SHOW_UNITS, *units) if units and running else None
-    blocks = result.stdout.split("\n\n") if result is not None and not result.rc else []
+    blocks = probe.output(*SHOW_UNITS, *units).split("\n\n") if units and running else []
     properties = {block.get("Id", ""): block for block in map(_properties, blocks)}
     found: dict[str, UnitLimits] = {}
     for unit in units:

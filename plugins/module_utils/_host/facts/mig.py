@@ -42,8 +42,7 @@ def read_modes(probe: Probe, gpus: Iterable[Gpu]) -> dict[str, MigMode]:
     """Ask nvidia-smi for the mode of each GPU that can be divided; nothing where it does not answer."""
     if not any(gpu["driver"] == "nvidia" for gpu in gpus) or not probe.host.exists(CAPABILITIES):
         return {}
-    result = probe.command(*QUERY, seconds=_SECONDS)
-    return parse_modes(result.stdout) if result is not None and result.rc == 0 else {}
+    return parse_modes(probe.output(*QUERY, seconds=_SECONDS))
 
 
 def parse_modes(text: str) -> dict[str, MigMode]:

@@ -74,8 +74,7 @@ def _exporter(probe: Probe, path: str) -> str | None:
     A line of modules.symbols is ``alias symbol:ib_register_peer_memory_client ib_uverbs``, one of /proc/kallsyms ends
     with ``ib_register_peer_memory_client	[ib_uverbs]``.
     """
-    result = probe.command("grep", "-m", "1", "-w", PEER_SYMBOL, path)
-    words = result.stdout.split() if result is not None and result.rc == 0 else []
+    words = probe.output("grep", "-m", "1", "-w", PEER_SYMBOL, path).split()
     return printable(words[-1].strip("[]"), 64) if len(words) > 2 else None
 
 

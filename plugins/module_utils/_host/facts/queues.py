@@ -39,8 +39,7 @@ def read_queues(probe: Probe, interfaces: Iterable[Interface]) -> dict[str, dict
         asked = list(interface.wanted["queues"] or ())
         if interface.netdev is not None and asked:
             commands = dict.fromkeys(show_command(key, interface.netdev["name"]) for key in asked)
-            results = [probe.command(*command) for command in commands]
-            texts = [result.stdout for result in results if result is not None and result.rc == 0]
+            texts = [probe.output(*command) for command in commands]
             told = {key: value for text in texts for key, value in parse(text).items()}
             found[interface.key] = {key: told[key] for key in asked if key in told}
     return found

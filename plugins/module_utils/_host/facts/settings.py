@@ -60,8 +60,7 @@ def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_f
 
         settings.update(read_sysctls(probe, desired, netdevs))
     if desired.get("multirail_sysctls"):
-        result = probe.command(*IP_ADDRESSES)
-        settings["addresses"] = None if result is None or result.rc else parse_addresses(result.stdout)
+        settings["addresses"] = parse_addresses(probe.output(*IP_ADDRESSES))
     return settings
 
 

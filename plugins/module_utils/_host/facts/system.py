@@ -62,10 +62,7 @@ def parse_os_release(text: str) -> dict[str, str]:
 def _machine(probe: Probe) -> str:
     """Return what ``uname -m`` prints; kernels before 6.1 have no file for it."""
     machine = probe.text("/proc/sys/kernel/arch", limit=32)
-    if machine:
-        return machine
-    result = probe.command("uname", "-m")
-    return printable(result.stdout.strip(), 32) if result is not None and result.rc == 0 else ""
+    return machine or printable(probe.output("uname", "-m").strip(), 32)
 
 
 def _os(probe: Probe) -> Os:

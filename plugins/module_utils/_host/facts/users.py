@@ -171,9 +171,8 @@ def _addressed(probe: Probe) -> set[str]:
     found = {fields[0] for fields in lines if fields}
     lines = [line.split() for line in (probe.content(IPV6_ADDRESSES) or "").splitlines()]
     found |= {fields[5] for fields in lines if len(fields) >= 6 and not fields[0].startswith(_LINK_LOCAL)}
-    result = probe.command(*IP_ADDRESSES)
-    told = parse_addresses(result.stdout) if result is not None and result.rc == 0 else None
-    return found | {name for name, addresses in (told or {}).items() if addresses}
+    told = parse_addresses(probe.output(*IP_ADDRESSES)) or {}
+    return found | {name for name, addresses in told.items() if addresses}
 
 
 def _carried(probe: Probe, ports: Iterable[str], netdevs: Mapping[str, ReadNetdev]) -> dict[str, dict[str, None]]:

@@ -170,6 +170,11 @@ class Probe:
             self._note(error, argv[0], ("ENOSYS",))
             return None
 
+    def output(self, *argv: str, seconds: float = _COMMAND_TIMEOUT) -> str:
+        """Return what a program printed that ended well, nothing of any other."""
+        result = self.command(*argv, seconds=seconds)
+        return result.stdout if result is not None and result.rc == 0 else ""
+
     def failed(self, path: str) -> bool:
         """Return whether a file or a program is there and could not be read or run."""
         return any(path == each for each, _code in self._failures)

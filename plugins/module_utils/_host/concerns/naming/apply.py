@@ -288,6 +288,5 @@ def _freed(current: str, wanted: str, place: str) -> tuple[Operation, Operation]
 
 
 def _alternative_names(host: Host, name: str) -> list[str]:
-    result = Probe(host).command("ip", "-json", "link", "show", "dev", name)
-    links = objects(parsed(result.stdout)) if result is not None and result.rc == 0 else []
+    links = objects(parsed(Probe(host).output("ip", "-json", "link", "show", "dev", name)))
     return [str(each) for link in links for each in link.get("altnames") or []]

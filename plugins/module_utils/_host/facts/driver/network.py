@@ -118,10 +118,8 @@ def _routes_of(probe: Probe, version: int, name: str) -> list[dict[str, Any]]:
 
 def _ask(probe: Probe, *words: str) -> list[dict[str, Any]]:
     """Return the entries of one answer of ``ip``; what is no complete JSON list of mappings has none."""
-    result = probe.command("ip", "-json", *words)
-    shown = objects(parsed(result.stdout)) if result is not None and result.rc == 0 else []
     # iproute2 prints an empty object for each interface that was not asked for.
-    return [entry for entry in shown if entry]
+    return [entry for entry in objects(parsed(probe.output("ip", "-json", *words))) if entry]
 
 
 def _first(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
