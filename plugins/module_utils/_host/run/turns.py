@@ -11,7 +11,12 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, Step, is_executable
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+    Plan,
+    Step,
+    is_executable,
+    with_reason,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
 
 _CONSENT = CONSENTS["driver_reload"]
@@ -33,11 +38,10 @@ def before_turn(plan: Plan) -> Plan:
 
 def telling_turn(plan: Plan) -> Plan:
     """Return the plan whose reload says when it is done."""
-    return {**plan, "steps": [_waiting(step) if _reloads(step) else step for step in plan["steps"]]}
-
-
-def _waiting(step: Step) -> Step:
-    return {**step, "detail": "; ".join(filter(None, (step["detail"], _TURN)))}
+    told: list[Step] = [
+        {**step, "detail": with_reason(step, _TURN)} if _reloads(step) else step for step in plan["steps"]
+    ]
+    return {**plan, "steps": told}
 
 
 def _reloads(step: Step) -> bool:

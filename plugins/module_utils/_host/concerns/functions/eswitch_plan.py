@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     REFUSED,
     Step,
     make_step,
+    with_reason,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import (
@@ -81,8 +82,7 @@ def _waiting(step: Step, held: Step) -> Step:
     """Return a step that is not executed before another one is."""
     if step["status"] == REFUSED:
         return step
-    detail = "it comes after the legacy mode of the e-switch"
-    detail = f"{step['detail']}; {detail}" if step["detail"] else detail
+    detail = with_reason(step, "it comes after the legacy mode of the e-switch")
     return {**step, "status": held["status"], "consent": held["consent"], "detail": detail}
 
 
