@@ -61,7 +61,10 @@ EVERYTHING = {
     "secondaryNetwork": {"cniPlugins": {}, "ipamPlugin": {}, "multus": {}},
 }
 CDI = {**EVERYTHING, **{name: {"config": json.dumps(config), "useCdi": True} for name, config in CONFIGS.items()}}
-OWN_CONFIG = {"secondaryNetwork": {"multus": {"config": '{"cniVersion": "0.3.1", "name": "m", "type": "multus"}'}}}
+MULTUS_CONFIG = (
+    '{"cniVersion": "0.3.1", "name": "m", "type": "multus", "clusterNetwork": "/host/etc/cni/net.d/10-c.conf"}'
+)
+OWN_CONFIG = {"secondaryNetwork": {"multus": {"config": MULTUS_CONFIG}}}
 Container = Mapping[str, Any]
 
 

@@ -23,7 +23,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     NOW_AND_BOOT,
     Step,
     make_step,
-    refused_step,
     removal_step,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import INFINITY, RUNTIMES
@@ -54,7 +53,7 @@ def _too_many_files(context: Context) -> list[Step]:
     if asked is None or bearable(context)[NOFILE] is not None:
         return []
     return [
-        refused_step(
+        make_step(
             CONCERN,
             NOFILE,
             target=NOFILE,
@@ -62,7 +61,7 @@ def _too_many_files(context: Context) -> list[Step]:
             before=None,
             after=asked,
             reason=f"rdma_fabric_limits asks for {NOFILE} {asked}",
-            detail=(
+            refusal=(
                 f"fs.nr_open is {most}, and PAM refuses every login that is to have more: lower {NOFILE}, or raise "
                 "fs.nr_open in rdma_fabric_sysctls"
             ),
