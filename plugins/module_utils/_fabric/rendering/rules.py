@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 import re
+from functools import lru_cache
 from typing import Any, Callable, Mapping
 
 Names = Mapping[str, Any]
@@ -41,9 +42,15 @@ class _NoSuchField(Exception):
 def holds(rule: str, value: Any) -> bool:
     """Return whether a rule holds for a value, which it calls ``self``; raises :class:`UnreadableRule`."""
     try:
-        return _Reader(rule).read()({"self": value}) is True
+        return _expression(rule)({"self": value}) is True
     except _NoSuchField:
         return False
+
+
+@lru_cache(maxsize=None)
+def _expression(rule: str) -> Expression:
+    """Read a rule once, however many objects and items it is about."""
+    return _Reader(rule).read()
 
 
 class _Reader:
