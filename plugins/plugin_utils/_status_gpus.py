@@ -37,6 +37,7 @@ LOADS: Mapping[str, str] = {
     "DCGM_FI_DEV_POWER_USAGE": "watts",
     "DCGM_FI_DEV_FB_USED": "memory_mib",
 }
+_NAMES = {**{field: name for field, (name, _words) in ERRORS.items()}, **LOADS}
 _MOST_GPUS = 64
 _MOST_LINES = 12
 _MOST_NAMED = 5
@@ -71,7 +72,7 @@ def gpus_in(text: str) -> list[Json]:
     found: dict[str, Json] = {}
     for line in text.splitlines():
         sample = _SAMPLE.match(line)
-        name = (ERRORS.get(sample[1], (LOADS.get(sample[1]), ""))[0]) if sample else None
+        name = _NAMES.get(sample[1]) if sample else None
         value = _number(sample[3]) if sample else None
         if sample is None or name is None or value is None:
             continue
@@ -94,7 +95,7 @@ def _gpu(labels: Mapping[str, str]) -> Json:
         "pci": f"{bus[1]}:{bus[2]}" if bus else None,
         "model": one_line(labels.get("modelName") or ""),
         "pods": [],
-        **dict.fromkeys([*(name for name, _words in ERRORS.values()), *LOADS.values()]),
+        **dict.fromkeys(_NAMES.values()),
     }
 
 
@@ -126,16 +127,12 @@ def gpus_state(
     nodes = []
     for place in sorted(places, key=lambda each: natural_key(each.node)):
         if place.node in texts:
-            gpus = gpus_in(texts[place.node])
+            gpus, errors = gpus_in(texts[place.node]), of_ports.get(place.host, {})
             for gpu in gpus:
                 gpu["nic"] = place.nics.get(gpu["pci"])
-                gpu["nic_errors"] = of_ports.get((place.host, gpu["nic"]), [])
+                gpu["nic_errors"] = errors.get(gpu["nic"], [])
             served = {gpu["nic"] for gpu in gpus}
-            others = {
-                device: errors
-                for (host, device), errors in sorted(of_ports.items())
-                if host == place.host and device not in served
-            }
+            others = {device: errors[device] for device in sorted(errors) if device not in served}
             nodes.append({"node": place.node, "host": place.host, "gpus": gpus, "other_nics": others})
     waited = {*texts, *silent}
     return {
@@ -146,14 +143,14 @@ def gpus_state(
     }
 
 
-def _errors_of_ports(counters: Mapping[str, Any] | None) -> dict[tuple[str, str | None], list[Json]]:
-    """Return the errors by host and device; of those that were compared with an earlier reading the ones that rose."""
-    found: dict[tuple[str, str | None], list[Json]] = {}
+def _errors_of_ports(counters: Mapping[str, Any] | None) -> dict[str, dict[str, list[Json]]]:
+    """Return the errors by host and device; of those compared with an earlier reading, the ones that rose."""
+    found: dict[str, dict[str, list[Json]]] = {}
     for entry in (counters or {}).get("found", ()):
         for port in entry["ports"] if entry["kind"] != LOAD else ():
             if port["rise"] != 0:
                 error = {"counter": entry["counter"], "value": port["value"], "rise": port["rise"]}
-                found.setdefault((port["host"], port["device"]), []).append(error)
+                found.setdefault(port["host"], {}).setdefault(port["device"], []).append(error)
     return found
 
 
