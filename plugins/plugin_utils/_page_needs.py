@@ -9,6 +9,7 @@ from typing import Any, Iterator, NamedTuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 MOST = 12
 
@@ -38,8 +39,7 @@ def _failures(report: dict[str, Any]) -> Iterator[Need]:
         yield Need("bad", f"{counted(proof['counts']['fail'], 'pair')} failed on the wire", "proof", sorted(failed))
     lame = [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
     if lame:
-        names = ", ".join(wait["name"] for wait in lame[:3]) + (f" and {len(lame) - 3} more" if len(lame) > 3 else "")
-        yield Need("bad", "Not ready in the cluster", "cluster", [], names)
+        yield Need("bad", "Not ready in the cluster", "cluster", [], named([wait["name"] for wait in lame], 3))
 
 
 def _failing_nodes(network: dict[str, Any]) -> list[str]:

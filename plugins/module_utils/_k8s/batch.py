@@ -62,7 +62,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.waiting import (
     wait_until_gone,
     wait_until_ready,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 
 _NAMES_SHOWN = 10
 
@@ -460,6 +460,4 @@ def _message(session: Session) -> str:
 
 
 def _names(keys: list[Key]) -> str:
-    shown = ", ".join(str(key) for key in keys[:_NAMES_SHOWN])
-    more = f" and {len(keys) - _NAMES_SHOWN} more" if len(keys) > _NAMES_SHOWN else ""
-    return f"{len(keys)} ({shown}{more})"
+    return f"{len(keys)} ({named([str(key) for key in keys], _NAMES_SHOWN)})"

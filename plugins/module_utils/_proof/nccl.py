@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text imp
     whole_number,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 
 LARGEST_SIZES = 3
 """The bus bandwidth of a run is the median over that many of its largest sizes."""
@@ -298,15 +298,15 @@ def _why_no_gpu_direct(devices: Sequence[str], transport: dict[str, Any]) -> lis
     """
     if not devices or transport["gpu_direct"] == "all":
         return []
-    named = ", ".join(devices[:_MOST_NAMED]) + (
-        f" and {len(devices) - _MOST_NAMED} more" if devices[_MOST_NAMED:] else ""
-    )
     release = re.match(r"(\d{1,3})\.(\d{1,3})", transport["version"] or "")
     old = release is not None and (int(release[1]), int(release[2])) < _KNOWS_PEERMEM
     step = "load nvidia-peermem on the node, or use the open GPU modules (rdma_fabric_peer_memory)"
     if old:
         step += "; where it is loaded, take NCCL 2.23 or newer: older ones look for it in /sys/kernel/mm/memory_peers"
-    return [f"GPUDirect RDMA is disabled for {named}: NCCL found neither peer memory nor DMA-BUF; next: {step}"]
+    return [
+        f"GPUDirect RDMA is disabled for {named(devices, _MOST_NAMED)}: NCCL found neither peer memory nor DMA-BUF; "
+        f"next: {step}"
+    ]
 
 
 def _positive(value: Any) -> bool:
