@@ -164,12 +164,12 @@ echo silent
 """
 
 # The end of a server side: up to $2 seconds to end by itself, then it is killed. Its status, its counters as in _SERVE
-# and now, then its output.
+# and now, then its output. A status that is not written yet is none: its file is there a moment before.
 _FINISH = rf"""
 {_COUNT}
 b=$1 n=0 k=ended
-while [ ! -e "$b.rc" ] && [ $n -lt $2 ]; do sleep 1; n=$((n+1)); done
-[ -e "$b.rc" ] || {{ k=killed; read -r p <"$b.pid" && kill -9 $p; }} 2>/dev/null
+while [ ! -s "$b.rc" ] && [ $n -lt $2 ]; do sleep 1; n=$((n+1)); done
+[ -s "$b.rc" ] || {{ k=killed; read -r p <"$b.pid" && kill -9 $p; }} 2>/dev/null
 r=; [ $k = ended ] && read -r r <"$b.rc"
 echo "$k ${{r:-none}}"
 [ "$3" = - ] || {{ while read -r v; do echo "$v"; done <"$b.counters"; count "$3" "$4" after; }} 2>/dev/null

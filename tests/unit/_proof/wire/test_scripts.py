@@ -321,6 +321,13 @@ def test_a_server_that_ends_leaves_status_and_output(shell: list[str]) -> None:
     assert run(shell, scripts.finish("b", 5)).stdout.splitlines() == ["ended 4", "up"]
 
 
+def test_a_status_that_is_not_written_yet_is_waited_for(shell: list[str], tmp_path: Path) -> None:
+    (tmp_path / "slow.rc").touch()
+    (tmp_path / "slow.out").write_text("up\n")
+    with subprocess.Popen(["sh", "-c", f"sleep 0.5; echo 4 >{tmp_path}/slow.rc"]):
+        assert run(shell, scripts.finish("slow", 20)).stdout.splitlines() == ["ended 4", "up"]
+
+
 def test_a_server_that_fails_at_once_is_told(shell: list[str]) -> None:
     assert run(shell, scripts.serve("c", 30, 9, ["sh", "-c", "echo no device; exit 1"])).stdout == "ended\n"
     assert run(shell, scripts.finish("c", 5)).stdout.splitlines() == ["ended 1", "no device"]
