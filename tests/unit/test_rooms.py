@@ -23,6 +23,8 @@ LEAVES = tuple(f"{UTILS}.{each}" for each in ("_violations", "_port_counters", "
 NEWER_THAN_PYTHON_3_8 = {"graphlib", "tomllib", "zoneinfo"}
 MOST_CODE_LINES = 400
 MOST_FUNCTION_LINES = 60
+# Of the path of a file that is directly in ``plugins/module_utils``.
+MODULE_DEPTH = 3
 
 PYTHON_FILES = sorted(path.relative_to(CHECKOUT) for path in PLUGINS.rglob("*.py"))
 WITH_CODE = [path for path in PYTHON_FILES if path.name != "__init__.py"]
@@ -38,13 +40,21 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), filename=str(path))
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    """Yield every imported module by its full name, wherever the import stands."""
-    for node in ast.walk(tree):
+def imports(path: Path) -> Iterator[str]:
+    """Yield every module that a file imports by its full name, wherever the import stands."""
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield "." * node.level + (node.module or "")
+            yield origin(path, node)
+
+
+def origin(path: Path, node: ast.ImportFrom) -> str:
+    """Return the full name of what a file imports from, of ``from ..facts import links`` that of the room ``facts``."""
+    if not node.level:
+        return node.module or ""
+    above = path.parts[: -node.level]
+    return ".".join(filter(None, ("ansible_collections.rdma.fabric", *above, node.module)))
 
 
 def docstring_lines(tree: ast.Module) -> set[int]:
@@ -100,7 +110,7 @@ def test_a_pure_room_imports_the_standard_library_itself_and_the_leaves_only() -
         for room in PURE_ROOMS
         for path in WITH_CODE
         if f"module_utils/{room}/" in path.as_posix()
-        for name in imports(parsed(path))
+        for name in imports(path)
         if name.split(".")[0] not in allowed and not name.startswith(may_import(room))
     )
 
@@ -118,16 +128,16 @@ def standing_on(folder: Path) -> dict[str, set[str]]:
         if folder not in path.parents:
             continue
         name = path.relative_to(folder).parts[0].removesuffix(".py")
-        below = {part[len(prefix) :].split(".")[0] for part in imported(parsed(path)) if part.startswith(prefix)}
+        below = {part[len(prefix) :].split(".")[0] for part in imported(path) if part.startswith(prefix)}
         found.setdefault(name, set()).update(below - {name})
     return found
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
-    """Yield the full name of everything that is imported, ``from a import b`` as ``a.b``."""
-    for node in ast.walk(tree):
+def imported(path: Path) -> Iterator[str]:
+    """Yield the full name of everything that a file imports, ``from a import b`` as ``a.b``."""
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (f"{origin(path, node)}.{alias.name}" for alias in node.names)
 
 
 def test_nothing_in_the_host_core_stands_on_itself() -> None:
@@ -146,11 +156,25 @@ def test_nothing_in_the_host_core_stands_on_itself() -> None:
 def test_the_leaves_import_the_standard_library_only() -> None:
     for leaf in LEAVES:
         path = PLUGINS / "module_utils" / f"{leaf.rpartition('.')[2]}.py"
-        assert {name.split(".")[0] for name in imports(parsed(path))} <= set(sys.stdlib_module_names)
+        assert {name.split(".")[0] for name in imports(path)} <= set(sys.stdlib_module_names)
 
 
-def test_imports_are_absolute() -> None:
-    none_of(f"{path}: {name}" for path in WITH_CODE for name in imports(parsed(path)) if name.startswith("."))
+def test_a_room_imports_itself_by_dots_and_everything_else_by_its_full_name() -> None:
+    none_of(
+        f"{path}:{node.lineno}: {origin(path, node)}"
+        for path in WITH_CODE
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and bool(node.level) != is_within(room_of(path), origin(path, node))
+    )
+
+
+def room_of(path: Path) -> str:
+    """Return the full name of the room that a file is in, an empty one for a file in none."""
+    return f"{UTILS}.{path.parts[2]}" if path.parts[1] == "module_utils" and len(path.parts) > MODULE_DEPTH else ""
+
+
+def is_within(room: str, name: str) -> bool:
+    return bool(room) and f"{name}.".startswith(f"{room}.")
 
 
 def test_annotations_are_never_evaluated() -> None:
@@ -206,7 +230,7 @@ def test_nothing_of_a_host_goes_through_a_shell() -> None:
         if "module_utils/_host/" not in path.as_posix():
             continue
         tree = parsed(path)
-        starts = {name for name in imports(tree) if name.split(".")[0] in {"subprocess", "pty", "commands"}}
+        starts = {name for name in imports(path) if name.split(".")[0] in {"subprocess", "pty", "commands"}}
         if starts and path.as_posix() not in STARTS_PROGRAMS:
             found.append(f"{path}: starts programs by itself")
         for node in ast.walk(tree):

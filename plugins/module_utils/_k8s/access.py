@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import Need, Needs, Rule, is_granted
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .errors import ApiFault, Fault
+from .rights import Need, Needs, Rule, is_granted
+from .transport import Connection
 
 _IDENTITY = "/apis/authentication.k8s.io"
 _ACCESS = "authorization.k8s.io/v1"

@@ -7,31 +7,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import patch
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import union
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.merging import merge
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import (
-    MANAGED_BY,
-    SET_LABEL,
-    Item,
-    Json,
-    Key,
-    key_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import (
-    STATE_LABEL,
-    adopting,
-    is_of_operator,
-    running,
-    without_operator,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import is_adoptable, objects_of_others
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_managed
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import ADOPTED, Change, Session
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from .apply import patch
+from .errors import ApiFault, Fault
+from .inventory import union
+from .merging import merge
+from .objects import MANAGED_BY, SET_LABEL, Item, Json, Key, key_of
+from .operators import STATE_LABEL, adopting, is_of_operator, running, without_operator
+from .ownership import is_adoptable, objects_of_others
+from .projection import is_managed
+from .record import record
+from .session import ADOPTED, Change, Session
+from .snapshot import list_objects
 
 _DAEMON_SETS = Key("apps/v1", "DaemonSet", "", "")
 _DEPLOYMENTS = Key("apps/v1", "Deployment", "", "")

@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault, fault_from_response
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
+from .errors import ApiFault, Fault, fault_from_response
+from .objects import Json, Key
 
 _HINT = "check what answers at the server's address: the API server itself, or a proxy before it"
 _METADATA_TYPES = {

@@ -5,20 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.changes import is_unchanged, unheld_fields
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import object_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER, Item, Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
-    CONFIGURED,
-    CREATED,
-    UNCHANGED,
-    Change,
-    Session,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.waiting import wait_for_definitions
+from .answers import checked_object
+from .changes import is_unchanged, unheld_fields
+from .errors import ApiFault, Fault
+from .kinds import object_path
+from .objects import MANAGER, Item, Json, Key
+from .session import CONFIGURED, CREATED, UNCHANGED, Change, Session
+from .snapshot import get_object
+from .waiting import wait_for_definitions
 
 CONTENT_TYPE = "application/apply-patch+yaml"
 # A CRD that was just established answers 404 for moments more, a new namespace has no service account yet.

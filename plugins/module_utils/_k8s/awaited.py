@@ -11,21 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Callable, Collection, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_KIND, Kinds
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Item, Key, read_waves
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
-    CHANGING,
-    CREATED,
-    PROGRESS_INTERVAL,
-    BatchError,
-    BatchRequest,
-    BatchResult,
-    Change,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import fetch_group
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from .errors import ApiFault, Fault
+from .kinds import CRD_KIND, Kinds
+from .objects import Item, Key, read_waves
+from .session import CHANGING, CREATED, PROGRESS_INTERVAL, BatchError, BatchRequest, BatchResult, Change
+from .snapshot import fetch_group
+from .transport import Connection
 
 Run = Callable[[Connection, BatchRequest], BatchResult]
 

@@ -11,58 +11,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.adoption import adopt_all, find_adoptable
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import apply_waves
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.awaited import run_awaiting
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault, seen_or_told
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import (
-    UnreadableInventory,
-    engine_of,
-    inventory_body,
-    inventory_key,
-    recorded_keys,
-    size_problem,
-    union,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_GROUP, CRD_KIND, Kinds
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import (
-    DEFAULT_NAMESPACE,
-    SET_LABEL,
-    Item,
-    Json,
-    Key,
-    key_of,
-    read_waves,
-    set_name_violations,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import refuse_others
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_managed
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import is_kept_kind, remove, say_what_is_going
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_workload
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.release import release_all
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
-    CHANGING,
-    DELETED,
-    BatchError,
-    BatchRequest,
-    BatchResult,
-    Session,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import (
-    Snapshot,
-    fetch_group,
-    get_object,
-    list_objects,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.turn import end_turn, take_turn
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.waiting import (
-    look_at_readiness,
-    wait_until_gone,
-    wait_until_ready,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
+
+from .adoption import adopt_all, find_adoptable
+from .apply import apply_waves
+from .awaited import run_awaiting
+from .errors import ApiFault, Fault, seen_or_told
+from .inventory import UnreadableInventory, engine_of, inventory_body, inventory_key, recorded_keys, size_problem, union
+from .kinds import CRD_GROUP, CRD_KIND, Kinds
+from .objects import DEFAULT_NAMESPACE, SET_LABEL, Item, Json, Key, key_of, read_waves, set_name_violations
+from .ownership import refuse_others
+from .projection import is_managed
+from .prune import is_kept_kind, remove, say_what_is_going
+from .readiness import is_workload
+from .record import record
+from .release import release_all
+from .session import CHANGING, DELETED, BatchError, BatchRequest, BatchResult, Session
+from .snapshot import Snapshot, fetch_group, get_object, list_objects
+from .transport import Connection
+from .turn import end_turn, take_turn
+from .waiting import look_at_readiness, wait_until_gone, wait_until_ready
 
 _NAMES_SHOWN = 10
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import copy
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import identical, is_ours
+from .objects import Json, key_of
+from .projection import identical, is_ours
 
 # What the server keeps for itself: it moves without anybody having changed the object.
 _SERVER_METADATA = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink")

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s import credentials
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import PROXY_LOGIN, ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lines import ResponseLines
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Lines, Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
+
+from . import credentials
+from .errors import PROXY_LOGIN, ApiFault, Fault
+from .lines import ResponseLines
+from .transport import Lines, Reply
 
 KUBERNETES_MINIMUM = "24.2.0"
 KUBERNETES_CORE_MINIMUM = "5.0.0"

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import seen_or_told
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.gpu_side import GpuNode, gpu_node_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import fetch_group, get_object, list_objects
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .errors import seen_or_told
+from .gpu_side import GpuNode, gpu_node_of
+from .kinds import Kinds
+from .nodes import all_nodes
+from .objects import Json, Key
+from .snapshot import fetch_group, get_object, list_objects
+from .transport import Connection
 
 _SERVICE_CIDR = Key("networking.k8s.io/v1", "ServiceCIDR", "", "")
 _API_SERVICE = Key("v1", "Service", "default", "kubernetes")

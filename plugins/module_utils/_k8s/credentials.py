@@ -23,7 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Iterator, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from .errors import ApiFault, Fault
 
 # The client says what is missing when these can't be imported.
 KUBE_CONFIG: Any = None

@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from .objects import Json, Key
+from .readiness import is_ready
 
 # k8s.io/kubernetes, pkg/controller/daemon/util, IsPodUpdated: the pods of a template have its generation or its hash.
 _GENERATION = "deprecated.daemonset.template.generation"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import EVENTS, PODS
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .errors import ApiFault
+from .kinds import EVENTS, PODS
+from .objects import Json, Key
+from .snapshot import list_objects
+from .transport import Connection
 
 _MOST_REASONS = 5
 

@@ -12,19 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Mapping, Sequence, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.changes import clean
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.field_owners import (
-    ItemName,
-    Owner,
-    Step,
-    owned_records,
-    owners_of,
-    owners_of_record,
-    path_text,
-    record_text,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import identical
+from .changes import clean
+from .field_owners import ItemName, Owner, Step, owned_records, owners_of, owners_of_record, path_text, record_text
+from .objects import Json
+from .projection import identical
 
 Path = Tuple[Step, ...]
 

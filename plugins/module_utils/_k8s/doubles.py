@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGED_BY, MANAGER, SET_LABEL, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import base_name, containers_of, is_of_operator
+from .objects import MANAGED_BY, MANAGER, SET_LABEL, key_of
+from .operators import base_name, containers_of, is_of_operator
 
 _COMPONENT = "app.kubernetes.io/component"
 _FILES = "both would put the same files on nodes"

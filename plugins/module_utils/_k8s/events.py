@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import EVENTS, collection_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import DEFAULT_NAMESPACE, Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .errors import ApiFault, Fault
+from .kinds import EVENTS, collection_path
+from .objects import DEFAULT_NAMESPACE, Json, Key
+from .transport import Connection
 
 # Events about what has no namespace are in the default one (k8s.io/client-go, tools/record).
 _COMPONENT = "rdma.fabric"

@@ -15,14 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence
 from urllib.parse import quote, urlencode
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import (
-    PROXY_LOGIN,
-    ApiFault,
-    Fault,
-    fault_from_response,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock
+from .client import Client
+from .errors import PROXY_LOGIN, ApiFault, Fault, fault_from_response
+from .transport import Clock
 
 # The library of the kubernetes client's own streams; where it is missing, making the client has failed before.
 WEBSOCKET: Any = None

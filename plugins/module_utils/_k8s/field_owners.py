@@ -12,8 +12,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import identical, is_ours
+from .objects import Json
+from .projection import identical, is_ours
 
 
 class ItemName(str):

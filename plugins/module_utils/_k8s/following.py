@@ -10,12 +10,12 @@ after a version that the server has no history of, and each time where a watch i
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_event
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, collection_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_versioned
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Lines
+from .answers import checked_event
+from .errors import ApiFault, Fault
+from .kinds import Resource, collection_path
+from .objects import Json, Key
+from .snapshot import list_versioned
+from .transport import Connection, Lines
 
 # A watch is ended by the server after this time, or up to twice of it, so that not all are opened anew at once.
 _SECONDS = 300.0

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Collection, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import PODS, collection_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import labelled_pods
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .errors import ApiFault, Fault
+from .kinds import PODS, collection_path
+from .nodes import labelled_pods
+from .transport import Connection
 
 # Of the GPU Operator's DaemonSet and of the chart of NVIDIA/dcgm-exporter.
 LABELS = ("app=nvidia-dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import labels_of_pods
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
+from .diagnosis import labels_of_pods
+from .objects import Json
 
 # kubectl keeps a second copy of the whole object there, as somebody once sent it.
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

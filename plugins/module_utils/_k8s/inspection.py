@@ -12,40 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Collection, Iterable, Mapping, Sequence, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inspected import (
-    definition_row,
-    events_about,
-    node_row,
-    pod_row,
-    pods_among,
-    shown,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import (
-    UnreadableInventory,
-    inventory_key,
-    recorded_keys,
-    union,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import (
-    CRD_GROUP,
-    CRD_KIND,
-    EVENTS,
-    PODS,
-    Kinds,
-    Resource,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import DEFAULT_NAMESPACE, SET_LABEL, Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pod_logs import MOST_BYTES, logs_of, read_log
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_workload
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import (
-    Snapshot,
-    fetch_group,
-    get_object,
-    list_objects,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .errors import ApiFault, Fault
+from .inspected import definition_row, events_about, node_row, pod_row, pods_among, shown
+from .inventory import UnreadableInventory, inventory_key, recorded_keys, union
+from .kinds import CRD_GROUP, CRD_KIND, EVENTS, PODS, Kinds, Resource
+from .nodes import all_nodes
+from .objects import DEFAULT_NAMESPACE, SET_LABEL, Json, Key
+from .pod_logs import MOST_BYTES, logs_of, read_log
+from .readiness import is_workload
+from .snapshot import Snapshot, fetch_group, get_object, list_objects
+from .transport import Connection
 
 _Read = TypeVar("_Read")
 _DEFINITIONS = Key(f"{CRD_GROUP}/v1", CRD_KIND, "", "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGED_BY, MANAGER, SET_LABEL, Json, Key
+from .objects import MANAGED_BY, MANAGER, SET_LABEL, Json, Key
 
 _DATA_KEY = "objects"
 _ENGINE = "rdma.fabric/engine"

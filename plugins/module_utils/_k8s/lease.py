@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Callable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, collection_path, object_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGED_BY, MANAGER, SET_LABEL, Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .answers import checked_object
+from .errors import ApiFault, Fault
+from .kinds import Resource, collection_path, object_path
+from .objects import MANAGED_BY, MANAGER, SET_LABEL, Json, Key
+from .transport import Connection
 
 DURATION = 60.0
 _RENEWED_EVERY = 15.0

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.following import Following
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource, collection_path, object_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .answers import checked_object
+from .errors import ApiFault, Fault
+from .following import Following
+from .kinds import Resource, collection_path, object_path
+from .objects import Json, Key
+from .transport import Connection
 
 _API_VERSION = "coordination.k8s.io/v1"
 _LEASES = Resource("leases", True)

@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from .errors import ApiFault, Fault
 
 # etcd takes no object above 1.5 MiB.
 MOST_BYTES = 16 * 1024 * 1024

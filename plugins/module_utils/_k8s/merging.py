@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import object_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER, Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Session
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object
+from .answers import checked_object
+from .errors import ApiFault, Fault
+from .kinds import object_path
+from .objects import MANAGER, Json, Key
+from .session import Session
+from .snapshot import get_object
 
 _CONTENT_TYPE = "application/merge-patch+json"
 # Controllers write the status of an object all the time, and each time it is another version.

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.field_owners import owned_records, owners_of_record
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
+from .field_owners import owned_records, owners_of_record
+from .objects import Json
 
 _LABELS = ("f:metadata", "f:labels")
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Mapping, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_object
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import PODS, Resource, object_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER, Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
+from .answers import checked_object
+from .errors import ApiFault, Fault
+from .kinds import PODS, Resource, object_path
+from .objects import MANAGER, Json, Key
+from .snapshot import list_objects
+from .transport import Connection, Patience
 
 _NODES = Resource("nodes", False)
 _DAEMON_SETS = Resource("daemonsets", True)

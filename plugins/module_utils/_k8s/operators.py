@@ -15,8 +15,8 @@ import json
 from functools import reduce
 from typing import Any, Collection, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_ours
+from .objects import Json
+from .projection import is_ours
 
 STATE_LABEL = "nvidia.network-operator.state"
 REVISION = "nvidia.network-operator.revision"

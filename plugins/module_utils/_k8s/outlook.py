@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Callable, Dict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.dead_nodes import dead_nodes, held_up
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import selector_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pods import list_pods
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import Readiness, is_ready
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .dead_nodes import dead_nodes, held_up
+from .diagnosis import selector_of
+from .errors import ApiFault, Fault
+from .nodes import all_nodes
+from .objects import Json, Key
+from .pods import list_pods
+from .readiness import Readiness, is_ready
+from .transport import Connection
 
 States = Dict[Key, Readiness]
 

@@ -11,16 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGED_BY, MANAGER, Item, Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import (
-    STATE_LABEL,
-    is_of_operator,
-    without_operator,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_ours
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Session
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object, list_objects
+from .errors import ApiFault, Fault
+from .objects import MANAGED_BY, MANAGER, Item, Json, Key
+from .operators import STATE_LABEL, is_of_operator, without_operator
+from .projection import is_ours
+from .session import Session
+from .snapshot import get_object, list_objects
 
 # Labels and annotations that a tool puts on each object it manages, and the tool.
 _MARKS = {

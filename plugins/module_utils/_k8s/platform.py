@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import fetch_group
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .snapshot import fetch_group
+from .transport import Connection
 
 _VERSIONS = ("/apis/config.openshift.io/v1", "clusterversions")
 

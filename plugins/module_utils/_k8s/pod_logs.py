@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import container_statuses
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import PODS, collection_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_ready
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .diagnosis import container_statuses
+from .kinds import PODS, collection_path
+from .readiness import is_ready
+from .transport import Connection
 
 MOST_BYTES = 256 * 1024
 """What is kept of one log, its end."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Callable, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import event_reasons, pod_reasons
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import EVENTS, PODS
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_ready
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .diagnosis import event_reasons, pod_reasons
+from .errors import ApiFault
+from .kinds import EVENTS, PODS
+from .objects import Json, Key
+from .readiness import is_ready
+from .snapshot import list_objects
+from .transport import Connection
 
 NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
 _FIRST_INTERVAL = 0.2

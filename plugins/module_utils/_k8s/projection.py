@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from typing import Any, List, Mapping, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER
+from .objects import MANAGER
 
 # Fields that name the object: managedFields never records them (apiserver's fieldmanager/stripmeta.go).
 _STRIPPED_METADATA = frozenset(

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_deletion
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_GROUP, CRD_KIND, object_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import other_owner
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_managed
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import DELETED, KEPT, Change, Session
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object
+from .answers import checked_deletion
+from .errors import ApiFault, Fault
+from .kinds import CRD_GROUP, CRD_KIND, object_path
+from .objects import SET_LABEL, Json, Key
+from .ownership import other_owner
+from .projection import is_managed
+from .session import DELETED, KEPT, Change, Session
+from .snapshot import get_object
 
 WAVE = "prune"
 

@@ -7,26 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import apply_item, patch
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_body, inventory_key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import (
-    MANAGED_BY,
-    MANAGER,
-    SET_LABEL,
-    Item,
-    Json,
-    Key,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import provably_equal
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
-    CONFIGURED,
-    CREATED,
-    UNCHANGED,
-    Change,
-    Session,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object
+from .apply import apply_item, patch
+from .errors import ApiFault, Fault
+from .inventory import inventory_body, inventory_key
+from .objects import MANAGED_BY, MANAGER, SET_LABEL, Item, Json, Key
+from .projection import provably_equal
+from .session import CONFIGURED, CREATED, UNCHANGED, Change, Session
+from .snapshot import get_object
 
 WAVE = "inventory"
 

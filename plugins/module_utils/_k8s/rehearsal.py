@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Callable, Collection, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import Missing, missing_rights, who_am_i
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.doubles import doubles, names_of_doubled
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault, seen_or_told
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds, Resource
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key, read_waves
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import of_other_release, running
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
+from .access import Missing, missing_rights, who_am_i
+from .batch import run
+from .doubles import doubles, names_of_doubled
+from .errors import ApiFault, Fault, seen_or_told
+from .kinds import Kinds, Resource
+from .objects import Json, Key, read_waves
+from .operators import of_other_release, running
+from .rights import (
     LEASE_GROUP,
     WRITES,
     Find,
@@ -35,17 +35,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     removal_needs,
     rollout_needs,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import (
-    CONFIGURED,
-    CREATED,
-    DELETED,
-    BatchError,
-    BatchRequest,
-    BatchResult,
-    Change,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import fetch_group, list_objects
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .session import CONFIGURED, CREATED, DELETED, BatchError, BatchRequest, BatchResult, Change
+from .snapshot import fetch_group, list_objects
+from .transport import Connection
 
 _VERBS = {CREATED: ("create", "patch"), CONFIGURED: ("patch",), DELETED: ("delete",)}
 _NEXT_STEP = "next: grant them, or bind the ClusterRole {role}, which this collection ships (docs/rights.md)"

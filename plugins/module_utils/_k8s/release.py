@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.merging import merge
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGED_BY, MANAGER, SET_LABEL, Json
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import is_managed, is_ours
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import remove
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import RELEASED, Change, Session
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import get_object
+from .errors import ApiFault
+from .inventory import inventory_key
+from .merging import merge
+from .objects import MANAGED_BY, MANAGER, SET_LABEL, Json
+from .projection import is_managed, is_ours
+from .prune import remove
+from .session import RELEASED, Change, Session
+from .snapshot import get_object
 
 WAVE = "release"
 # k8s.io/apimachinery: an empty list is taken for none given, a list with an empty entry takes all records away.

@@ -13,13 +13,13 @@ import re
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_GROUP
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import lease_key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import DEFAULT_NAMESPACE, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import is_kept_kind
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_workload
+from .errors import ApiFault, Fault
+from .inventory import inventory_key
+from .kinds import CRD_GROUP
+from .lease import lease_key
+from .objects import DEFAULT_NAMESPACE, Key
+from .prune import is_kept_kind
+from .readiness import is_workload
 
 Rule = Dict[str, Any]
 # What finds the resource of a kind: a ``kinds.Resource``, None for an unknown kind.

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from .errors import ApiFault, Fault
+from .objects import Json, key_of
+from .transport import Connection
 
 _MOST_NAMED = 5
 _RELEASE = re.compile(r"v?([0-9]+)\.([0-9]+)")

@@ -9,14 +9,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.changes import changed_fields, clean, diff_entry
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import CRD_KIND, Kinds
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import Lease
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Item, Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import provably_equal
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import Snapshot
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .changes import changed_fields, clean, diff_entry
+from .errors import ApiFault
+from .kinds import CRD_KIND, Kinds
+from .lease import Lease
+from .objects import Item, Json, Key
+from .projection import provably_equal
+from .snapshot import Snapshot
+from .transport import Connection
 
 CREATED = "created"
 CONFIGURED = "configured"

@@ -7,20 +7,11 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import (
-    checked_object,
-    checked_page,
-    checked_resources,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import (
-    Kinds,
-    Resource,
-    collection_path,
-    object_path,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Json, Key, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from .answers import checked_object, checked_page, checked_resources
+from .errors import ApiFault, Fault
+from .kinds import Kinds, Resource, collection_path, object_path
+from .objects import SET_LABEL, Json, Key, key_of
+from .transport import Connection
 
 PAGE_SIZE = 500
 # A LIST whose pages expire again and again is too long for the server's history; it is not asked for for ever.

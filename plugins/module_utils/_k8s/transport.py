@@ -15,13 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Mapping, Protocol
 from urllib.parse import urlencode
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import (
-    ApiFault,
-    Fault,
-    fault_from_response,
-    is_hopeless,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
+from .errors import ApiFault, Fault, fault_from_response, is_hopeless
+from .objects import Json
 
 _METHODS = {"get": "GET", "list": "GET", "patch": "PATCH", "delete": "DELETE", "post": "POST", "put": "PUT"}
 _GUARDED = frozenset(("patch", "delete"))

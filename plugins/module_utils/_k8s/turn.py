@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import Lease
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.record import make_namespace
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import Session
+from .errors import ApiFault, Fault
+from .lease import Lease
+from .record import make_namespace
+from .session import Session
 
 
 def take_turn(session: Session) -> Lease:

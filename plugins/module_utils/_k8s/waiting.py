@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.dead_nodes import dead_node_notices
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import diagnose
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.outlook import Outlook
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import Readiness, is_workload, readiness
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import CONFIGURED, CREATED, Change, Session
+from .dead_nodes import dead_node_notices
+from .diagnosis import diagnose
+from .errors import ApiFault, Fault
+from .objects import Json, Key
+from .outlook import Outlook
+from .readiness import Readiness, is_workload, readiness
+from .session import CONFIGURED, CREATED, Change, Session
 
 _DEFINITION_KINDS = ("CustomResourceDefinition", "Namespace")
 _DEFINITION_TIMEOUT = 60.0

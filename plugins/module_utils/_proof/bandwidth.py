@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest import LARGE_MESSAGE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+from .perftest import LARGE_MESSAGE
 
 KINDS = ("host", "gpu")
 # Memory of such a GPU is not behind its PCIe slot.

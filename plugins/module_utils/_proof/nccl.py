@@ -14,20 +14,12 @@ import re
 from statistics import median
 from typing import Any, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof import nccl_rows
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_transport import (
-    errors_in,
-    transport_in,
-    without_gpu_direct,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import (
-    measure,
-    output_lines,
-    quoted,
-    whole_number,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
+
+from . import nccl_rows
+from .nccl_transport import errors_in, transport_in, without_gpu_direct
+from .output_text import measure, output_lines, quoted, whole_number
+from .problem import Problem, problem_of
 
 LARGEST_SIZES = 3
 """The bus bandwidth of a run is the median over that many of its largest sizes."""

@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+from .problem import Problem, problem_of
 
 _LEVELS = {"PIX": "PIX", "PXB": "PXB", "C2C": "PHB", "PHB": "PHB", "NODE": "PHB", "SYS": "SYS"}
 _ORDER = ("PIX", "PXB", "C2C", "PHB", "NODE", "SYS")

@@ -14,7 +14,7 @@ import json
 import re
 from typing import Any, Dict, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import measure, whole_number
+from .output_text import measure, whole_number
 
 Row = Dict[str, Any]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, NamedTuple, Pattern
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
+from .output_text import quoted
+from .problem import Problem
 
 _MOST_NAMES = 64
 _NETWORK = re.compile(r"NCCL INFO (?:Using network|Assigned NET plugin) ([\w.-]{1,40})", re.ASCII)

@@ -14,20 +14,13 @@ import re
 from statistics import median
 from typing import Any, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof import perftest_table as table
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import (
-    measure,
-    output_lines,
-    quoted,
-    whole_number,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest_json import JsonReport, json_report
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest_messages import (
-    notices_in,
-    problems_in,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+from . import perftest_table as table
+from .output_text import measure, output_lines, quoted, whole_number
+from .perftest_json import JsonReport, json_report
+from .perftest_messages import notices_in, problems_in
+from .problem import Problem, problem_of
 
 UNITS = ("auto", "gbps", "mibps", "usec")
 LARGE_MESSAGE = 64 * 1024

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import Iterable, NamedTuple, Pattern
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
+from .output_text import quoted
+from .problem import Problem
 
 MOST_PROBLEMS = 50
 

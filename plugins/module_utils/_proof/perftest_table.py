@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from typing import Any, Dict, NamedTuple, Pattern, Sequence, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import measure, whole_number
+from .output_text import measure, whole_number
 
 Row = Dict[str, Any]
 

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
-    counted,
-    device_model,
-    natural_key,
-    rdma_functions,
-)
+from .hosts import counted, device_model, natural_key, rdma_functions
 
 # Fewer than these may be another build, and more cards as well.
 _LEAST_HOSTS = 3

@@ -9,16 +9,9 @@ from collections import Counter
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._pcie_links import lacking
-from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
-    counted,
-    natural_key,
-    nic_name,
-    os_name,
-    port_netdevs,
-    port_state,
-    rdma_functions,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import pcie_text
+
+from .hosts import counted, natural_key, nic_name, os_name, port_netdevs, port_state, rdma_functions
+from .topology import pcie_text
 
 
 class Trait(NamedTuple):

@@ -13,18 +13,12 @@ from collections import Counter
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._pcie_links import lacking, possible
-from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
-    counted,
-    device_model,
-    natural_key,
-    nic_name,
-    port_state,
-    rdma_functions,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._report.ipoib import too_old_for_ipoib
-from ansible_collections.rdma.fabric.plugins.module_utils._report.missing_devices import missing_devices
-from ansible_collections.rdma.fabric.plugins.module_utils._report.odd_ones import odd_ones
-from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import pcie_text
+
+from .hosts import counted, device_model, natural_key, nic_name, port_state, rdma_functions
+from .ipoib import too_old_for_ipoib
+from .missing_devices import missing_devices
+from .odd_ones import odd_ones
+from .topology import pcie_text
 
 ATTENTION = "attention"
 NOTE = "note"

@@ -13,28 +13,16 @@ import json
 from typing import Any, Callable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines
-from ansible_collections.rdma.fabric.plugins.module_utils._report.cluster import cluster_section, images_of
-from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
-    STEP_STATUSES,
-    counted,
-    host_row,
-    natural_key,
-    step_counts,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._report.ipoib import has_ipoib
-from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import outcome_of, refusals
-from ansible_collections.rdma.fabric.plugins.module_utils._report.parts import PUSH, Parts
-from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION, KINDS, fleet_remarks
-from ansible_collections.rdma.fabric.plugins.module_utils._report.rollout import rollout_section
-from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import (
-    built_alike,
-    device_map,
-    topology_classes,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._report.wire import (
-    proof_words,
-    verification_section,
-)
+
+from .cluster import cluster_section, images_of
+from .hosts import STEP_STATUSES, counted, host_row, natural_key, step_counts
+from .ipoib import has_ipoib
+from .outcome import outcome_of, refusals
+from .parts import PUSH, Parts
+from .remarks import ATTENTION, KINDS, fleet_remarks
+from .rollout import rollout_section
+from .topology import built_alike, device_map, topology_classes
+from .wire import proof_words, verification_section
 
 FORMAT = "rdma.fabric/report/v1"
 # What differs between two runs that found the same: kept from the older report while nothing else changed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
+from .hosts import natural_key
 
 _DIGITS = 1
 _OF_A_TURN = ("host", "node", "slot", "domain", "end", "reason", "before", "after", "refusals")

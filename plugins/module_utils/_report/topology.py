@@ -9,14 +9,8 @@ import json
 from typing import Any, Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._pcie_links import lacking
-from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
-    RDMA_VENDOR,
-    device_model,
-    natural_key,
-    own_functions,
-    port_state,
-    short_address,
-)
+
+from .hosts import RDMA_VENDOR, device_model, natural_key, own_functions, port_state, short_address
 
 _NO_RAIL = 1 << 30
 # No machine nests more; a path that claims to is not followed further.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Collection, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
+from .objects import Json
 
 # kubeadm, k3s and RKE2; the second one until Kubernetes 1.24.
 _ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")

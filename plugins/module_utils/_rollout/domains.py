@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Callable, Sequence, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Held, Holding, SlotRefused
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Keep, Slot, Take, Wait
+from .drain import Unanswered
+from .holding import Held, Holding, SlotRefused
+from .slots import Keep, Slot, Take, Wait
 
 T = TypeVar("T")
 # A label's value has at most 63 characters: 40 are the group's.

@@ -16,18 +16,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Callable, Protocol, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pace import Clock, Pace
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import (
-    EVICT,
-    FINISHED,
-    REFUSE,
-    Verdict,
-    Wishes,
-    controller_of,
-    judge,
-)
+from .cordon import is_cordoned
+from .objects import Json
+from .pace import Clock, Pace
+from .pods import EVICT, FINISHED, REFUSE, Verdict, Wishes, controller_of, judge
 
 # A pod of the same controller that appears this often on a cordoned node will do so for ever.
 _MOST_RETURNS = 3

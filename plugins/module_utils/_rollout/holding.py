@@ -21,24 +21,10 @@ from datetime import datetime
 from functools import partial
 from typing import Callable, Mapping, Protocol, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pace import Clock, Pace, kept_back
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
-    Keep,
-    Slot,
-    Stop,
-    Take,
-    Wait,
-    Watch,
-    Wish,
-    busy_of,
-    decide,
-    lease_of,
-    lowest_free,
-    slot_name,
-    slot_of,
-)
+from .drain import Unanswered
+from .objects import Json
+from .pace import Clock, Pace, kept_back
+from .slots import Keep, Slot, Stop, Take, Wait, Watch, Wish, busy_of, decide, lease_of, lowest_free, slot_name, slot_of
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 # A slot is renewed by the first look after this share of its duration.

@@ -13,16 +13,12 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Step
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import FINISHED, MIRROR, controller_of
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import (
-    boot_of,
-    condition_of,
-    not_offered,
-    silence_of,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from .cordon import Step
+from .objects import Json
+from .pods import FINISHED, MIRROR, controller_of
+from .ready import boot_of, condition_of, not_offered, silence_of
 
 ANNOTATION = "rdma.fabric/join"
 _TEXTS = ("holder", "run", "time", "reason", "boot")

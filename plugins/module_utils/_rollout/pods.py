@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Callable, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
+from .objects import Json
 
 EVICT = "evict"
 STAY = "stay"

@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Callable, Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Mark
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Cluster, Unanswered
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pace import Pace
+from .cordon import Mark
+from .drain import Cluster, Unanswered
+from .objects import Json
+from .pace import Pace
 
 
 def boot_of(node: Json) -> str:

@@ -24,8 +24,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Callable, Collection, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Made
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from .objects import Made
 
 GROUP_LABEL = "rdma.fabric/slots"
 REASON = "rdma.fabric/slot-failed"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Made
+from .objects import Made
 
 FORMAT = "rdma.fabric/turn/v1"
 DRAIN, CHANGE, REBOOT, VERIFY, GIVE_BACK, ROLL_BACK = "drain", "change", "reboot", "verify", "give_back", "roll_back"

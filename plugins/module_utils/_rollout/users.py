@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Collection, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import FINISHED, NETWORKS, asked_for
+from .objects import Json
+from .pods import FINISHED, NETWORKS, asked_for
 
 
 def users_of(pods: Iterable[Json], networks: Collection[str], resources: Collection[str]) -> list[str]:

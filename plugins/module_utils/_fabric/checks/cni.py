@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import check_ipam, ipam_remarks
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of, nearest
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import interface
+from ..common.jsontext import Problem, kind_of, nearest
+from ..common.names import interface
+from .ipam import check_ipam, ipam_remarks
 
 CNI_VERSION = "0.3.1"
 RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"

@@ -14,15 +14,9 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, List, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_reach import meets_none, unreadable
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import (
-    Problem,
-    kind_of,
-    nearest,
-    parse_json,
-    pretty,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import is_alternative
+from ..common.jsontext import Problem, kind_of, nearest, parse_json, pretty
+from ..common.names import is_alternative
+from .devplugin_reach import meets_none, unreadable
 
 Config = Dict[str, Any]
 Verdict = Tuple[Config, List[Problem]]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from ..common.jsontext import Problem
 
 MOST_SHARES = 226_600
 """The most devices of a resource that kubelet learns of.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from ..common.jsontext import Problem
 
 CONFIG_MAP = "doca-telemetry-service"
 KEY = "dts_config_map.ini"

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common import openshift
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_value
+from ..common import openshift
+from ..common.jsontext import Problem
+from ..common.names import label_value
 
 Group = Dict[str, Any]
 Policies = Sequence[Mapping[str, Any]]

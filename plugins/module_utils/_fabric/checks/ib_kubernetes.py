@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from ..common.jsontext import Problem
 
 START, END, SECRET = "pKeyGUIDPoolRangeStart", "pKeyGUIDPoolRangeEnd", "ufmSecret"
 REQUIRED = (START, END, SECRET)

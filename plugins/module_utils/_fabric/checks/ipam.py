@@ -14,8 +14,8 @@ import re
 from itertools import groupby
 from typing import Any, Callable, NamedTuple, Sequence, Tuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sharing import Holders
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of, nearest
+from ..common.jsontext import Problem, kind_of, nearest
+from .sharing import Holders
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, parse_json
+from ..common.jsontext import Problem, parse_json
 
 TYPE = "multus"
 _NETWORKS = ("clusterNetwork", "delegates")

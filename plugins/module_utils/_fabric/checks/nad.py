@@ -14,31 +14,12 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam, sriov_networks
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import (
-    CNI_VERSION,
-    RESOURCE_NAME,
-    check_configuration,
-    configuration_remarks,
-    plugins_of,
-    wire_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import (
-    Claim,
-    claims,
-    conflict,
-    earlier_sharing,
-    ignored_by_nv_ipam,
-    uses_node_slices,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import PoolKey
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import (
-    Problem,
-    compact,
-    kind_of,
-    parse_json,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, build
+from ..common.jsontext import Problem, compact, kind_of, parse_json
+from ..common.objects import Object, build
+from . import nv_ipam, sriov_networks
+from .cni import CNI_VERSION, RESOURCE_NAME, check_configuration, configuration_remarks, plugins_of, wire_of
+from .ipam import Claim, claims, conflict, earlier_sharing, ignored_by_nv_ipam, uses_node_slices
+from .nv_ipam import PoolKey
 
 API_VERSION = "k8s.cni.cncf.io/v1"
 KIND = "NetworkAttachmentDefinition"

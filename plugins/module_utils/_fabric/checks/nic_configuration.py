@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from ..common.findings import one_line
+from ..common.jsontext import Problem
 
 SECTION = "nicConfigurationOperator"
 STORAGE = "nicFirmwareStorage"

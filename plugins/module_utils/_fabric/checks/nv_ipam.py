@@ -13,16 +13,9 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import (
-    Claim,
-    Interval,
-    Network,
-    parse_address,
-    parse_network,
-    without,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_key
+from ..common.jsontext import Problem, kind_of
+from ..common.names import label_key
+from .ipam import Claim, Interval, Network, parse_address, parse_network, without
 
 API_VERSION = "nv-ipam.nvidia.com/v1alpha1"
 POOL_KINDS = {"IPPool": "ippool", "CIDRPool": "cidrpool"}

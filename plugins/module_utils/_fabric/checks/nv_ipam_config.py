@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import parse_network
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import check_pool
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, kind_of, parse_json
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_subdomain
+from ..common.jsontext import Problem, kind_of, parse_json
+from ..common.names import dns_subdomain
+from .ipam import parse_network
+from .nv_ipam import check_pool
 
 _POOL_FIELDS = ("subnet", "perNodeBlockSize", "gateway")
 _SMALLEST_BLOCK = 2

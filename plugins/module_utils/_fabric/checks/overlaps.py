@@ -15,8 +15,8 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Callable, Iterable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import Claim, Network
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from ..common.jsontext import Problem
+from .ipam import Claim, Network
 
 _MOST_NAMED = 3
 

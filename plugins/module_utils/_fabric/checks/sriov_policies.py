@@ -12,11 +12,8 @@ import json
 import re
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_networks import (
-    RESOURCE_PREFIX,
-    check_resource_name,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from ..common.jsontext import Problem
+from .sriov_networks import RESOURCE_PREFIX, check_resource_name
 
 Spec = Mapping[str, Any]
 

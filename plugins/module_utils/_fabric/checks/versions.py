@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than, version_numbers
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from ..common.images import older_than, version_numbers
+from ..common.jsontext import Problem
 
 MULTUS_THIN_ENTRYPOINT = (4, 0, 0)
 _MULTUS_PAUSING_WATCH = (4, 1, 0)

@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterable, Mapping, Tuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+
+from .jsontext import Problem
 
 Path = Tuple[Union[str, int], ...]
 

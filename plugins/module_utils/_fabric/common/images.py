@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, containers_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import pods_of
+from .objects import Object, containers_of
+from .pods import pods_of
 
 _VENDOR = "nvcr.io/nvidia/mellanox"
 _DOCA = "nvcr.io/nvidia/doca"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Callable, List
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from .jsontext import Problem
 
 Check = Callable[[str], List[Problem]]
 

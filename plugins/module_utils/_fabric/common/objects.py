@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Dict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import is_of_kubernetes, pods_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
+from .pods import is_of_kubernetes, pods_of
+from .quantities import canonical_quantity
 
 Object = Dict[str, Any]
 

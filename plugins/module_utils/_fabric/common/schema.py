@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, described, shown
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, nearest
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_key, label_value
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import parse_quantity
+from .findings import Place, described, shown
+from .jsontext import Problem, nearest
+from .names import label_key, label_value
+from .quantities import parse_quantity
 
 INT64 = 2**63 - 1
 REFUSED, RETIRED = "is refused: ", "is retired: "

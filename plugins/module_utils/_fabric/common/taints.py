@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Dict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_key, label_value
+from .jsontext import Problem
+from .names import label_key, label_value
 
 Taint = Dict[str, str]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import shown
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
+from ..common.findings import shown
+from ..common.jsontext import Problem
 
 _TAKE_OUT = "take it out"
 _PROGRAMS: Mapping[str, tuple[str, str]] = {

@@ -9,27 +9,18 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import RESOURCE_NAME
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import Claim
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import PoolKey
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import node_slice_problems
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, path_text
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, nearest, parse_json
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label, dns_subdomain
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
-    Model,
-    annotation_map,
-    label_map,
-    record,
-    text,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import NETWORK_MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import SRIOV_NETWORK_MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import (
-    ATTACHMENT_KIND,
-    Resource,
-)
+from ..checks import nad
+from ..checks.cni import RESOURCE_NAME
+from ..checks.ipam import Claim
+from ..checks.nv_ipam import PoolKey
+from ..checks.versions import node_slice_problems
+from ..common.findings import Place, path_text
+from ..common.jsontext import Problem, nearest, parse_json
+from ..common.names import dns_label, dns_subdomain
+from ..common.schema import Model, annotation_map, label_map, record, text
+from .models import NETWORK_MODELS
+from .models_sriov import SRIOV_NETWORK_MODELS
+from .resources import ATTACHMENT_KIND, Resource
 
 _CONFIG = text("CNI configuration, as JSON text")
 _ATTACHMENT = Model(ATTACHMENT_KIND, record("an attachment", {"config": _CONFIG}))

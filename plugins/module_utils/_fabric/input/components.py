@@ -12,21 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad, sriov_networks
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import PoolKey
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
-    reads_pool_objects,
-    webhook_problems,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common import openshift
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import effective_version
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import pools as pool_checks
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import Network, field_place
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import Pool
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import ATTACHMENT_KIND
+from ..checks import nad, sriov_networks
+from ..checks.nv_ipam import PoolKey
+from ..checks.versions import reads_pool_objects, webhook_problems
+from ..common import openshift
+from ..common.findings import Place
+from ..common.images import effective_version
+from ..common.jsontext import nearest
+from . import pools as pool_checks
+from .attachments import Network, field_place
+from .policy import Policy
+from .pools import Pool
+from .resources import ATTACHMENT_KIND
 
 NV_IPAM = "nvIpam"
 CNI_PLUGINS = "secondaryNetwork.cniPlugins"

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common import openshift
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
-    Document,
-    Findings,
-    Place,
-    one_line,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy, restricts_nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import note
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings import VARIABLES
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from ..checks import driver_container
+from ..common import openshift
+from ..common.findings import Document, Findings, Place, one_line
+from .policy import Policy, restricts_nodes
+from .pools import note
+from .resources import Resource
+from .settings import VARIABLES
 
 _OF_THE_CONTAINER = (driver_container.NODES, "proxy")
 

@@ -11,25 +11,14 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nic_configuration
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
-    controller_remarks,
-    is_controller_of_26_7,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
-    SECTION_COMPONENTS,
-    effective_version,
-    image_reference,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import Deployed
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import (
-    CONTROLLER_KINDS,
-    MAINTENANCE_CONFIG,
-    WHO_DRAINS,
-    Resource,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from ..checks import nic_configuration
+from ..checks.versions import controller_remarks, is_controller_of_26_7
+from ..common.images import SECTION_COMPONENTS, effective_version, image_reference
+from .components import Deployed
+from .policy import Policy
+from .resources import CONTROLLER_KINDS, MAINTENANCE_CONFIG, WHO_DRAINS, Resource
 
 SPECTRUM_X = "spectrumXOperator"
 _DAEMON = f"{nic_configuration.SECTION}.configurationDaemon"

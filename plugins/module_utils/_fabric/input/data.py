@@ -13,13 +13,8 @@ import base64
 import binascii
 from typing import Any, Iterator, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
-    Place,
-    described,
-    shown,
-    type_name,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+from ..common.findings import Place, described, shown, type_name
+from .resources import Resource
 
 _TEXTS = {"ConfigMap": "data", "Secret": "stringData"}
 _ENCODED = {"ConfigMap": "binaryData", "Secret": "data"}

@@ -11,16 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
-    CONTAINER,
-    TOOLKIT,
-    is_digest,
-    ready_seconds,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, shown
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import effective_image
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import driver_version
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.upgrades import holds_back
+from ..checks.driver_container import CONTAINER, TOOLKIT, is_digest, ready_seconds
+from ..common.findings import Place, shown
+from ..common.images import effective_image
+from ..common.names import driver_version
+from .upgrades import holds_back
 
 COMPONENT = "doca-driver"
 UNLOAD_STORAGE = "UNLOAD_STORAGE_MODULES"

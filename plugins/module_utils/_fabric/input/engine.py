@@ -12,27 +12,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container, sriov_policies
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
-    Document,
-    Findings,
-    Place,
-    one_line,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import CHART_VERSION
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import REFUSED, RETIRED
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.functions import FunctionPolicy, PoolConfig
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import SRIOV_MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings import (
-    CHART_SETTINGS,
-    DIRECT,
-    ENGINE,
-    HELM,
-    VARIABLES,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from ..checks import driver_container, sriov_policies
+from ..common.findings import Document, Findings, Place, one_line
+from ..common.images import CHART_VERSION
+from ..common.schema import REFUSED, RETIRED
+from .functions import FunctionPolicy, PoolConfig
+from .models_sriov import SRIOV_MODELS
+from .policy import Policy
+from .resources import Resource
+from .settings import CHART_SETTINGS, DIRECT, ENGINE, HELM, VARIABLES
 
 CHART = "network-operator"
 REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"

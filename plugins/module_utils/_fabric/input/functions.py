@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import sriov_policies as rules
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_networks import RESOURCE_PREFIX
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import is_alternative
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import NODE_POLICY, POOL_CONFIG
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import VENDOR_GPUS, VENDOR_NICS, Policy
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import note
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+from ..checks import sriov_policies as rules
+from ..checks.sriov_networks import RESOURCE_PREFIX
+from ..common.findings import Place
+from ..common.names import is_alternative
+from .models_sriov import NODE_POLICY, POOL_CONFIG
+from .policy import VENDOR_GPUS, VENDOR_NICS, Policy
+from .pools import note
+from .resources import Resource
 
 _LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
 _KNOWN_LABELS = (*VENDOR_NICS, *VENDOR_GPUS)

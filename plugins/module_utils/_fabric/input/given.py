@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import split_reference
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import pod_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+from ..checks import devplugin
+from ..common.findings import Place
+from ..common.images import split_reference
+from ..common.objects import pod_of
+from .resources import Resource
 
 Path = Tuple[str, ...]
 

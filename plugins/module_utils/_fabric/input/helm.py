@@ -9,29 +9,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import (
-    devplugin,
-    ib_kubernetes,
-    nic_configuration,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_networks import RESOURCE_PREFIX
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
-    Document,
-    Findings,
-    Place,
-    shown,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
-    SECTION_COMPONENTS,
-    default_image,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm_values import (
-    CHART,
-    CONTAINER_CHART,
-    POLICY_SECTIONS,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import note
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
+
+from ..checks import devplugin, ib_kubernetes, nic_configuration
+from ..checks.sriov_networks import RESOURCE_PREFIX
+from ..common.findings import Document, Findings, Place, shown
+from ..common.images import SECTION_COMPONENTS, default_image
+from .helm_values import CHART, CONTAINER_CHART, POLICY_SECTIONS
+from .pools import note
 
 _CHART_ONLY = ("deploy", "resources", "initContainer")
 _SECONDARY_DEFAULTS = ("cniPlugins", "multus")

@@ -12,22 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_subdomain
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
-    Field,
-    Model,
-    flag,
-    record,
-    refused,
-    series,
-    text,
-    whole,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import (
-    NIC_CLUSTER_POLICY,
-    with_container,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings import NO_PROXY_READER
+from ..common.names import dns_subdomain
+from ..common.schema import Field, Model, flag, record, refused, series, text, whole
+from .models import NIC_CLUSTER_POLICY, with_container
+from .settings import NO_PROXY_READER
 
 LAST_WITH_SECTIONS = "v24.7.1"
 _NO_OPERATOR = "there is no operator in the cluster to set up"

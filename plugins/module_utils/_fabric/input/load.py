@@ -8,19 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container, nv_ipam
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
-    version_problems,
-    version_remarks,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
-    Document,
-    Findings,
-    Place,
-    described,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import effective_version
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import (
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
+
+from ..checks import driver_container, nv_ipam
+from ..checks.versions import version_problems, version_remarks
+from ..common.findings import Document, Findings, Place, described
+from ..common.images import effective_version
+from . import (
     attachments,
     components,
     containers,
@@ -34,40 +28,19 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import (
     pools,
     services,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import Network
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.data import check_certificates, check_data
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.driver import COMPONENT as DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.functions import (
-    FunctionPolicy,
-    PoolConfig,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.given import check_given
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import NETWORK_MODELS, POLICY_NAME
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
-    NODE_POLICY,
-    OPERATOR_CONFIG,
-    POOL_CONFIG,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.operator_config import OperatorConfig
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import Pool, read_pool
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import (
-    ATTACHMENT_KIND,
-    Resource,
-    read_document,
-    read_variable,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings import (
-    DEFAULT_NAMESPACE,
-    DIRECT,
-    ENGINE,
-    HELM,
-    VARIABLES,
-    complete,
-    read_settings,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.workloads import Surroundings, check_workload
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
+from .attachments import Network
+from .data import check_certificates, check_data
+from .driver import COMPONENT as DRIVER
+from .functions import FunctionPolicy, PoolConfig
+from .given import check_given
+from .models import NETWORK_MODELS, POLICY_NAME
+from .models_sriov import NODE_POLICY, OPERATOR_CONFIG, POOL_CONFIG
+from .operator_config import OperatorConfig
+from .policy import Policy
+from .pools import Pool, read_pool
+from .resources import ATTACHMENT_KIND, Resource, read_document, read_variable
+from .settings import DEFAULT_NAMESPACE, DIRECT, ENGINE, HELM, VARIABLES, complete, read_settings
+from .workloads import Surroundings, check_workload
 
 FabricSpec = Dict[str, Any]
 HostReading = Tuple[Mapping[str, Any], List[Violation], List[Notice]]

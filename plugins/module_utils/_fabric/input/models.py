@@ -12,12 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import check_rdma_shared, check_sriov
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
-    CONTAINERS as DRIVER_CONTAINERS,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import (
+from ..checks.devplugin import check_rdma_shared, check_sriov
+from ..checks.driver_container import CONTAINERS as DRIVER_CONTAINERS
+from ..common.jsontext import Problem
+from ..common.names import (
     dns_label,
     dns_subdomain,
     driver_version,
@@ -27,36 +25,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names i
     repository,
     version,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
-    Field,
-    Model,
-    annotation_map,
-    flag,
-    in_effect,
-    label_map,
-    record,
-    series,
-    text,
-    whole,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_images import image_fields
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_ipam import POOL_MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_kubernetes import (
-    env_list,
-    node_affinity,
-    tolerations,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_services import (
-    DOCA_TELEMETRY,
-    IB_KUBERNETES,
-    NIC_CONFIGURATION,
-    NIC_FEATURE_DISCOVERY,
-    SPECTRUM_X,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
-    SRIOV_MODELS,
-    SRIOV_NETWORK_MODELS,
-)
+from ..common.schema import Field, Model, annotation_map, flag, in_effect, label_map, record, series, text, whole
+from .models_images import image_fields
+from .models_ipam import POOL_MODELS
+from .models_kubernetes import env_list, node_affinity, tolerations
+from .models_services import DOCA_TELEMETRY, IB_KUBERNETES, NIC_CONFIGURATION, NIC_FEATURE_DISCOVERY, SPECTRUM_X
+from .models_sriov import SRIOV_MODELS, SRIOV_NETWORK_MODELS
 
 API_VERSION = "mellanox.com/v1alpha1"
 POLICY_NAME = "nic-cluster-policy"

@@ -5,16 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import (
-    Check,
-    dns_subdomain,
-    image,
-    or_empty,
-    repository,
-    version,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Field, series, text
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_kubernetes import container_resources
+from ..common.names import Check, dns_subdomain, image, or_empty, repository, version
+from ..common.schema import Field, series, text
+from .models_kubernetes import container_resources
 
 
 def image_fields(containers: tuple[str, ...], idle: str = "", versions: Check = version) -> dict[str, Field]:

@@ -8,15 +8,8 @@ Source: nvidia-k8s-ipam ``api/v1alpha1``. What these fields may hold together is
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
-    Model,
-    flag,
-    record,
-    series,
-    text,
-    whole,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_kubernetes import node_selector
+from ..common.schema import Model, flag, record, series, text, whole
+from .models_kubernetes import node_selector
 
 _INT32 = 2**31 - 1
 

@@ -10,26 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import (
-    dns_subdomain,
-    env_name,
-    label_key,
-    or_empty,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import parse_quantity
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
-    Field,
-    annotation_map,
-    flag,
-    label_map,
-    mapping,
-    quantity,
-    record,
-    series,
-    text,
-    whole,
-)
+from ..common.jsontext import Problem
+from ..common.names import dns_subdomain, env_name, label_key, or_empty
+from ..common.quantities import parse_quantity
+from ..common.schema import Field, annotation_map, flag, label_map, mapping, quantity, record, series, text, whole
 
 _TOLERATION_OPERATORS = ("Exists", "Equal", "Lt", "Gt")
 _VALUELESS_OPERATORS = ("Exists", "DoesNotExist")

@@ -8,21 +8,11 @@ Sources: as of :mod:`models`.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import doca_telemetry, nic_configuration
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import (
-    dns_label,
-    dns_subdomain,
-    or_empty,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
-    Field,
-    flag,
-    record,
-    text,
-    whole,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_images import image_fields
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_kubernetes import env_list
+from ..checks import doca_telemetry, nic_configuration
+from ..common.names import dns_label, dns_subdomain, or_empty
+from ..common.schema import Field, flag, record, text, whole
+from .models_images import image_fields
+from .models_kubernetes import env_list
 
 _LATER = "the operator of today does not read it"
 

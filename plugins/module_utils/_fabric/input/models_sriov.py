@@ -11,26 +11,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_policies import check_port
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import (
-    dns_label,
-    label_key,
-    label_value,
-    or_empty,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
-    Field,
-    Model,
-    flag,
-    label_map,
-    mapping,
-    record,
-    refused,
-    series,
-    text,
-    whole,
-)
+from ..checks.sriov_policies import check_port
+from ..common.jsontext import Problem
+from ..common.names import dns_label, label_key, label_value, or_empty
+from ..common.schema import Field, Model, flag, label_map, mapping, record, refused, series, text, whole
 
 API_VERSION = "sriovnetwork.openshift.io/v1"
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import shown
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.openshift import BROUGHT, GROUP, OWNER, SETTING
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import Policy
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+from ..common.findings import shown
+from ..common.openshift import BROUGHT, GROUP, OWNER, SETTING
+from .policy import Policy
+from .resources import Resource
 
 _MACHINES = "machineconfiguration.openshift.io"
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, shown
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.functions import FunctionPolicy
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import OPERATOR_CONFIG
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+from ..common.findings import Place, shown
+from .functions import FunctionPolicy
+from .models_sriov import OPERATOR_CONFIG
+from .resources import Resource
 
 SELECTOR = "configDaemonNodeSelector"
 USE_CDI = "useCDI"

@@ -13,45 +13,19 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import (
-    devplugin,
-    doca_telemetry,
-    ib_kubernetes,
-    multus,
-    nic_configuration,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
-    NIC_LABEL,
-    in_container,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
-    sriov_resource_problems,
-    version_problems,
-    version_remarks,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.distributions import USUAL
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, one_line, shown
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
-    SECTION_COMPONENTS,
-    effective_image,
-    effective_version,
-    inherited_image,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.driver import (
-    container_request,
-    driver_request,
-    remark_container,
-    remark_driver,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import (
-    CONTAINER_MODELS,
-    MODELS,
-    POLICY_NAME,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.pools import note
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.upgrades import drains_of, remark_upgrades
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from ..checks import devplugin, doca_telemetry, ib_kubernetes, multus, nic_configuration
+from ..checks.driver_container import NIC_LABEL, in_container
+from ..checks.versions import sriov_resource_problems, version_problems, version_remarks
+from ..common.distributions import USUAL
+from ..common.findings import Place, one_line, shown
+from ..common.images import SECTION_COMPONENTS, effective_image, effective_version, inherited_image
+from .driver import container_request, driver_request, remark_container, remark_driver
+from .models import CONTAINER_MODELS, MODELS, POLICY_NAME
+from .pools import note
+from .resources import Resource
+from .upgrades import drains_of, remark_upgrades
 
 EXCLUSIVE_SECTIONS = ("ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin")
 """Sections that may stand in the cluster's policy or in node policies, not in both."""

@@ -9,21 +9,15 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import earlier_sharing
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import POOL_KINDS, PoolKey
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_config import (
-    config_problems,
-    read_config,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
-    pool_problems,
-    reads_pool_objects,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_ipam import POOL_MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+from ..checks import nv_ipam
+from ..checks.ipam import earlier_sharing
+from ..checks.nv_ipam import POOL_KINDS, PoolKey
+from ..checks.nv_ipam_config import config_problems, read_config
+from ..checks.versions import pool_problems, reads_pool_objects
+from ..common.findings import Place
+from ..common.jsontext import Problem
+from .models_ipam import POOL_MODELS
+from .resources import Resource
 
 _PART = re.compile(r"[A-Za-z]+|\d+", re.ASCII)
 

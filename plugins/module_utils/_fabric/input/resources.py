@@ -8,34 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nv_ipam
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
-    Document,
-    Findings,
-    Place,
-    described,
-    shown,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, nearest
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import (
-    Check,
-    dns_label,
-    dns_subdomain,
-    node_policy_name,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import is_cluster_scoped
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Model
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.apis import unservable
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm_values import CHART
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import API_VERSION, MODELS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_kubernetes import METADATA
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
-    API_VERSION as SRIOV_API,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import (
-    SRIOV_MODELS,
-    SRIOV_NETWORK_MODELS,
-)
+from ..checks import nv_ipam
+from ..common.findings import Document, Findings, Place, described, shown
+from ..common.jsontext import Problem, nearest
+from ..common.names import Check, dns_label, dns_subdomain, node_policy_name
+from ..common.objects import is_cluster_scoped
+from ..common.schema import Model
+from .apis import unservable
+from .helm_values import CHART
+from .models import API_VERSION, MODELS
+from .models_kubernetes import METADATA
+from .models_sriov import API_VERSION as SRIOV_API
+from .models_sriov import SRIOV_MODELS, SRIOV_NETWORK_MODELS
 
 ATTACHMENT_API = "k8s.cni.cncf.io/v1"
 ATTACHMENT_KIND = "NetworkAttachmentDefinition"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import doca_telemetry, ib_kubernetes, nad
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.attachments import Network
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.components import Deployed, place_in
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ..checks import doca_telemetry, ib_kubernetes, nad
+from .attachments import Network
+from .components import Deployed, place_in
+from .resources import Resource
 
 FEATURES = "nicFeatureDiscovery"
 TELEMETRY = "docaTelemetryService"

@@ -8,29 +8,14 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common import openshift
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings, Place
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import BILL
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import (
-    dns_label,
-    dns_subdomain,
-    image,
-    or_empty,
-    repository,
-    version,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import (
-    Model,
-    flag,
-    in_effect,
-    mapping,
-    record,
-    series,
-    text,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint
+from ..checks import driver_container
+from ..common import openshift
+from ..common.findings import Document, Findings, Place
+from ..common.images import BILL
+from ..common.jsontext import Problem
+from ..common.names import dns_label, dns_subdomain, image, or_empty, repository, version
+from ..common.schema import Model, flag, in_effect, mapping, record, series, text
+from ..common.taints import taint
 
 DEFAULT_NAMESPACE = "nvidia-network-operator"
 DEFAULTS = {"nfd": True}

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import SAFE_LOAD
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place
+from ..checks.driver_container import SAFE_LOAD
+from ..common.findings import Place
 
 _DRAIN_SECONDS = 300
 

@@ -13,17 +13,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Place, described, shown
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_key, label_value
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.pods import (
-    is_of_kubernetes,
-    pod_templates,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import parse_quantity
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import missing_blank
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input import attachments
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.resources import Resource
+from ..common.findings import Place, described, shown
+from ..common.jsontext import nearest
+from ..common.names import label_key, label_value
+from ..common.pods import is_of_kubernetes, pod_templates
+from ..common.quantities import parse_quantity
+from ..common.schema import missing_blank
+from . import attachments
+from .resources import Resource
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 _RESTART = {"Job": ("Never", "OnFailure"), "CronJob": ("Never", "OnFailure"), "Pod": ("Always", "Never", "OnFailure")}

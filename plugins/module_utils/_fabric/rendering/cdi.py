@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import Wave, objects_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from .render import Wave, objects_of
 
 _ARGUMENT = "--use-cdi"
 _CONTAINERD = re.compile(r"containerd://v?1\.(\d+)\.")

@@ -9,17 +9,8 @@ not read.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.definitions import (
-    INT32,
-    STRING,
-    Schema,
-    atomic,
-    definition,
-    list_of,
-    map_of,
-    object_of,
-)
+from ..common.objects import Object
+from .definitions import INT32, STRING, Schema, atomic, definition, list_of, map_of, object_of
 
 _OPERATORS = ["In", "NotIn", "InRegexp", "Exists", "DoesNotExist", "Gt", "Lt", "GtLt", "IsTrue", "IsFalse"]
 _OPERATORS_OF_0_18 = ["Ge", "Le", "GeLe"]

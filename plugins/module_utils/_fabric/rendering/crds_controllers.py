@@ -12,19 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.definitions import (
-    FLAG,
-    INTEGER,
-    STRING,
-    Schema,
-    definition,
-    held_to,
-    list_of,
-    map_of,
-    object_of,
-    one_of,
-)
+from ..common.objects import Object
+from .definitions import FLAG, INTEGER, STRING, Schema, definition, held_to, list_of, map_of, object_of, one_of
 
 _PCI_ADDRESS = r"^[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$"
 _CONDITION_TYPE = (

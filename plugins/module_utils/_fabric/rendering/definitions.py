@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, build
+from ..common.objects import Object, build
 
 Schema = Dict[str, Any]
 

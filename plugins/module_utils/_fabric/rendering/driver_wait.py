@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import DRIVER, NIC_LABEL
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.driver_container import (
-    POD_LABEL,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.on_node import selects
+from ..checks.driver_container import DRIVER, NIC_LABEL
+from .components.driver_container import POD_LABEL
+from .on_node import selects
 
 Body = Mapping[str, Any]
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.distributions import USUAL, distribution_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.openshift import SETTING
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import Wave, render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ..common.distributions import USUAL, distribution_of
+from ..common.objects import Object
+from ..common.openshift import SETTING
+from .render import Wave, render
 
 _WHAT = {"cni_bin_dir": "CNI programs", "cni_conf_dir": "CNI configurations"}
 _CHART = {"cni_bin_dir": "operator.cniBinDirectory", "cni_conf_dir": "operator.cniNetworkDirectory"}

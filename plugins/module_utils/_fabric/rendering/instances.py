@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import described, path_text, shown
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rules import holds
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from ..common.findings import described, path_text, shown
+from ..common.jsontext import nearest
+from ..common.objects import Object
+from .rules import holds
 
 Path = Tuple[Union[str, int], ...]
 _Flaw = Tuple[Path, str, str]

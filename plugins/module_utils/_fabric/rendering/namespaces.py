@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, build
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from ..common.objects import Object, build
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
 PRIVILEGED = "privileged"

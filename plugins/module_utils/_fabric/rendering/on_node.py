@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_nodes import FEATURES, was_labelled
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import offered_by
+from ..checks.nfd_nodes import FEATURES, was_labelled
+from .removal import offered_by
 
 Body = Mapping[str, Any]
 

@@ -10,14 +10,8 @@ are privileged, on the host's network or with its folders has an account that ma
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
-    Object,
-    canonical,
-    namespaced_rbac,
-    rule,
-    service_account,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.openshift import BROUGHT, OWNER
+from ..common.objects import Object, canonical, namespaced_rbac, rule, service_account
+from ..common.openshift import BROUGHT, OWNER
 
 _WORKLOADS = ("DaemonSet", "Deployment")
 _COMPONENT = "app.kubernetes.io/component"

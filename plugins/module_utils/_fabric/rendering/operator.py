@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, build, canonical_given
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.namespaces import admitting, unadmitted
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+from ..checks import nad
+from ..common.objects import Object, build, canonical_given
+from .namespaces import admitting, unadmitted
 
 COMPONENT = "operator"
 _PREPARING = ("ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import path_text
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.instances import violations_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import hosts_of, overlaps
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import Wave, render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+
+from ..common.findings import path_text
+from ..common.objects import Object
+from .instances import violations_of
+from .ranges import hosts_of, overlaps
+from .render import Wave, render
 
 _DEPLOYMENT_PLACING = ("deploymentNodeAffinity", "deploymentTolerations")
 _OVERRIDES = "image_overrides"

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin, nad
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import RESOURCE_NAME, plugins_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common import names
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import mirrored
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, parse_json
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object, build
+from ..checks import devplugin, nad
+from ..checks.cni import RESOURCE_NAME, plugins_of
+from ..common import names
+from ..common.images import mirrored
+from ..common.jsontext import Problem, parse_json
+from ..common.objects import Object, build
 
 COMPONENT = "verify"
 RUN_LABEL = "rdma.fabric/run"

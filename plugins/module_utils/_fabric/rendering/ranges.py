@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import ipam, nv_ipam
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import plugins_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ipam import Claim
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.overlaps import (
-    Held,
-    Neighbours,
-    neighbours,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import parse_json
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import attachments_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from ..checks import ipam, nv_ipam
+from ..checks.cni import plugins_of
+from ..checks.ipam import Claim
+from ..checks.overlaps import Held, Neighbours, neighbours
+from ..common.jsontext import parse_json
+from ..common.objects import Object
+from .review import attachments_of
 
 
 class _Range(NamedTuple):

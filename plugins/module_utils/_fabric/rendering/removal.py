@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin, nad
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than, split_reference
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import multus
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.device_plugins import CONFIG_KEY
+from ..checks import devplugin, nad
+from ..common.images import older_than, split_reference
+from .components import multus
+from .components.device_plugins import CONFIG_KEY
 
 Body = Mapping[str, Any]
 

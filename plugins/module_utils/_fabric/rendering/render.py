@@ -10,60 +10,29 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container, nad, sriov_policies
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import POOL_KINDS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
-    has_node_slices,
-    reads_pool_objects,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import compact, pretty
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
-    Object,
-    canonical_given,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.openshift import SETTING
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds, openshift
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import (
-    nfd,
-    nv_ipam,
-    nv_ipam_config,
-    whereabouts,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.cni_plugins import (
-    cni_plugins,
-    function_cnis,
-    ipoib_cni,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.device_plugins import (
-    rdma_shared,
-    sriov,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.doca_telemetry import (
-    doca_telemetry,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.driver_container import (
-    driver_container as containers_of_driver,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.ib_kubernetes import (
-    ib_kubernetes,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.multus import multus
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.nic_configuration import (
-    nic_configuration,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.nic_feature_discovery import (
-    nic_feature_discovery,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.spectrum_x import spectrum_x
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.namespaces import namespaces, unadmitted
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.operator import chart_waves, operator_waves
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.review import attachments_of, review
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
-    Rollout,
-    name_hash,
-    tolerating,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+from ..checks import driver_container, nad, sriov_policies
+from ..checks.nv_ipam import POOL_KINDS
+from ..checks.versions import has_node_slices, reads_pool_objects
+from ..common.jsontext import compact, pretty
+from ..common.objects import Object, canonical_given
+from ..common.openshift import SETTING
+from . import crds, openshift
+from .components import nfd, nv_ipam, nv_ipam_config, whereabouts
+from .components.cni_plugins import cni_plugins, function_cnis, ipoib_cni
+from .components.device_plugins import rdma_shared, sriov
+from .components.doca_telemetry import doca_telemetry
+from .components.driver_container import driver_container as containers_of_driver
+from .components.ib_kubernetes import ib_kubernetes
+from .components.multus import multus
+from .components.nic_configuration import nic_configuration
+from .components.nic_feature_discovery import nic_feature_discovery
+from .components.spectrum_x import spectrum_x
+from .namespaces import namespaces, unadmitted
+from .operator import chart_waves, operator_waves
+from .review import attachments_of, review
+from .rollout import Rollout, name_hash, tolerating
 
 Wave = Dict[str, Any]
 

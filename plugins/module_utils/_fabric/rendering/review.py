@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import (
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from ..checks import (
     devplugin,
     doca_telemetry,
     driver_container,
@@ -21,27 +23,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import 
     nic_configuration,
     sriov_policies,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import (
-    POOL_KINDS,
-    check_pool,
-    claims_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_config import config_problems
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
-    node_slice_problems,
-    pool_problems,
-    reads_pool_objects,
-    version_problems,
-    webhook_problems,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
-    SECTION_COMPONENTS,
-    effective_version,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem, nearest
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import nfd, whereabouts
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ..checks.nv_ipam import POOL_KINDS, check_pool, claims_of
+from ..checks.nv_ipam_config import config_problems
+from ..checks.versions import node_slice_problems, pool_problems, reads_pool_objects, version_problems, webhook_problems
+from ..common.images import SECTION_COMPONENTS, effective_version
+from ..common.jsontext import Problem, nearest
+from ..common.objects import Object
+from .components import nfd, whereabouts
 
 PLACING = ("nodeAffinity", "tolerations", "deploymentNodeAffinity", "deploymentTolerations", "nodeSelector")
 HOST_SECTIONS = ("ofedDriver", "nvPeerDriver")

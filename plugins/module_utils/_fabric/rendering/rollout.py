@@ -8,21 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
-    NIC_LABEL,
-    WAIT_LABEL,
-    in_container,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.distributions import USUAL
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
-    effective_version,
-    image_reference,
-    pull_secrets,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import Object
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.openshift import SETTING
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import toleration_of
+from ..checks.driver_container import NIC_LABEL, WAIT_LABEL, in_container
+from ..common.distributions import USUAL
+from ..common.images import effective_version, image_reference, pull_secrets
+from ..common.objects import Object
+from ..common.openshift import SETTING
+from ..common.quantities import canonical_quantity
+from ..common.taints import toleration_of
 
 NIC_PRESENT = NIC_LABEL
 GPU_TOLERATION: Object = {"effect": "NoSchedule", "key": "nvidia.com/gpu", "operator": "Exists"}

@@ -5,38 +5,17 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.cards import with_cards
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import manager_files, unit_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.followers import (
-    RELOAD,
-    followers,
-    told_to_network_manager,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import mode_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.order import FITS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    RELOAD_SECONDS,
-    RELOAD_UNITS,
-    Found,
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
-    CONFIRMED_FILE,
-    ENABLED_BY,
-    RESULT_FILE,
-    STAGED_FILE,
-    UNIT,
-    UNIT_FILE,
-    WISHES_FILE,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path, program_text
+from ..engine.context import Context
+from ..engine.operations import RELOAD_SECONDS, RELOAD_UNITS, Found, Operation, PutFile, RemoveFile, Run, Work
+from ..engine.steps import Step, key_of
+from ..machine.access import Host
+from ..machine.paths import CONFIRMED_FILE, ENABLED_BY, RESULT_FILE, STAGED_FILE, UNIT, UNIT_FILE, WISHES_FILE
+from ..machine.program import program_path, program_text
+from .cards import with_cards
+from .files import manager_files, unit_files
+from .followers import RELOAD, followers, told_to_network_manager
+from .manager_files import mode_of
+from .order import FITS
 
 _ENABLE = Run(("systemctl", "enable", UNIT), RELOAD_SECONDS)  # which reloads them as well
 # What `systemctl disable` does; it refuses to when an interrupted run has removed the unit already.

@@ -12,26 +12,14 @@ from __future__ import annotations
 import json
 from typing import Mapping, Pattern
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import boot_name
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import (
-    ifupdown,
-    netplan,
-    network_manager,
-    networkd,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
-    MAKER,
-    Wish,
-    cards_in,
-    device_of,
-    only,
-    wished_in,
-)
+from ..engine.context import Context
+from ..facts.interfaces import Interface
+from ..facts.managers import ifupdown, netplan, network_manager, networkd
+from ..facts.managers.owner import owner_of
+from ..machine.paths import WISHES_FILE
+from ..spec.cards import Cards
+from ..spec.persisted import MAKER, Wish, cards_in, device_of, only, wished_in
+from .persistence import boot_name
 
 # The files that hold more than one interface, and how the part of one begins.
 _SECTIONS = {

@@ -10,14 +10,9 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Moved, cards_of, moved_cards
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
-    MAKER,
-    Wished,
-    cards_in,
-    wishes_text,
-)
+from ..facts.same_card import Moved, cards_of, moved_cards
+from ..machine.access import Host
+from ..spec.persisted import MAKER, Wished, cards_in, wishes_text
 
 _FUNCTIONS = "/sys/bus/pci/devices"
 

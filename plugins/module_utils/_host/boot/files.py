@@ -7,26 +7,21 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import away
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import kept_routes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.losses import held_back
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.plan import lasting
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, is_executable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import WICKED
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
-    MAKER,
-    Wish,
-    device_of,
-    wishes_text,
-)
+from ..concerns.pcie.plan import lasting
+from ..engine.context import Context
+from ..engine.steps import BOOT, is_executable
+from ..facts.managers.owner import WICKED
+from ..machine.paths import UNIT_FILE, WISHES_FILE
+from ..machine.program import program_path
+from ..spec.host import CONSENTS
+from ..spec.persisted import MAKER, Wish, device_of, wishes_text
+from . import away
+from .kept_routes import kept_routes
+from .losses import held_back
+from .manager_files import files
+from .persisted import wishes
+from .persistence import persistence
+from .unit import unit_text
 
 
 def boot_files(context: Context) -> dict[str, str]:

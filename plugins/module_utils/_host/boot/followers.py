@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_operations import differs, set_mtu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Found, Operation, Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import network_manager
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ..concerns.links.mtu_operations import differs, set_mtu
+from ..engine.context import Context
+from ..engine.operations import Found, Operation, Run
+from ..facts.managers import network_manager
+from ..machine.access import Host
+from .persistence import persistence
 
 _KINDS = ("vlan", "macvlan", "macvtap")
 # The configuration alone: no connection is touched, and no name server (nmcli(1), "general reload").

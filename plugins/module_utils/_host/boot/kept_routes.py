@@ -10,37 +10,15 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import (
-    NOBODY,
-    boot_name,
-    is_refused,
-    sharing,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ifupdown, netplan, networkd
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.network_manager import (
-    nmcli_route,
-    nmcli_rule,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import (
-    IFUPDOWN,
-    NETPLAN,
-    NETWORK_MANAGER,
-    NETWORKD,
-    WICKED,
-    Owner,
-    owner_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import ifupdown_lines
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
-    ROUTES,
-    RULES,
-    Route,
-    Rule,
-    version_of,
-)
+from ..engine.context import Context
+from ..facts.interfaces import Interface
+from ..facts.managers import ifupdown, netplan, networkd
+from ..facts.managers.network_manager import nmcli_route, nmcli_rule
+from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of
+from ..facts.managers.routes import ifupdown_lines
+from ..facts.shapes import Netdev
+from ..spec.routes import ROUTES, RULES, Route, Rule, version_of
+from .persistence import NOBODY, boot_name, is_refused, sharing
 
 
 class KeptRoutes(NamedTuple):

@@ -11,24 +11,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.away import wishes_of_present_cards
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import KEPT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Value, is_executable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import owned_keys
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import enabled_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
-    MAKER,
-    SELECTING,
-    Setting,
-    Wish,
-    device_of,
-    only,
-)
+from ..engine.context import Context
+from ..engine.steps import Value, is_executable
+from ..facts.claims import owned_keys
+from ..facts.host_state import enabled_functions
+from ..facts.managers.owner import owner_of
+from ..facts.shapes import Netdev, Nic
+from ..facts.vf_users import held
+from ..spec.persisted import MAKER, SELECTING, Setting, Wish, device_of, only
+from .away import wishes_of_present_cards
+from .persisted import KEPT
+from .persistence import persistence
 
 # They go with the functions.
 _OF_FUNCTIONS = ("vf_mtu", "vf_settings", "vf_driver", "vf_guids")

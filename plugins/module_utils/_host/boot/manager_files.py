@@ -7,14 +7,9 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import KeptRoutes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import Persistence
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import (
-    ifupdown,
-    netplan,
-    network_manager,
-    networkd,
-)
+from ..facts.managers import ifupdown, netplan, network_manager, networkd
+from .kept_routes import KeptRoutes
+from .persistence import Persistence
 
 
 def files(found: Sequence[Persistence], routed: Sequence[KeptRoutes] = ()) -> dict[str, str]:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Found, Operation
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT, UNIT_FILE
+from ..engine.failures import Fault
+from ..engine.operations import Found, Operation
+from ..machine.access import Host, HostError
+from ..machine.paths import UNIT, UNIT_FILE
 
 VERIFY = ("systemd-analyze", "verify", "--man=no", UNIT_FILE, "default.target")
 SECONDS = 60.0

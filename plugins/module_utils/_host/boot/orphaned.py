@@ -8,19 +8,13 @@ from __future__ import annotations
 import posixpath
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import mode_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOTHING, Step, key_of, removal_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
+from ..engine.context import ConcernPlan, Context
+from ..engine.handler import Handler
+from ..engine.operations import Operation, PutFile, RemoveFile, Run, Work
+from ..engine.steps import NOTHING, Step, key_of, removal_step
+from ..machine.access import Host
+from ..machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
+from .manager_files import mode_of
 
 # As files of systemd-networkd, netplan, NetworkManager and ifupdown say it.
 _MTU = re.compile(r"^ *(?:MTUBytes=|mtu:? |[\w-]+\.mtu=)(\d+)$", re.MULTILINE)

@@ -7,27 +7,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import away
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import (
-    BOOT_UNIT,
-    is_refused,
-    persistence,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_plan import FUNCTIONS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_stack import Stack
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import lasting
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import PLANNED
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import present_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import is_guest_function
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
-    MAKER,
-    Setting,
-    Wish,
-    device_of,
-    only,
-)
+from ..concerns.links.mtu_plan import FUNCTIONS
+from ..concerns.links.mtu_stack import Stack
+from ..concerns.qos.request import lasting
+from ..engine.context import Context
+from ..engine.steps import PLANNED
+from ..facts.eswitch import present_mode
+from ..facts.host_state import is_guest_function
+from ..facts.interfaces import Interface
+from ..spec.persisted import MAKER, Setting, Wish, device_of, only
+from . import away
+from .persistence import BOOT_UNIT, is_refused, persistence
 
 
 class Kept(NamedTuple):

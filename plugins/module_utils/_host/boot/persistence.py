@@ -11,25 +11,12 @@ from __future__ import annotations
 import re
 from typing import Callable, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NEEDS_CONSENT, REFUSED
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import (
-    ifupdown,
-    netplan,
-    network_manager,
-    networkd,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import (
-    IFUPDOWN,
-    NETPLAN,
-    NETWORK_MANAGER,
-    NETWORKD,
-    WICKED,
-    Owner,
-    owner_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
+from ..engine.context import Context
+from ..engine.steps import NEEDS_CONSENT, REFUSED
+from ..facts.interfaces import Interface
+from ..facts.managers import ifupdown, netplan, network_manager, networkd
+from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of
+from ..facts.shapes import Netdev
 
 BOOT_UNIT = "boot unit"
 # Who configures what is no manager's and comes too late for the boot unit.

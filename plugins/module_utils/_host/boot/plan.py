@@ -7,34 +7,18 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import (
-    guards_next_boot,
-    manager_files,
-    unit_files,
-    wanted_wishes,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.followers import followers
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import KeptRoutes, kept_routes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.losses import Loss, losses
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import NOBODY, Persistence, persistence
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NEEDS_CONSENT,
-    PLANNED,
-    Step,
-    make_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT, UNIT_FILE, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
-    SELECTING,
-    Wish,
-    cards_in,
-    wished_in,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import route_text, rule_text
+from ..engine.context import ConcernPlan, Context
+from ..engine.steps import BOOT, NEEDS_CONSENT, PLANNED, Step, make_step
+from ..machine.paths import UNIT, UNIT_FILE, WISHES_FILE
+from ..machine.program import program_path
+from ..spec.host import CONSENTS
+from ..spec.persisted import SELECTING, Wish, cards_in, wished_in
+from ..spec.routes import route_text, rule_text
+from .files import guards_next_boot, manager_files, unit_files, wanted_wishes
+from .followers import followers
+from .kept_routes import KeptRoutes, kept_routes
+from .losses import Loss, losses
+from .persistence import NOBODY, Persistence, persistence
 
 CONCERN = "boot"
 

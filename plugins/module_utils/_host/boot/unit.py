@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.rates import has_rates
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ..machine.paths import (
     GUARD_FILE,
     MARKER,
     PROGRAM_DIRECTORY,
@@ -17,7 +16,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     STAGED_FILE,
     WISHES_FILE,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import SELECTING, Wish
+from ..spec.persisted import SELECTING, Wish
+from .rates import has_rates
 
 # What the unit waits for at most before and beside its steps: another run, udev, devices that come late, and those
 # that it makes itself. Firmware of large NICs takes its time; the step that makes functions has waited for theirs.

@@ -8,24 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Callable, List, Mapping, Sequence, Tuple, TypeVar, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import steps
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Consent, Step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import nic_daemon, unowned
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import selector_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HostSpec
+from ..facts.claims import nic_daemon, unowned
+from ..facts.host_state import HostState
+from ..facts.interfaces import Interface
+from ..facts.matching import selector_of
+from ..facts.shapes import Netdev, Nic
+from ..spec.host import CONSENTS, HostSpec
+from . import steps
+from .operations import Operation, PutFile, RemoveFile, Run, Work
+from .steps import Consent, Step
 
 if TYPE_CHECKING:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
+    from ..spec.interfaces import InterfaceSpec
 
 ConcernPlan = Tuple[List[Step], List[str]]
 T = TypeVar("T")

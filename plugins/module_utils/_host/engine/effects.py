@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import as_planned
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
+from ..facts.host_state import binds_functions
+from .context import Context
+from .steps import as_planned
 
 # Ends the key of a step that sets virtual functions up; without it, it is that of the step about their number.
 SUFFIX = ":settings"

@@ -8,11 +8,14 @@ from __future__ import annotations
 import contextlib
 from typing import Callable, Iterator, Optional, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution, Failure, Watch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import NEXT, Fault, explain, told
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+from ..machine.access import HostError, Machine, encoded
+from ..machine.clock import Clock
+from ..machine.pci_config import LONGEST, offset_of
+from .context import Context
+from .execution import Execution, Failure, Watch
+from .failures import NEXT, Fault, explain, told
+from .handler import Handler
+from .operations import (
     CommandFailed,
     Each,
     Found,
@@ -26,11 +29,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Work,
     limit_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import PCI_DEVICES, NoPort, fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, Step, is_executable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine, encoded
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import LONGEST, offset_of
+from .ports import PCI_DEVICES, NoPort, fill
+from .steps import Plan, Step, is_executable
 
 # A wait looks at the host this often at first, then ever less often.
 _FIRST_INTERVAL = 0.05

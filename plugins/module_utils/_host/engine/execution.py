@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, describe
+from .context import Context
+from .operations import Work
+from .steps import Step, describe
 
 
 @dataclass(frozen=True)

@@ -10,21 +10,11 @@ import os
 import re
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    CommandFailed,
-    Each,
-    Found,
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-    SetAttribute,
-    SetRegister,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import NoPort
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import in_one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ..machine.access import HostError
+from ..machine.probe import in_one_line
+from ..spec.syntax import one_line
+from .operations import CommandFailed, Each, Found, Operation, PutFile, RemoveFile, Run, SetAttribute, SetRegister
+from .ports import NoPort
 
 NEXT = "next: "
 _LONGEST_STDERR = 400

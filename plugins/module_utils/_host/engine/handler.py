@@ -8,10 +8,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Callable, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ..spec.host import HostSpec
+from .context import Context
+from .operations import Work
+from .steps import Step, Value
 
 
 class Handler(NamedTuple):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostRequest
+from ..facts.labels import selects
+from ..spec.host import HostRequest
+from .context import Context
 
 
 def requests_for(context: Context, section: Literal["driver", "peer_memory"]) -> list[HostRequest]:

@@ -16,9 +16,9 @@ import os
 import time
 from typing import Any, Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, errno_name
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import printable
+from ..machine.access import HostError, errno_name
+from ..machine.clock import Clock
+from ..machine.probe import printable
 
 LOCK = "/run/rdma-fabric.lock"
 _LOOK_EVERY = 0.25
@@ -44,7 +44,7 @@ class NoLock(HostError):
 
     def __init__(self, code: str, path: str) -> None:
         super().__init__(code, path)
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
+        from .failures import explain
 
         self._reason = explain(HostError(code, path), None, _MEANINGS)
 

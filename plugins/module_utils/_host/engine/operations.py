@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Sequence, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ..machine.access import Host
 
 
 class PutFile(NamedTuple):

@@ -13,17 +13,10 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_REBOOT,
-    REFUSED,
-    Step,
-    is_executable,
-    refused,
-    with_reason,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Awaited, KnownAwaited
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import natural
+from ..facts.pending_reboot import FILE
+from ..facts.shapes import Awaited, KnownAwaited
+from ..machine.probe import natural
+from .steps import NEEDS_REBOOT, REFUSED, Step, is_executable, refused, with_reason
 
 # Where the file keeps which kernel is to come; no concern has that name, so it is no step of any.
 REBOOT = "reboot"

@@ -14,10 +14,10 @@ from __future__ import annotations
 import posixpath
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import INFINIBAND as ARPHRD_INFINIBAND
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import PHYSICAL, kind_of_hardware
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError, Names
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import pci_address_in, target_at, text_at
+from ..facts.netdev import INFINIBAND as ARPHRD_INFINIBAND
+from ..facts.netdev import PHYSICAL, kind_of_hardware
+from ..machine.access import Host, HostError, Names
+from ..machine.probe import pci_address_in, target_at, text_at
 
 PCI_DEVICES = "/sys/bus/pci/devices"
 NET = "/sys/class/net"

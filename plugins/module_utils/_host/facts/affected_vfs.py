@@ -7,25 +7,15 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import present_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, settings_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_guids import (
-    device_guid,
-    has_guid,
-    port_guid,
-    wanted_guid,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import (
-    BEFORE,
-    differences,
-    former_settings,
-    wanted_settings,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
+from ..spec.vf_driver import VFIO
+from .eswitch import present_mode
+from .host_state import HostState, settings_of
+from .interfaces import Interface
+from .netdev import permanent_mac
+from .shapes import Nic
+from .users import USER_SPACE_DRIVERS
+from .vf_guids import device_guid, has_guid, port_guid, wanted_guid
+from .vf_settings import BEFORE, differences, former_settings, wanted_settings
 
 
 def renewed_functions(interfaces: Iterable[Interface], actual: HostState) -> list[Nic]:

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from typing import Dict, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
-    HostState,
-    is_guest_function,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_interfaces
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Netdev, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import FunctionRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostRequest, HostSpec, check_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+from ..spec.function_requests import FunctionRequest
+from ..spec.host import HostRequest, HostSpec, check_spec
+from ..spec.interfaces import InterfaceSpec
+from ..spec.vf_driver import VFIO
+from .host_state import HostState, is_guest_function
+from .labels import selects
+from .matching import match_interfaces
+from .shapes import Facts, Netdev, Nic
 
 # It is checked like a user's entry once it has everything.
 Entry = Dict[str, object]

@@ -8,26 +8,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.affected_vfs import renewed_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import read_eswitches
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import read_firmware
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import read_firmware_images
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import read_guids
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import (
-    interrupts_of_functions,
-    read_interrupts,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos import everything_of, read_qos
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import read_queues
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import read_routing
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.spectrum_x import read_roce_registers
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import read_users
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ..machine.probe import Probe
+from ..spec.host import HostSpec
+from .affected_vfs import renewed_functions
+from .eswitch import read_eswitches
+from .firmware import read_firmware
+from .firmware_image import read_firmware_images
+from .guids import read_guids
+from .host_state import HostState
+from .interfaces import Interface
+from .interrupts import interrupts_of_functions, read_interrupts
+from .qos import everything_of, read_qos
+from .qos_scope import asked
+from .queues import read_queues
+from .routing import read_routing
+from .shapes import Facts
+from .spectrum_x import read_roce_registers
+from .users import read_users
 
 
 def read_asked_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], facts: Facts) -> None:

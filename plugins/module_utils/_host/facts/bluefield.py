@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import BLUEFIELD, card_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FirmwareCard, Nic
+from .firmware import BLUEFIELD, card_of
+from .host_state import HostState
+from .shapes import FirmwareCard, Nic
 
 DPU = "DPU"
 NIC = "NIC"

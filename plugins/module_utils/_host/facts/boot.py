@@ -9,14 +9,14 @@ import json
 import posixpath
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.read import read_managers
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import read_awaited
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Boot, BootResult, Guarded, VfCount
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import paths, program
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import kept_cards
+from ..machine import paths, program
+from ..machine.access import HostError
+from ..machine.probe import Probe, printable
+from ..machine.state_file import BrokenState, StateFile
+from ..spec.cards import kept_cards
+from .managers.read import read_managers
+from .pending_reboot import read_awaited
+from .shapes import Boot, BootResult, Guarded, VfCount
 
 RESULT = StateFile(
     paths.RESULT_FILE,

@@ -14,8 +14,8 @@ from fnmatch import fnmatchcase
 from functools import cmp_to_key
 from typing import Iterable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import words_of
+from ..machine.probe import Probe
+from ..spec.arguments import words_of
 
 GRUB_ENTRIES = "/boot/loader/entries"
 # The boot loader interface (systemd.io/BOOT_LOADER_INTERFACE): attributes, then UTF-16.

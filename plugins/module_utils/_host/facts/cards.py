@@ -12,9 +12,9 @@ taken for a half of every card of its kind.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
+from .firmware import card_of
+from .host_state import HostState
+from .shapes import Nic
 
 _NO_GUID = "0000:0000:0000:0000"
 

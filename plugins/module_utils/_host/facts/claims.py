@@ -7,20 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import (
-    ESWITCH,
-    FUNCTIONS,
-    MTU,
-    NIC,
-    NUMBER,
-    PORT_STATES,
-    SRIOV,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Nic
+from .devices import MELLANOX
+from .owners import ESWITCH, FUNCTIONS, MTU, NIC, NUMBER, PORT_STATES, SRIOV
+from .shapes import Facts, Nic
 
 if TYPE_CHECKING:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
+    from ..spec.interfaces import InterfaceSpec
 
 # What of an entry of rdma_fabric_interfaces each part of a port is.
 _Key = Literal["vfs", "eswitch_mode", "mtu", "vf_settings", "vf_driver", "vf_guids", "vf_mtu", "qos", "queues"]

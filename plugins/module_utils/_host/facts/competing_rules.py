@@ -16,14 +16,9 @@ import re
 from fnmatch import fnmatchcase
 from typing import Iterable, Iterator, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini, networkd
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
-    Nic,
-    OtherName,
-    ReadNetdev,
-    ReplacedLink,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, files_by_name, printable
+from ..machine.probe import Probe, files_by_name, printable
+from .managers import ini, networkd
+from .shapes import Nic, OtherName, ReadNetdev, ReplacedLink
 
 _PLACES = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 _OURS = "rdma-fabric-"

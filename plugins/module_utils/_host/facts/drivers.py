@@ -5,21 +5,21 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.network import read_snapshot, read_stacked
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import read_driver
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import runs_what_is_installed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import read_modes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import next_boot_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import read_peer_memory
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Stack
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import INBOX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import parse_driver_version
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ..machine.probe import Probe
+from ..spec.driver import ABSENT
+from ..spec.driver_families import INBOX
+from ..spec.driver_version import parse_driver_version
+from ..spec.host import HostSpec
+from .driver.journal import JOURNAL
+from .driver.network import read_snapshot, read_stacked
+from .driver.read import read_driver
+from .driver.status import runs_what_is_installed
+from .driver_shapes import DriverState
+from .eswitch import read_modes
+from .host_state import NETDEV_DRIVER
+from .next_boot import next_boot_of
+from .peer_memory import read_peer_memory
+from .shapes import Facts, Stack
 
 
 def read_stack_state(probe: Probe, desired: HostSpec, facts: Facts) -> None:

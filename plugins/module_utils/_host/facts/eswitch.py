@@ -14,16 +14,11 @@ from __future__ import annotations
 import re
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Eswitch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    in_one_line,
-    parsed,
-    printable,
-)
+from ..machine.access import CommandResult
+from ..machine.probe import Probe, in_one_line, parsed, printable
+from .host_state import NETDEV_DRIVER, HostState
+from .interfaces import Interface
+from .shapes import Eswitch
 
 LEGACY = "legacy"
 SWITCHDEV = "switchdev"

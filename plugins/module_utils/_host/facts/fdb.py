@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReadNetdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, objects, parsed
+from ..machine.probe import Probe, objects, parsed
+from .shapes import ReadNetdev
 
 FILTERS = ("bridge", "-json", "fdb", "show")
 # An address of one station: the lowest bit of its first octet is not set.

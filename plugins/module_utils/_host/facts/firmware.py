@@ -15,11 +15,11 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Dict, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_record import SET_SINCE_BOOT, record_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Firmware, FirmwareCard
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, last_words, printable
+from ..machine.access import Host, HostError
+from ..machine.probe import Probe, last_words, printable
+from .firmware_record import SET_SINCE_BOOT, record_of
+from .interfaces import Interface
+from .shapes import Firmware, FirmwareCard
 
 TOOLS = ("/usr/bin/mstconfig", "/usr/local/bin/mstconfig", "/usr/bin/mlxconfig", "/usr/local/bin/mlxconfig")
 # They tell whether a BlueField restricts this host; they come with those above.

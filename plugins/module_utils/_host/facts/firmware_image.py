@@ -15,13 +15,13 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import flash_of, functions_of_flash
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import CardImage, FirmwareImages, Image
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, last_words, printable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import is_version
+from ..machine.access import Host, HostError
+from ..machine.probe import Probe, last_words, printable
+from ..spec.firmware_image import is_version
+from .cards import flash_of, functions_of_flash
+from .host_state import HostState
+from .interfaces import Interface
+from .shapes import CardImage, FirmwareImages, Image
 
 FLINT = ("/usr/bin/mstflint", "/usr/local/bin/mstflint", "/usr/bin/flint", "/usr/local/bin/flint")
 SECURE = "secure-fw"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Dict, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
+from ..machine.state_file import BrokenState, StateFile
 
 # The next start of the host takes the file away.
 SET_SINCE_BOOT = "/run/rdma-fabric/firmware"

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionSettings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parsed, printable
+from ..machine.probe import Probe, parsed, printable
+from .shapes import FunctionSettings
 
 NO_ADDRESS = "00:00:00:00:00:00"
 

@@ -7,50 +7,32 @@ from __future__ import annotations
 
 from typing import Iterable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import read_boot_state
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX, PciId, nic_family
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import read_port_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import read_modules, read_stack
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import node_labels
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, match_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.names import read_naming
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import Netdev, read_netdevs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.numa import place_by_processors, processor_nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_own_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import read_owners
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import (
-    Function,
-    add_slots,
-    gpu_entry,
-    nic_entry,
-    read_functions,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie import read_pcie
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import read_remote_storage
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import read_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
-    Facts,
-    Gpu,
-    Nic,
-    RdmaDevice,
-    ReadNetdev,
-    VfCount,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.subnets import read_shared_subnets
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.system import read_system
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import distances, rails
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
-    Tables,
-    read_carried,
-    read_tables,
-    read_uplinks,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ..machine.access import Host
+from ..machine.probe import Probe
+from ..spec.host import HostSpec, check_spec
+from .boot import read_boot_state
+from .devices import MELLANOX, PciId, nic_family
+from .driver.journal import JOURNAL
+from .functions import read_port_settings
+from .host_state import HostState
+from .kernel import read_modules, read_stack
+from .labels import node_labels
+from .matching import Matched, match_spec
+from .names import read_naming
+from .netdev import Netdev, read_netdevs
+from .numa import place_by_processors, processor_nodes
+from .own_files import read_own_files
+from .owners import read_owners
+from .pci import Function, add_slots, gpu_entry, nic_entry, read_functions
+from .pcie import read_pcie
+from .rdma import read_rdma
+from .remote_storage import read_remote_storage
+from .settings import read_settings
+from .shapes import Facts, Gpu, Nic, RdmaDevice, ReadNetdev, VfCount
+from .subnets import read_shared_subnets
+from .system import read_system
+from .topology import distances, rails
+from .uplink import Tables, read_carried, read_tables, read_uplinks
 
 FORMAT = 1
 _LINK_LAYERS = {"infiniband": "InfiniBand", "ether": "Ethernet"}
@@ -154,7 +136,7 @@ def _read_vf_counts(
     """Return what makes virtual functions, where a number of them is asked for."""
     if all(entry["vfs"] is None for entry in desired["interfaces"]):
         return {}
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_counts import read_vf_counts
+    from .vf_counts import read_vf_counts
 
     return read_vf_counts(probe, netdevs, nics)
 
@@ -163,7 +145,7 @@ def _switch_managers(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> 
     """Return the functions that manage NVSwitches; only hosts with GPUs have some."""
     if not gpus:
         return []
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.nvlink import switch_managers
+    from .nvlink import switch_managers
 
     return switch_managers(probe, nics, gpus)
 
@@ -172,8 +154,8 @@ def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts, manage
     """Add what is told of hosts with GPUs alone: NVLink, and instances."""
     if not facts["gpus"]:
         return
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.mig import read_instances
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.nvlink import read_nvlink
+    from .mig import read_instances
+    from .nvlink import read_nvlink
 
     nvlink = read_nvlink(probe, functions, facts["gpus"], managers)
     if nvlink is not None:
@@ -184,7 +166,7 @@ def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts, manage
 
 
 def _read_every_port(probe: Probe, facts: Facts) -> None:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_ports import read_every_port
+    from .asked_ports import read_every_port
 
     read_every_port(probe, facts)
 
@@ -198,7 +180,7 @@ def _add_state_of_ports(probe: Probe, tables: Tables, facts: Facts) -> None:
         facts["settings"]["shared_subnets"] = found
     if not ports:
         return
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.neighbours import read_neighbours
+    from .neighbours import read_neighbours
 
     short = read_neighbours(probe)
     if short:
@@ -211,13 +193,13 @@ def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts)
     What reads it is imported then: each module is compiled on the host in every run.
     """
     if desired["interfaces"] or facts["boot"]["files"]:
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_ports import read_asked_ports
+        from .asked_ports import read_asked_ports
 
         read_asked_ports(probe, desired, matched.interfaces, facts)
     known_before = desired.get("peer_memory_before") is not None
     asked = known_before or desired["driver"] or desired["peer_memory"] or desired["requests"]
     if asked or probe.host.exists(JOURNAL):
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.drivers import read_stack_state
+        from .drivers import read_stack_state
 
         read_stack_state(probe, desired, facts)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ..machine.probe import Probe
 
 # The GPU Operator's driver container makes these (NVIDIA/gpu-operator, NVIDIA/gpu-driver-container).
 OPERATOR_FILES = (

@@ -8,14 +8,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot_entries import (
-    GRUB_ENTRIES,
-    Chosen,
-    Entry,
-    in_order_of_grub,
-    read_entries,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ..machine.probe import Probe
+from .boot_entries import GRUB_ENTRIES, Chosen, Entry, in_order_of_grub, read_entries
 
 DIRECTORIES = ("/boot/grub", "/boot/grub2")
 _EFI = "/sys/firmware/efi"

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command, shown_port
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionGuids, Guids
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import guid_number, guid_text
+from ..machine.access import Host, HostError
+from ..machine.probe import Probe
+from ..spec.vf_guids import guid_number, guid_text
+from .functions import show_command, shown_port
+from .interfaces import Interface
+from .shapes import FunctionGuids, Guids
 
 INFINIBAND = "/sys/class/infiniband"
 # What the file is called, and what the words in it mean to ip-link(8).

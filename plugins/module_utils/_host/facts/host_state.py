@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import is_loaded
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, FunctionSettings, Netdev, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import fabric_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import NAMED
+from .devices import MELLANOX
+from .kernel import is_loaded
+from .shapes import Facts, FunctionSettings, Netdev, Nic
+from .topology import fabric_of
+from .uplink import NAMED
 
 NETDEV_DRIVER = "mlx5_core"
 _PHYSICAL_PORT = re.compile(r"p\d+")

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Hugepages
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import PAGE_SIZES
+from ..machine.probe import Probe
+from ..spec.host import HostSpec
+from ..spec.memory import PAGE_SIZES
+from .settings_shapes import Hugepages
+from .shapes import Facts
 
 POOLS = "/sys/kernel/mm/hugepages"
 NODES = "/sys/devices/system/node"

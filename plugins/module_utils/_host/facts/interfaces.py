@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import enabled_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
+from .host_state import enabled_functions
+from .shapes import Netdev, Nic
 
 if TYPE_CHECKING:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
+    from ..spec.interfaces import InterfaceSpec
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,12 @@ import re
 from typing import Iterable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
-    FunctionInterrupts,
-    Interrupts,
-    Irqbalance,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_DIRECTORIES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    names_at,
-    parse_int,
-    printable,
-)
+
+from ..machine.access import Host
+from ..machine.paths import UNIT_DIRECTORIES
+from ..machine.probe import Probe, names_at, parse_int, printable
+from .interfaces import Interface
+from .shapes import FunctionInterrupts, Interrupts, Irqbalance
 
 DROP_IN = "/etc/systemd/system/irqbalance.service.d/90-rdma-fabric.conf"
 SCRIPT = "/etc/rdma-fabric/irqbalance-"

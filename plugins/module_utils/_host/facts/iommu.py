@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Iommu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import IOMMU_OFF
+from ..machine.probe import Probe
+from ..spec.arguments import IOMMU_OFF
+from .shapes import Iommu
 
 INTEL, AMD, ARM, OTHER = "intel", "amd", "arm", "other"
 _UNITS = ((INTEL, re.compile(r"dmar\d+")), (AMD, re.compile(r"ivhd\d+")), (ARM, re.compile(r"(?:arm-)?smmu.*")))

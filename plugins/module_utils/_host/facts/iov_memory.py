@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
+from .devices import MELLANOX
 
 RESOURCE = "resource"
 _FIRST, _AFTER_LAST = 7, 13

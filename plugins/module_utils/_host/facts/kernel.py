@@ -8,14 +8,10 @@ from __future__ import annotations
 import re
 from typing import Iterable, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.module_graph import (
-    STORAGE,
-    STORAGE_CLIENTS,
-    THIRD_PARTY,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Module, Stack
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import FIRST_DOCA, FIRST_DOCA_ONLY
+from ..machine.probe import Probe, printable
+from ..spec.driver_version import FIRST_DOCA, FIRST_DOCA_ONLY
+from .module_graph import STORAGE, STORAGE_CLIENTS, THIRD_PARTY
+from .shapes import Module, Stack
 
 MODULES = "/proc/modules"
 SYS_MODULE = "/sys/module"

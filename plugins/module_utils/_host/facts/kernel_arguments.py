@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from typing import Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot_entries import is_systemd_boot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import REMOVED, listed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import OSTREE_BOOTED, chosen_entry
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import KernelArguments, Loader
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import name_of, words_of
+from ..machine.probe import Probe, natural, printable
+from ..spec.arguments import name_of, words_of
+from .boot_entries import is_systemd_boot
+from .kernel_arguments_record import REMOVED, listed
+from .masks import mask_parameters
+from .next_boot import OSTREE_BOOTED, chosen_entry
+from .settings_shapes import KernelArguments, Loader
+from .shapes import Facts
 
 GRUB, GRUBBY, SYSTEMD_BOOT, OSTREE = "grub", "grubby", "systemd-boot", "ostree"
 CMDLINE_FILE = "/etc/kernel/cmdline"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import grouped
+from ..machine.paths import MARKER
+from ..spec.arguments import grouped
 
 DROP_IN = "/etc/default/grub.d/90-rdma-fabric.cfg"
 """Read by grub-mkconfig after /etc/default/grub; a shell assignment."""

@@ -12,14 +12,9 @@ from __future__ import annotations
 import re
 from typing import Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import (
-    CLASS_ETHERNET,
-    CLASS_INFINIBAND,
-    MELLANOX,
-    NVIDIA,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, System
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_value_problem
+from ..spec.syntax import label_value_problem
+from .devices import CLASS_ETHERNET, CLASS_INFINIBAND, MELLANOX, NVIDIA
+from .shapes import Nic, System
 
 FEATURE = "feature.node.kubernetes.io"
 # Go's names of what uname calls a machine, as kubelet reports them.

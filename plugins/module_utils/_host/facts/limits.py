@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import (
-    Limits,
-    ServiceLimits,
-    UnitLimits,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_DIRECTORIES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parse_int
+from ..machine.paths import UNIT_DIRECTORIES
+from ..machine.probe import Probe, parse_int
+from .settings_shapes import Limits, ServiceLimits, UnitLimits
 
 LIMITS = {"memlock": "MEMLOCK", "nofile": "NOFILE"}
 """Limits by the names of limits.conf(5), with those that systemd writes after ``Limit``."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Collection, List, Mapping, Sequence, TypedDict, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, RdmaPort
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+from .shapes import Facts, RdmaPort
 
 
 class Link(TypedDict):

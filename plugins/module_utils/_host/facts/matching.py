@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Collection, Iterable, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import naming_line_ends, part_of_name
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ..spec import syntax
+from ..spec.host import HostSpec
+from .host_state import NETDEV_DRIVER, HostState
+from .interfaces import Interface
+from .netdev import permanent_mac
+from .own_files import naming_line_ends, part_of_name
+from .shapes import Netdev, Nic
 
 if TYPE_CHECKING:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
+    from ..spec.interfaces import InterfaceSpec
 
 _CANDIDATES = 3
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_shapes import MigMode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ..machine.probe import Probe
+from .gpu_shapes import MigMode
+from .shapes import Gpu
 
 CAPABILITIES = "/proc/driver/nvidia/capabilities"
 QUERY = ("nvidia-smi", "--query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending", "--format=csv,noheader")

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini, netplan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, texts_of
+from ..machine.paths import MARKER
+from ..machine.probe import Probe, texts_of
+from .managers import ini, netplan
 
 NETPLAN = "/etc/netplan/"
 IFUPDOWN = "/etc/network/"

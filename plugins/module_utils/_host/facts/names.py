@@ -13,18 +13,10 @@ import re
 import shlex
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.name_references import read_references
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
-    Initramfs,
-    Naming,
-    Nic,
-    OtherName,
-    ReadNetdev,
-    ReplacedLink,
-    System,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, texts_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ..machine.probe import Probe, texts_of
+from ..spec.host import HostSpec
+from .name_references import read_references
+from .shapes import Initramfs, Naming, Nic, OtherName, ReadNetdev, ReplacedLink, System
 
 UDEVADM = ("/usr/bin/udevadm", "/bin/udevadm", "/sbin/udevadm")
 # iproute2's, by the path that stays when a distribution merges its directories.
@@ -71,7 +63,7 @@ def read_naming(
 def _read_others(
     probe: Probe, netdevs: list[ReadNetdev], nics: Iterable[Nic]
 ) -> tuple[dict[str, list[OtherName]], dict[str, ReplacedLink]]:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import read_others
+    from .competing_rules import read_others
 
     return read_others(probe, netdevs, nics)
 

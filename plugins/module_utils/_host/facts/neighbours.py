@@ -10,8 +10,8 @@ entries that are in use are looked for others to drop, and at ``gc_thresh3`` a n
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Neighbours
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, parse_int
+from ..machine.probe import Probe, parse_int
+from .settings_shapes import Neighbours
 
 _TABLES = (("ipv4", "arp_cache"), ("ipv6", "ndisc_cache"))
 # What kernels start with (net/ipv4/arp.c and net/ipv6/ndisc.c): nobody has made the table larger.

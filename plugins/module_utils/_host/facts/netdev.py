@@ -11,14 +11,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev as PlannedNetdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReadNetdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    natural,
-    pci_address_in,
-    printable,
-)
+from ..machine.probe import Probe, natural, pci_address_in, printable
+from .shapes import Netdev as PlannedNetdev
+from .shapes import ReadNetdev
 
 NET = "/sys/class/net"
 # include/uapi/linux/if_arp.h

@@ -9,24 +9,13 @@ import posixpath
 import re
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot_entries import (
-    BOOT_PARTITIONS,
-    Chosen,
-    Entry,
-    entry_of_systemd_boot,
-    is_systemd_boot,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import VFIO_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_operator import container_runs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub import entry_of_grub, read_menu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import (
-    SYS_MODULE,
-    built_in,
-    is_loaded,
-    missing_modules,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, NextBoot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ..machine.probe import Probe, printable
+from .boot_entries import BOOT_PARTITIONS, Chosen, Entry, entry_of_systemd_boot, is_systemd_boot
+from .devices import VFIO_DRIVERS
+from .gpu_operator import container_runs
+from .grub import entry_of_grub, read_menu
+from .kernel import SYS_MODULE, built_in, is_loaded, missing_modules
+from .shapes import Facts, NextBoot
 
 _IMAGE = re.compile(r"(?:vmlinu[xz]|[zZ]?Image|kernel)-(\d.*)")
 # They hand functions on, and make no interface of them.

@@ -17,7 +17,7 @@ import itertools
 import re
 from typing import Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ..machine.probe import Probe
 
 ARGUMENT = "--node-ip="
 _FILES = (

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import Device
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ..machine.probe import Probe
+from .topology import Device
 
 NODES = "/sys/devices/system/node"
 _LIMIT = 4096

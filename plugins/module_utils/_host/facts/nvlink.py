@@ -16,17 +16,13 @@ from __future__ import annotations
 import re
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import (
-    VFIO_DRIVERS,
-    has_hidden_switches,
-    is_of_a_rack,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_operator import container_runs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_shapes import Nvlink, Service
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI, Function
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_DIRECTORIES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ..machine.paths import UNIT_DIRECTORIES
+from ..machine.probe import Probe
+from .devices import VFIO_DRIVERS, has_hidden_switches, is_of_a_rack
+from .gpu_operator import container_runs
+from .gpu_shapes import Nvlink, Service
+from .pci import PCI, Function
+from .shapes import Gpu, Nic
 
 FABRIC_MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
 _STARTERS = re.compile(r".+\.(?:wants|requires|upholds)")

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import OURS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ..machine.access import OURS
+from ..machine.paths import MARKER
+from ..machine.probe import Probe
 
 # Directories in which a file of ours has our name in its own.
 PLACES = (

@@ -14,13 +14,8 @@ import json
 import re
 from typing import Any, Dict, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Operator
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    is_pci_address,
-    parsed,
-    printable,
-)
+from ..machine.probe import Probe, is_pci_address, parsed, printable
+from .shapes import Operator
 
 POD_LOGS = "/var/log/pods"
 SRIOV, NIC = "sriov_operator", "nic_operator"

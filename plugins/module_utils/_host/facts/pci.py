@@ -8,22 +8,11 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX, PciId, gpu_name
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iov_memory import RESOURCE, is_unassigned
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
-    Gpu,
-    IommuGroup,
-    Nic,
-    PcieLink,
-    Sriov,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    is_pci_address,
-    natural,
-    printable,
-)
+from ..machine.access import HostError
+from ..machine.probe import Probe, is_pci_address, natural, printable
+from .devices import MELLANOX, PciId, gpu_name
+from .iov_memory import RESOURCE, is_unassigned
+from .shapes import Gpu, IommuGroup, Nic, PcieLink, Sriov
 
 PCI = "/sys/bus/pci/devices"
 _SPEED = re.compile(r"(\d+(?:\.\d+)?)\s*GT/s")

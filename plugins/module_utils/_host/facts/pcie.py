@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import VFIO_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionRegisters, Gpu, Nic, Pcie
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import Device, fabric_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import Registers, registers
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, is_pci_address
+from ..machine.pci_config import Registers, registers
+from ..machine.probe import Probe, is_pci_address
+from .devices import VFIO_DRIVERS
+from .pci import PCI
+from .shapes import FunctionRegisters, Gpu, Nic, Pcie
+from .topology import Device, fabric_of
 
 DRIVERS = "/sys/bus/pci/drivers"
 _FLAGS = re.compile(rb"^flags\s*:(.*)$", re.MULTILINE)

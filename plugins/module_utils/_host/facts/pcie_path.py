@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionRegisters
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import (
-    COMPLETION_REDIRECT,
-    REQUEST_REDIRECT,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import is_pci_address
+from ..machine.pci_config import COMPLETION_REDIRECT, REQUEST_REDIRECT
+from ..machine.probe import is_pci_address
+from .host_state import HostState
+from .shapes import FunctionRegisters
 
 # Pairs below one root port: their traffic stays in the switches unless something sends it up.
 _SWITCHED = ("PIX", "PXB")

@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import read_on_disk
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
-    PeerState,
-    Symbols,
-    SymbolTables,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_operator import OPERATOR_FILES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ..machine.probe import Probe, printable
+from .driver.read import read_on_disk
+from .driver_shapes import PeerState, Symbols, SymbolTables
+from .gpu_operator import OPERATOR_FILES
+from .shapes import System
 
 # The first is exported by an RDMA stack with peer-memory clients (MLNX_OFED, DOCA-OFED, some vendors' kernels): up
 # to MLNX_OFED 23.10 by its ib_core (lsmod in NVIDIA/nccl, issue 1537), later by its ib_uverbs (24.07: Makefile of

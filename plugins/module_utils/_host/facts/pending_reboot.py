@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import KnownAwaited
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
+from ..machine.paths import BOOT_ID
+from ..machine.probe import Probe
+from ..machine.state_file import BrokenState, StateFile
+from .shapes import KnownAwaited
 
 PATH = "/var/lib/rdma-fabric/awaiting-reboot.json"
 FILE = StateFile(

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import INFINIBAND
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    natural,
-    parse_int,
-    printable,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import DRIVER, PORT, saturated_of
+
+from ..machine.access import Host
+from ..machine.probe import Probe, natural, parse_int, printable
+from .rdma import INFINIBAND
 
 # What a folder has beside counters: how many milliseconds the driver's values are kept (show_stats_lifespan).
 _NO_COUNTER = "lifespan"

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked, rdma_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import HostQos, QosDevice, QosPort
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, Netdev, Nic, RdmaDevice
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import nothing
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, Qos, only
+from ..machine.probe import Probe
+from ..spec import qos_values
+from ..spec.host import HostSpec, check_spec
+from ..spec.interfaces import nothing
+from ..spec.qos import QOS_KEYS, Qos, only
+from . import qos_paths
+from .host_state import HostState
+from .interfaces import Interface
+from .matching import match_spec
+from .qos_scope import asked, rdma_of
+from .settings_shapes import HostQos, QosDevice, QosPort
+from .shapes import Facts, Netdev, Nic, RdmaDevice
 
 _DCB = ("dcb", "--json")
 _UNSUPPORTED = "Operation not supported"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RdmaDevice
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS, Qos, merged, only
+from ..spec.host import HostSpec
+from ..spec.qos import QOS_KEYS, Qos, merged, only
+from .interfaces import Interface
+from .shapes import RdmaDevice
 
 # Settings of the RDMA device; all others are of the port, which virtual functions share with their physical one.
 OF_DEVICE = ("traffic_class", "tos")

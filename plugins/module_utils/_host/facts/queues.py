@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Queue
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ..machine.probe import Probe
+from .interfaces import Interface
+from .shapes import Queue
 
 # What each key is called where ``ethtool`` shows it, and where it sets it.
 WORDS = {"rx_ring": ("RX", "rx"), "tx_ring": ("TX", "tx"), "channels": ("Combined", "combined")}

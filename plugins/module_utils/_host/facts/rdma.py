@@ -8,15 +8,9 @@ from __future__ import annotations
 import re
 from typing import Collection, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import Netdev, port_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RdmaDevice, RdmaPort
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    natural,
-    parse_int,
-    pci_address_in,
-    printable,
-)
+from ..machine.probe import Probe, natural, parse_int, pci_address_in, printable
+from .netdev import Netdev, port_of
+from .shapes import RdmaDevice, RdmaPort
 
 INFINIBAND = "/sys/class/infiniband"
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")

@@ -16,8 +16,8 @@ import posixpath
 import re
 from typing import Iterable, Mapping, NamedTuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import MOUNTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
+from ..machine.access import MOUNTS
+from ..machine.probe import Probe, natural, printable
 
 SWAPS = "/proc/swaps"
 SESSIONS = "/sys/class/iscsi_session"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Collection, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Digest, Facts, Gpu, PcieLink
+from .shapes import Digest, Facts, Gpu, PcieLink
 
 # A longer text leaves the host as its digest only.
 LONGEST_TEXT = 4096

@@ -12,27 +12,12 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, Iterable, Mapping, Sequence, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import keeps_any
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
-    Boot,
-    InterfaceRouting,
-    ReadRoute,
-    ReadRule,
-    Routing,
-    Uplink,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, objects, parsed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
-    DEFAULT,
-    IPV6_METRIC,
-    MAIN,
-    ROUTES,
-    RULES,
-    route_key,
-    rule_key,
-)
+from ..machine.probe import Probe, objects, parsed
+from ..spec.host import HostSpec
+from ..spec.routes import DEFAULT, IPV6_METRIC, MAIN, ROUTES, RULES, route_key, rule_key
+from .interfaces import Interface
+from .managers.routes import keeps_any
+from .shapes import Boot, InterfaceRouting, ReadRoute, ReadRule, Routing, Uplink
 
 VERSIONS = (4, 6)
 NUMERIC = ("ip", "-N", "-json")

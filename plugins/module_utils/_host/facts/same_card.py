@@ -14,9 +14,9 @@ import hashlib
 import posixpath
 from typing import Collection, Iterable, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address, names_at
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Card, Cards
+from ..machine.access import Host, HostError
+from ..machine.probe import first_pci_address, names_at
+from ..spec.cards import Card, Cards
 
 _DEVICES = "/sys/bus/pci/devices"
 # PCI Local Bus Specification 3.0, appendix I: large resources have bit 7, then two bytes of length; small ones have

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import (
-    DROP_IN,
-    RECORD,
-    REMOVED,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import IP_ADDRESSES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MANAGER_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, objects, parsed, printable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ..machine.paths import MANAGER_FILE
+from ..machine.probe import Probe, objects, parsed, printable
+from ..spec.arguments import NETNS_MODES
+from ..spec.host import HostSpec
+from .kernel_arguments_record import DROP_IN, RECORD, REMOVED
+from .settings_shapes import Settings
+from .uplink import IP_ADDRESSES
 
 # drivers/infiniband/core/device.c, ib_devices_shared_netns
 _NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"
@@ -40,23 +36,21 @@ def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_f
     asked += [NETNS_MODES[mode]] if mode else []
     records = {path: own_files[path] for path in (DROP_IN, RECORD) if path in own_files}
     if asked or records or probe.host.exists(REMOVED):
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import (
-            read_kernel_arguments,
-        )
+        from .kernel_arguments import read_kernel_arguments
 
         settings["kernel_arguments"] = read_kernel_arguments(probe, asked, records)
     if mode:
         settings["netns_mode"] = {"Y": "shared", "N": "exclusive"}.get(probe.text(_NETNS_MODE, limit=8) or "")
     if hugepages:
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import read_hugepages
+        from .hugepages import read_hugepages
 
         settings["hugepages"] = read_hugepages(probe, hugepages)
     if any((desired.get("limits") or {}).values()) or MANAGER_FILE in own_files:
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import read_limits
+        from .limits import read_limits
 
         settings["limits"] = read_limits(probe)
     if desired.get("sysctls") or desired.get("multirail_sysctls"):
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import read_sysctls
+        from .sysctls import read_sysctls
 
         settings.update(read_sysctls(probe, desired, netdevs))
     if desired.get("multirail_sysctls"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Dict, TypedDict, Union
 
 if TYPE_CHECKING:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import Ets
+    from ..spec.qos_values import Ets
 
 
 # Bytes or files, or ``infinity``.

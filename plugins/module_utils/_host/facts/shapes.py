@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, PeerState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_shapes import MigMode, Nvlink
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import Managers
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import Route, Rule
+from ..spec.routes import Route, Rule
+from .driver_shapes import DriverState, PeerState
+from .gpu_shapes import MigMode, Nvlink
+from .manager_shapes import Managers
+from .settings_shapes import Settings
 
 
 class Os(TypedDict):

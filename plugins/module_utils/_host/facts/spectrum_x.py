@@ -15,12 +15,12 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RoceRegisters
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, last_words
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import meanings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.spectrum_x import ACCELERATION, ADAPTIVE_ROUTING
+from ..machine.access import Host, HostError
+from ..machine.probe import Probe, last_words
+from ..spec.firmware import meanings
+from ..spec.spectrum_x import ACCELERATION, ADAPTIVE_ROUTING
+from .interfaces import Interface
+from .shapes import RoceRegisters
 
 TOOLS = ("/usr/bin/mstreg", "/usr/local/bin/mstreg", "/usr/bin/mlxreg", "/usr/local/bin/mlxreg")
 _GAP = ("--reg_name", "PIPG", "--get", "--indexes", "local_port=1,lp_msb=0,ipg_cap_index=0")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import ipaddress
 from typing import Collection, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import Route
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ..machine.probe import Probe
+from .uplink import Route
 
 _CONF = "/proc/sys/net/ipv4/conf"
 _POINT_TO_POINT = 30

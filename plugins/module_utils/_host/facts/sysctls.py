@@ -8,11 +8,11 @@ from __future__ import annotations
 import posixpath
 from typing import Iterable, Iterator, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Later, Settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ..machine.access import HostError
+from ..machine.probe import Probe, printable
+from ..spec import sysctl_names
+from ..spec.host import HostSpec
+from .settings_shapes import Later, Settings
 
 # sysctl.d(5): of files with one name the first directory's counts; all of them are applied in the order of names.
 DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")

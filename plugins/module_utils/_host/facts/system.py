@@ -9,11 +9,11 @@ import re
 import shlex
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import read_iommu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.numa import all_nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Os, System
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, printable
+from ..machine.probe import Probe, printable
+from .iommu import read_iommu
+from .masks import mask_parameters
+from .numa import all_nodes
+from .shapes import Os, System
 
 # The variable's name ends with the vendor GUID of EFI's global variables.
 _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"

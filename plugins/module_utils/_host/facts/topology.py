@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Collection, Iterable, Sequence, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX, is_on_c2c
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu, Nic, Rail
+from .devices import MELLANOX, is_on_c2c
+from .shapes import Gpu, Nic, Rail
 
 _RANKS = ("PIX", "PXB", "C2C", "PHB", "NODE", "SYS")
 # How far the pairs of a rail may be, by the nearest pair of the machine: one host bridge where nothing says otherwise.

@@ -18,26 +18,11 @@ import ipaddress
 from types import MappingProxyType
 from typing import Iterable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import (
-    Netdev,
-    carriers_of,
-    switched_carriers_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.node_address import read_node_addresses
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import (
-    Address,
-    Storage,
-    parse_address,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Uplink
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    natural,
-    objects,
-    parse_int,
-    parsed,
-    printable,
-)
+from ..machine.probe import Probe, natural, objects, parse_int, parsed, printable
+from .netdev import Netdev, carriers_of, switched_carriers_of
+from .node_address import read_node_addresses
+from .remote_storage import Address, Storage, parse_address
+from .shapes import Uplink
 
 ROUTE = "/proc/net/route"
 IPV6_ROUTE = "/proc/net/ipv6_route"

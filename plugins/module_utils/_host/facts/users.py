@@ -12,25 +12,15 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import VFIO_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.fdb import stations_of_others
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import INFINIBAND, NET
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import POD_LOGS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import PCI
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import parse_addresses
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import IP_ADDRESSES, IPV6_ADDRESSES, ROUTE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    names_at,
-    natural,
-    objects,
-    parse_int,
-    parsed,
-    printable,
-    target_at,
-    text_at,
-)
+from ..machine.probe import Probe, names_at, natural, objects, parse_int, parsed, printable, target_at, text_at
+from .devices import VFIO_DRIVERS
+from .fdb import stations_of_others
+from .netdev import INFINIBAND, NET
+from .owners import POD_LOGS
+from .pci import PCI
+from .settings import parse_addresses
+from .shapes import Nic, ReadNetdev
+from .uplink import IP_ADDRESSES, IPV6_ADDRESSES, ROUTE
 
 # Drivers that give a function to a program or a guest as it is: it has no interface then.
 USER_SPACE_DRIVERS = (*VFIO_DRIVERS, "uio_pci_generic", "igb_uio")

@@ -14,16 +14,11 @@ from __future__ import annotations
 import re
 from typing import Iterable, Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import link_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ifupdown, ini
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev, VfCount
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    parse_int,
-    printable,
-    texts_of,
-)
+from ..machine.probe import Probe, parse_int, printable, texts_of
+from .competing_rules import link_files
+from .managers import ifupdown, ini
+from .netdev import permanent_mac
+from .shapes import Nic, ReadNetdev, VfCount
 
 _PROFILES = ("/etc/NetworkManager/system-connections/",)
 _NETPLAN = ("/etc/netplan/",)

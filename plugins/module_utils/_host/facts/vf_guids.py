@@ -7,14 +7,9 @@ from __future__ import annotations
 
 import hashlib
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionGuids, Netdev, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import (
-    DETERMINISTIC,
-    VfGuids,
-    guid_number,
-    guid_text,
-)
+from ..spec.vf_guids import DETERMINISTIC, VfGuids, guid_number, guid_text
+from .host_state import HostState
+from .shapes import FunctionGuids, Netdev, Nic
 
 # EUI-64: bit 0 of the first octet is for groups, bit 1 says that no manufacturer gave the number.
 _GROUP, _LOCAL = 0x01, 0x02

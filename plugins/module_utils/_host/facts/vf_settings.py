@@ -8,13 +8,9 @@ from __future__ import annotations
 import hashlib
 from typing import Dict, Final, Mapping, Sequence, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, binds_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import (
-    DETERMINISTIC,
-    VF_KEYS,
-    VfSettings,
-)
+from ..spec.vf_settings import DETERMINISTIC, VF_KEYS, VfSettings
+from .host_state import HostState, binds_functions
+from .shapes import Nic
 
 # By what they are called: those of ``VF_KEYS``, and what engine/effects.py says of functions.
 Settings = Dict[str, Union[str, int]]

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import (
-    USER_SPACE_DRIVERS,
-    bound_to_user_space,
-    in_another_namespace,
-)
+from .host_state import HostState
+from .shapes import Nic
+from .users import USER_SPACE_DRIVERS, bound_to_user_space, in_another_namespace
 
 
 def held(actual: HostState, functions: Iterable[Nic]) -> str:

@@ -9,44 +9,25 @@ import contextlib
 import posixpath
 from typing import Callable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import installation
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import unit_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import STAMP
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import CUTTING, key_for
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.ours import RULES_KEY, unwanted_rules
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.reach import rules_of_uplinks
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import perform
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, describe, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import (
-    Record,
-    extended,
-    followed_by,
-    staged,
-    text_of,
-    with_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
-    Answer,
-    forget_if_gone,
-    read_record,
-    unreported,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
-    GUARD_FILE,
-    PROGRAM_DIRECTORY,
-    REVERTED_FILE,
-    REVERTING_FILE,
-    STAGED_FILE,
-    UNIT_FILE,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id, names_at
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import is_program, program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import seconds_after_boot
+from ..boot.apply import installation
+from ..boot.files import unit_of
+from ..concerns.naming.files import STAMP
+from ..concerns.qos.request import CUTTING, key_for
+from ..concerns.routing.ours import RULES_KEY, unwanted_rules
+from ..concerns.routing.reach import rules_of_uplinks
+from ..engine.context import Context
+from ..engine.execute import perform
+from ..engine.failures import Fault
+from ..engine.operations import Work
+from ..engine.steps import BOOT, Step, describe, key_of
+from ..machine.access import HostError, Machine
+from ..machine.clock import Clock
+from ..machine.paths import GUARD_FILE, PROGRAM_DIRECTORY, REVERTED_FILE, REVERTING_FILE, STAGED_FILE, UNIT_FILE
+from ..machine.probe import boot_id, names_at
+from ..machine.program import is_program, program_path
+from ..spec.guard import seconds_after_boot
+from .record import Record, extended, followed_by, staged, text_of, with_step
+from .revert import Answer, forget_if_gone, read_record, unreported
 
 Launch = Callable[[str, str, str], None]
 

@@ -7,17 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
-    CONFIRMED,
-    REVERTED,
-    REVERTING,
-    Answer,
-    confirm,
-    read_record,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Machine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import GUARD_FILE
+from ..machine.access import Machine
+from ..machine.clock import Clock
+from ..machine.paths import GUARD_FILE
+from .revert import CONFIRMED, REVERTED, REVERTING, Answer, confirm, read_record
 
 
 def confirmation(machine: Machine, clock: Clock, token: str, *, check: bool) -> dict[str, Any]:

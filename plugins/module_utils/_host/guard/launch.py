@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import subprocess
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import PYTHON_OPTIONS
+from ..machine.access import HostError, Machine
+from ..machine.paths import PYTHON_OPTIONS
 
 _SECONDS = 20.0
 _TOKEN_LETTERS = 12

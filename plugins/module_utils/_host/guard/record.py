@@ -7,22 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Found,
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-    SetAttribute,
-    WaitFor,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
-    GUARD_FILE,
-    REVERTED_FILE,
-    REVERTING_FILE,
-    STAGED_FILE,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, StateFile
+from ..engine.operations import Found, Operation, PutFile, RemoveFile, Run, SetAttribute, WaitFor
+from ..machine.paths import GUARD_FILE, REVERTED_FILE, REVERTING_FILE, STAGED_FILE
+from ..machine.state_file import BrokenState, StateFile
 
 FILE = StateFile(
     GUARD_FILE,

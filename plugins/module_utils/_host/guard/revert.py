@@ -12,25 +12,14 @@ from __future__ import annotations
 import contextlib
 from typing import Callable, ContextManager, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import removal
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import is_naming_file
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import attempts, perform
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain, told
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    CommandFailed,
-    PutFile,
-    RemoveFile,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import (
-    BadRecord,
-    Record,
-    is_due,
-    parse,
-    text_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ..boot.apply import removal
+from ..concerns.naming.files import is_naming_file
+from ..engine.execute import attempts, perform
+from ..engine.failures import explain, told
+from ..engine.operations import CommandFailed, PutFile, RemoveFile
+from ..machine.access import HostError, Machine
+from ..machine.clock import Clock
+from ..machine.paths import (
     CONFIRMED_FILE,
     GUARD_FILE,
     PROGRAM_DIRECTORY,
@@ -39,8 +28,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     STAGED_FILE,
     WISHES_FILE,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id, names_at
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import is_program
+from ..machine.probe import boot_id, names_at
+from ..machine.program import is_program
+from .record import BadRecord, Record, is_due, parse, text_of
 
 CONFIRMED = "confirmed"
 REVERTED = "reverted"

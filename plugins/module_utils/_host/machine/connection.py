@@ -8,8 +8,8 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import text_at
+from .access import Host
+from .probe import text_at
 
 _PARENT = re.compile(r"^PPid:\s*(\d{1,10})$", re.MULTILINE)
 _VARIABLE = "SSH_CONNECTION="

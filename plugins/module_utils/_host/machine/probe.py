@@ -9,13 +9,8 @@ import json
 import re
 from typing import Any, Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
-    READ_LIMIT,
-    CommandResult,
-    Host,
-    HostError,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
+from .access import READ_LIMIT, CommandResult, Host, HostError
+from .paths import BOOT_ID
 
 TEXT_LIMIT = 256
 _MOST_FAILURES = 24

@@ -18,9 +18,9 @@ import posixpath
 import re
 import zipfile
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import importing
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.bare_source import bare_source
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import PROGRAM_DIRECTORY
+from . import importing
+from .bare_source import bare_source
+from .paths import PROGRAM_DIRECTORY
 
 PREFIX = "host-"
 SUFFIX = ".pyz"
@@ -59,7 +59,7 @@ def members() -> dict[str, bytes]:
             continue
         found[path] = _source(module)
         _add_packages(found, module)
-        waiting += _imported(found[path].decode("utf-8"))
+        waiting += _imported(module, found[path].decode("utf-8"))
     return dict(sorted(found.items()))
 
 
@@ -127,11 +127,11 @@ def _add_packages(found: dict[str, bytes], module: str) -> None:
         found.setdefault("/".join([*parts[:depth], "__init__.py"]), b"")
 
 
-def _imported(source: str) -> list[str]:
-    """Return the modules of this collection that a source imports; it imports by full names only."""
+def _imported(module: str, source: str) -> list[str]:
+    """Return the modules of this collection that a module's source imports."""
     modules = []
     for statement in _IMPORT.finditer(source):
-        origin = statement[1]
+        origin = _absolute(module, statement[1])
         if not origin.startswith(_COLLECTION):
             continue
         if _source_or_none(origin) is not None:
@@ -140,3 +140,10 @@ def _imported(source: str) -> list[str]:
         names = statement[2].strip("()")
         modules += [f"{origin}.{found[1]}" for found in map(_NAME.search, names.split(",")) if found]
     return modules
+
+
+def _absolute(module: str, origin: str) -> str:
+    """Return the full name of what a module imports from, which a room's own modules write with leading dots."""
+    name = origin.lstrip(".")
+    above = len(origin) - len(name)
+    return ".".join([*module.split(".")[:-above], name]).rstrip(".") if above else name

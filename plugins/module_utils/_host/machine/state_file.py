@@ -13,8 +13,8 @@ import hashlib
 import json
 from typing import Any, Dict, Iterable, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from .access import Host, HostError
+from .paths import MARKER
 
 FORMAT = 2
 # What the first release wrote: the same members without a checksum.

@@ -11,20 +11,11 @@ from __future__ import annotations
 import fnmatch
 from typing import Callable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import openib
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ifupdown, ini
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import (
-    NIC_NAMES,
-    PORT_STATES,
-    public_names,
-    public_port_state,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import (
-    SWAPS,
-    public_mounts,
-    public_swaps,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import MOUNTS
+from ..facts.driver import openib
+from ..facts.managers import ifupdown, ini
+from ..facts.owners import NIC_NAMES, PORT_STATES, public_names, public_port_state
+from ..facts.remote_storage import SWAPS, public_mounts, public_swaps
+from ..machine.access import MOUNTS
 
 _PROFILE: dict[str, set[str]] = {
     "connection": {"interface-name"},

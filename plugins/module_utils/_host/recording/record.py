@@ -10,56 +10,34 @@ import hashlib
 import posixpath
 from typing import Callable, Sequence, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import node_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SHOW_DEVICES, features_command
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import show_command as show_eswitch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import (
-    BLUEFIELD,
-    QUERY_SECONDS,
-    RIGHTS_TOOLS,
-    TOOLS,
-    card_of,
-    query_command,
-    rights_command,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import FLINT, device_query
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command as show_port
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import read_host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import enabled_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.mig import read_modes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import NET
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.nvlink import SIGN_OF_MANAGERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import POD_LOGS, daemons_among
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import show_command as show_queues
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import INFINIBAND
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import commands as routing_commands
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.spectrum_x import TOOLS as REGISTER_TOOLS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.spectrum_x import (
-    acceleration_command,
-    gap_command,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
-    DEFAULT_ROUTES,
-    IP_ADDRESSES,
-    IPV6_ADDRESSES,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
-    READ_LIMIT,
-    CommandResult,
-    Host,
-    HostError,
-    Names,
-    follow,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import without_identity
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, names_at, text_at
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.managers import public_part
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import FORMAT, Document
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub import Pseudonyms
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub_document import scrubbed
+from ..facts import node_address
+from ..facts.devices import MELLANOX
+from ..facts.eswitch import SHOW_DEVICES, features_command
+from ..facts.eswitch import show_command as show_eswitch
+from ..facts.firmware import BLUEFIELD, QUERY_SECONDS, RIGHTS_TOOLS, TOOLS, card_of, query_command, rights_command
+from ..facts.firmware_image import FLINT, device_query
+from ..facts.functions import show_command as show_port
+from ..facts.gather import read_host
+from ..facts.host_state import enabled_functions
+from ..facts.mig import read_modes
+from ..facts.netdev import NET
+from ..facts.nvlink import SIGN_OF_MANAGERS
+from ..facts.owners import POD_LOGS, daemons_among
+from ..facts.queues import show_command as show_queues
+from ..facts.rdma import INFINIBAND
+from ..facts.routing import commands as routing_commands
+from ..facts.shapes import Facts
+from ..facts.spectrum_x import TOOLS as REGISTER_TOOLS
+from ..facts.spectrum_x import acceleration_command, gap_command
+from ..facts.uplink import DEFAULT_ROUTES, IP_ADDRESSES, IPV6_ADDRESSES
+from ..machine.access import READ_LIMIT, CommandResult, Host, HostError, Names, follow
+from ..machine.paths import MARKER
+from ..machine.pci_config import without_identity
+from ..machine.probe import Probe, names_at, text_at
+from .managers import public_part
+from .recorded import FORMAT, Document
+from .scrub import Pseudonyms
+from .scrub_document import scrubbed
 
 # What is there without its content; reading it from a recording gives this error.
 NOT_RECORDED = "ENODATA"

@@ -25,13 +25,7 @@ import re
 import zlib
 from typing import Any, Dict, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
-    READ_LIMIT,
-    CommandResult,
-    HostError,
-    follow,
-    read_text,
-)
+from ..machine.access import READ_LIMIT, CommandResult, HostError, follow, read_text
 
 FORMAT = "rdma.fabric/recorded-host/v1"
 SIZE_LIMIT = 32 * 1024 * 1024

@@ -15,28 +15,16 @@ import posixpath
 import re
 from typing import Any, Callable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import firmware_image
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import mask_parameters
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.node_address import ARGUMENT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import (
-    CONNECTIONS,
-    CONTROLLERS,
-    ISCSI_HOSTS,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import NUMERIC, OF_A_ROUTE, OF_A_RULE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
-    DEFAULT_ROUTES,
-    IP_ADDRESSES,
-    IPV6_ADDRESSES,
-    IPV6_ROUTE,
-    ROUTE,
-    ROUTE_TO,
-    parse_hops,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import MOUNTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import objects, parsed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import checksummed_again
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub import Pseudonyms
+from ..facts import firmware_image
+from ..facts.masks import mask_parameters
+from ..facts.node_address import ARGUMENT
+from ..facts.remote_storage import CONNECTIONS, CONTROLLERS, ISCSI_HOSTS
+from ..facts.routing import NUMERIC, OF_A_ROUTE, OF_A_RULE
+from ..facts.uplink import DEFAULT_ROUTES, IP_ADDRESSES, IPV6_ADDRESSES, IPV6_ROUTE, ROUTE, ROUTE_TO, parse_hops
+from ..machine.access import MOUNTS
+from ..machine.probe import objects, parsed
+from ..machine.state_file import checksummed_again
+from .scrub import Pseudonyms
 
 _HOSTNAME_FILE = "/proc/sys/kernel/hostname"
 _CMDLINE_FILE = "/proc/cmdline"

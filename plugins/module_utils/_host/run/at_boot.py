@@ -15,52 +15,39 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Callable, Collection, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.cards import of_present_cards
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import CONCERNS, KEPT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.rates import before_links, has_rates
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
-    DEVICE_SECONDS,
-    LINK_SECONDS,
-    LOCK_SECONDS,
-    NEW_DEVICE_SECONDS,
-    SETTLE_SECONDS,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import CONCERN as QOS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import without_soft_devices
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import execute
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import Locked, NoLock, exclusive, patient
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import NET, NoPort, port_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    PLANNED,
-    Plan,
-    Step,
-    address_of,
-    describe,
-    digest,
-    key_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import OTHER_CARDS, RESULT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch as launch_guard
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import FILES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import Alone, begin, revert_if_due, watch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, LiveMachine, Machine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock, SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import boot_id, target_at
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState, check
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import Wished, wished_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import merged
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+from ..boot.cards import of_present_cards
+from ..boot.persisted import CONCERNS, KEPT
+from ..boot.rates import before_links, has_rates
+from ..boot.unit import DEVICE_SECONDS, LINK_SECONDS, LOCK_SECONDS, NEW_DEVICE_SECONDS, SETTLE_SECONDS
+from ..concerns.qos.request import CONCERN as QOS
+from ..concerns.qos.request import without_soft_devices
+from ..engine.context import Context
+from ..engine.execute import execute
+from ..engine.execution import Execution
+from ..engine.failures import explain
+from ..engine.lock import Locked, NoLock, exclusive, patient
+from ..engine.ports import NET, NoPort, port_of
+from ..engine.steps import PLANNED, Plan, Step, address_of, describe, digest, key_of
+from ..facts.boot import OTHER_CARDS, RESULT
+from ..facts.gather import gather
+from ..facts.host_state import NETDEV_DRIVER
+from ..facts.qos_scope import OF_DEVICE
+from ..guard.launch import launch as launch_guard
+from ..guard.record import FILES
+from ..guard.revert import Alone, begin, revert_if_due, watch
+from ..machine.access import HostError, LiveMachine, Machine
+from ..machine.clock import Clock, SystemClock
+from ..machine.paths import RESULT_FILE, WISHES_FILE
+from ..machine.probe import boot_id, target_at
+from ..machine.state_file import BrokenState, check
+from ..spec.host import HostSpec
+from ..spec.interfaces import InterfaceSpec
+from ..spec.persisted import Wished, wished_of
+from ..spec.qos import merged
+from .plan import plan_with_context
+from .registry import ORDER, handler_of
 
 _INTERVAL = 0.5
 _FUNCTIONS = "/sys/bus/pci/devices"

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Dict, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, make_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec, of_the_run
+from ..engine.steps import Step, Value, make_step
+from ..machine.access import Host
+from ..machine.probe import first_pci_address
+from ..machine.state_file import StateFile
+from ..spec.host import HostSpec, check_spec, of_the_run
+from .registry import ORDER, handler_of
 
 if TYPE_CHECKING:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Moved
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards
+    from ..facts.same_card import Moved
+    from ..spec.cards import Cards
 
 # Step id -> the value before ("from") of the first step that changed it, which its concern alone understands.
 Baseline = Dict[str, Value]

@@ -11,44 +11,31 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Collection, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import pending_reboot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution, Failure, Watch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, RemoveFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_CONSENT,
-    REFUSED,
-    Plan,
-    digest,
-    is_executable,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather, read_host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Awaited, Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError, Machine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, boot_id, first_pci_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import check
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline, reached
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER, handler_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import (
-    Outcome,
-    Run,
-    applied_result,
-    host_result,
-    with_previous,
-    with_verdict,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import OTHER, Verdict, judge
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.state_files import STATE_FILES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.turns import before_turn, telling_turn
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HostSpec
+from ..engine import pending_reboot
+from ..engine.context import Context
+from ..engine.execution import Execution, Failure, Watch
+from ..engine.operations import Operation, PutFile, RemoveFile
+from ..engine.steps import NEEDS_CONSENT, REFUSED, Plan, digest, is_executable
+from ..facts.gather import gather, read_host
+from ..facts.pending_reboot import PATH as PENDING_REBOOT
+from ..facts.shapes import Awaited, Facts
+from ..machine.access import Host, HostError, Machine
+from ..machine.clock import Clock
+from ..machine.probe import Probe, boot_id, first_pci_address
+from ..machine.state_file import check
+from ..spec.host import CONSENTS, HostSpec
+from . import baseline, reached
+from .plan import plan_with_context
+from .registry import ORDER, handler_of
+from .result import Outcome, Run, applied_result, host_result, with_previous, with_verdict
+from .sealed import OTHER, Verdict, judge
+from .state_files import STATE_FILES
+from .turns import before_turn, telling_turn
 
 if TYPE_CHECKING:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Moved
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.followed import Followed
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards
+    from ..facts.same_card import Moved
+    from ..spec.cards import Cards
+    from .followed import Followed
 
 
 class Assessment(NamedTuple):
@@ -85,7 +72,7 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     wish = baseline.removal(desired, baseline.without(kept, moved)) if run.removes else before or desired
     said = [reached.NOTHING_BEFORE] if stays else []
     if not run.removes and _asks_by_facts(wish):
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_functions import with_requests
+        from ..facts.asked_functions import with_requests
 
         # Which ports policies mean is known once the host was read; what is read of those ports depends on it.
         wish, of_requests = with_requests(wish, gather(host, address))
@@ -108,8 +95,8 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
 
 def _followed(host: Host, kept: baseline.Baseline, asked: Collection[str] = ()) -> Followed:
     """Return what is kept once values have gone along with cards that moved; raises BrokenState."""
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import moved_cards
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.followed import followed
+    from ..facts.same_card import moved_cards
+    from .followed import followed
 
     cards = baseline.read_cards(host)
     return followed(kept, cards, moved_cards(host, cards), asked)
@@ -122,9 +109,9 @@ def _asks_by_facts(desired: HostSpec) -> bool:
 
 def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, runs: bool) -> Plan:
     """Read what the next boot starts, where that is not known yet, and return the plan with what is wrong with it."""
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.mig import read_modes
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import next_boot_of
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot import hold_reboots
+    from ..facts.mig import read_modes
+    from ..facts.next_boot import next_boot_of
+    from .next_boot import hold_reboots
 
     facts = context.actual.facts
     if "next_boot" not in facts:
@@ -162,7 +149,7 @@ def apply(
         return with_verdict(host_result(seen.wish, seen.facts, seen.plan, run), verdict)
     outcome = _apply(machine, desired, run, address, clock, seen=seen, watch=watch)
     if run.links:
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.run.links import with_links
+        from .links import with_links
 
         outcome = with_links(machine, clock, outcome, run.links, run.link_seconds, shut=_shut(seen), watch=watch)
     return with_verdict(with_previous(outcome, run, known=not seen.stays), verdict)
@@ -200,10 +187,10 @@ def _apply(
 
 def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch: Watch | None) -> Execution:
     """Execute those steps of the plan that are for ``now``."""
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import execute
+    from ..engine.execute import execute
 
     # The boot unit's program starts there: imported somewhere, Ansible sends it to every host that is planned.
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.run import at_boot  # noqa: F401 # pylint: disable=unused-import
+    from . import at_boot  # noqa: F401 # pylint: disable=unused-import
 
     steps = [step for step in now["steps"] if is_executable(step)]
     known, cards = seen.kept, seen.cards
@@ -226,7 +213,7 @@ def _keep(
 ) -> Failure | None:
     if now == wanted:
         return None
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import cards_of
+    from ..facts.same_card import cards_of
 
     cards = cards_of(machine, wanted, known)
     return _put(machine, clock, baseline.PATH, baseline.text_of(wanted, cards) if wanted else None)
@@ -323,8 +310,8 @@ def _put(machine: Machine, clock: Clock, path: str, text: str | None) -> Failure
 
 
 def _attempt(machine: Machine, clock: Clock, operation: Operation) -> Failure | None:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import perform
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import explain, told
+    from ..engine.execute import perform
+    from ..engine.failures import explain, told
 
     try:
         perform(operation, machine, clock)

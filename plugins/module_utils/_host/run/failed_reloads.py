@@ -12,15 +12,9 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_CONSENT,
-    NOTHING,
-    PLANNED,
-    Step,
-    refused,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic
+from ..engine.context import Context
+from ..engine.steps import NEEDS_CONSENT, NOTHING, PLANNED, Step, refused
+from ..facts.shapes import Nic
 
 # What their steps change is the driver's.
 _OF_THE_DRIVER = ("vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "irq_affinity")

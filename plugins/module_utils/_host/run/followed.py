@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Collection, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Moved
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import first_pci_address
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import Baseline
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards
+from ..facts.same_card import Moved
+from ..machine.probe import first_pci_address
+from ..spec.cards import Cards
+from .baseline import Baseline
 
 
 class Followed(NamedTuple):

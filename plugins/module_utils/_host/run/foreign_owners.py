@@ -10,32 +10,13 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_CONSENT,
-    PLANNED,
-    Step,
-    as_planned,
-    key_of,
-    with_reason,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.claims import (
-    nic_daemon,
-    sriov_evidence,
-    sriov_parts,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import MELLANOX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.owners import (
-    ESWITCH,
-    FUNCTIONS,
-    MTU,
-    NIC,
-    NUMBER,
-    PORT_STATES,
-    SRIOV,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import READ_REQUEST
+from ..engine.context import Context
+from ..engine.steps import NEEDS_CONSENT, PLANNED, Step, as_planned, key_of, with_reason
+from ..facts.claims import nic_daemon, sriov_evidence, sriov_parts
+from ..facts.devices import MELLANOX
+from ..facts.owners import ESWITCH, FUNCTIONS, MTU, NIC, NUMBER, PORT_STATES, SRIOV
+from ..spec.host import CONSENTS
+from ..spec.pcie import READ_REQUEST
 
 CONSENT = "takeover"
 _SRIOV_FIRMWARE = {"SRIOV_EN", "NUM_OF_VFS", "LINK_TYPE_P1", "LINK_TYPE_P2"}

@@ -10,27 +10,25 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import apply as boot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import apply as driver
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import apply as firmware
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import image_apply as firmware_image
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import eswitch_apply as eswitch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import guids_apply as guids
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import vfs_apply as sriov
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import (
-    arguments_apply as kernel_arguments,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import modules_apply as kmods
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_apply as sysctl
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import mtu_apply as mtu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import hugepages_apply as hugepages
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import limits_apply as limits
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import apply as naming
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie import apply as pcie
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import apply as peer_memory
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import apply as qos
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing import apply as routing
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
+from ..boot import apply as boot
+from ..concerns.driver import apply as driver
+from ..concerns.firmware import apply as firmware
+from ..concerns.firmware import image_apply as firmware_image
+from ..concerns.functions import eswitch_apply as eswitch
+from ..concerns.functions import guids_apply as guids
+from ..concerns.functions import vfs_apply as sriov
+from ..concerns.kernel import arguments_apply as kernel_arguments
+from ..concerns.kernel import modules_apply as kmods
+from ..concerns.kernel import sysctl_apply as sysctl
+from ..concerns.links import mtu_apply as mtu
+from ..concerns.memory import hugepages_apply as hugepages
+from ..concerns.memory import limits_apply as limits
+from ..concerns.naming import apply as naming
+from ..concerns.pcie import apply as pcie
+from ..concerns.peer_memory import apply as peer_memory
+from ..concerns.qos import apply as qos
+from ..concerns.routing import apply as routing
+from ..engine.handler import Handler
 
 HANDLERS: Mapping[str, Handler] = {
     "kernel_arguments": Handler(kernel_arguments.work, kernel_arguments.ERRORS),

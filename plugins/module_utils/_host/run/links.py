@@ -8,16 +8,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Collection, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Watch
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import Link, lost_links
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import read_netdevs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import read_tables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError, Machine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Outcome
+from ..engine.execution import Watch
+from ..engine.failures import Fault
+from ..facts.links import Link, lost_links
+from ..facts.netdev import read_netdevs
+from ..facts.rdma import read_rdma
+from ..facts.uplink import read_tables
+from ..machine.access import HostError, Machine
+from ..machine.clock import Clock
+from ..machine.probe import Probe
+from .result import Outcome
 
 _INTERVAL = 2.0
 _NEXT_STEP = "look at cable, transceiver, switch port and address of each, and run again"

@@ -11,30 +11,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import next_boot as of_driver
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL, REBOOT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_REBOOT,
-    Plan,
-    Step,
-    digest,
-    is_executable,
-    make_step,
-    refused,
-    with_reason,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import GPU_DRIVER, RDMA_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import NextBoot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot_gpus import forecast
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
-    Family,
-    family_of,
-    initrd_command,
-    way_to_inbox,
-)
+from ..concerns.driver import next_boot as of_driver
+from ..engine.context import Context
+from ..engine.pending_reboot import KERNEL, REBOOT
+from ..engine.steps import NEEDS_REBOOT, Plan, Step, digest, is_executable, make_step, refused, with_reason
+from ..facts.host_state import NETDEV_DRIVER
+from ..facts.next_boot import GPU_DRIVER, RDMA_DRIVER
+from ..facts.pending_reboot import PATH
+from ..facts.shapes import NextBoot
+from ..spec.driver_families import Family, family_of, initrd_command, way_to_inbox
+from .next_boot_gpus import forecast
 
 _UNTOLD = (
     "no file that this release reads tells which kernel the next boot starts, so nobody has looked whether it is "

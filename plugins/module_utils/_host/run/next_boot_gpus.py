@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import generation
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_shapes import Nvlink
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.nvlink import FABRIC_MANAGER, IMEX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ..concerns.peer_memory.decide import generation
+from ..facts.gpu_shapes import Nvlink
+from ..facts.host_state import HostState
+from ..facts.nvlink import FABRIC_MANAGER, IMEX
+from ..facts.shapes import Facts
 
 _KEEPS_MIG = ("Ampere",)
 _LOSES_MIG = ("Hopper", "Blackwell")

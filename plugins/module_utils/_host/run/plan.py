@@ -8,21 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.remarks import remarks
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import steps
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import refuse_unmet
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import Matched, match_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import (
-    CONCERNS,
-    ORDER,
-    Concern,
-    brings_modules,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ..concerns.pcie.remarks import remarks
+from ..engine import steps
+from ..engine.context import Context
+from ..engine.pending_reboot import refuse_unmet
+from ..engine.steps import Plan
+from ..facts.host_state import HostState
+from ..facts.matching import Matched, match_spec
+from ..facts.shapes import Facts
+from ..spec.host import HostSpec
+from .registry import CONCERNS, ORDER, Concern, brings_modules
 
 FORMAT = 1
 
@@ -86,11 +81,11 @@ def _holds(context: Context) -> list[_Hold]:
     """Return what keeps steps from being done on this host; the code about each is read where there is something."""
     facts, found = context.actual.facts, []
     if facts["owners"]:
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.run import foreign_owners
+        from . import foreign_owners
 
         found.append(_Hold(foreign_owners.notices, foreign_owners.hold_foreign_steps))
     if any("reload_failed" in told for told in facts["eswitch"].values()):
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.run import failed_reloads
+        from . import failed_reloads
 
         found.append(_Hold(failed_reloads.notices, failed_reloads.refuse_steps))
     return found

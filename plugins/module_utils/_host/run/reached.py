@@ -12,16 +12,12 @@ from __future__ import annotations
 import json
 from typing import Dict, NamedTuple, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
-    HostRequest,
-    HostSpec,
-    check_spec,
-    of_the_run,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+
+from ..facts.shapes import Facts
+from ..machine.access import Host
+from ..machine.state_file import StateFile
+from ..spec.host import HostRequest, HostSpec, check_spec, of_the_run
 
 # What is asked of a host as JSON has it, maybe by another release: nothing is known of it before it is checked.
 State = Dict[str, object]
@@ -80,7 +76,7 @@ def previous(history: History, desired: HostSpec) -> HostSpec | None:
     last = others[-1]
     asked = _checked(last.state, desired)
     if last.inbox and not asks_for_driver(asked):
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
+        from ..spec.driver import ABSENT
 
         return _checked({**last.state, "driver": {"state": ABSENT}}, desired)
     return asked
@@ -112,8 +108,8 @@ def having_looked(history: History, facts: Facts) -> History:
     """Return what is to be kept before the host is changed: whether its NIC driver was the kernel's own until then."""
     if not history or "driver" not in facts or history[-1].inbox is not None:
         return history
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import installed_flavour
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import INBOX
+    from ..facts.driver.status import installed_flavour
+    from ..spec.driver_families import INBOX
 
     inbox = installed_flavour(facts["driver"], facts["stack"]) == INBOX
     return (*history[:-1], history[-1]._replace(inbox=inbox))

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT
+from ..engine.context import ConcernPlan, Context
+from ..engine.handler import Handler
+from ..engine.steps import BOOT
 
 BootFiles = Dict[str, str]
 
@@ -51,7 +51,7 @@ def handler_of(concern: str) -> Handler | None:
     if own is not None:
         return own
     # A run that changes nothing reads no code of changes: on a slow host it is half of what a run compiles.
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.run.handlers import HANDLERS
+    from .handlers import HANDLERS
 
     return HANDLERS.get(concern)
 
@@ -141,151 +141,145 @@ def _is_kept_at_boot(context: Context) -> bool:
 
 
 def _kernel_arguments() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import (
-        arguments_files,
-        arguments_plan,
-    )
+    from ..concerns.kernel import arguments_files, arguments_plan
 
     return Concern(arguments_plan.plan, arguments_files.boot_files)
 
 
 def _firmware_image() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import image_plan
+    from ..concerns.firmware import image_plan
 
     return Concern(image_plan.plan)
 
 
 def _firmware() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import plan
+    from ..concerns.firmware import plan
 
     return Concern(plan.plan)
 
 
 def _modules() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import modules_files, modules_plan
+    from ..concerns.kernel import modules_files, modules_plan
 
     return Concern(modules_plan.plan, modules_files.boot_files)
 
 
 def _driver() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import files, plan
+    from ..concerns.driver import files, plan
 
     return Concern(plan.plan, files.boot_files, files.staying)
 
 
 def _peer_memory() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import files, plan
+    from ..concerns.peer_memory import files, plan
 
     return Concern(plan.plan, files.boot_files)
 
 
 def _pcie() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie import plan
+    from ..concerns.pcie import plan
 
     return Concern(plan.plan)
 
 
 def _naming() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import files, plan
+    from ..concerns.naming import files, plan
 
     return Concern(plan.plan, files.boot_files)
 
 
 def _unmanaged_vfs() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import unmanaged
+    from ..concerns.functions import unmanaged
 
     return Concern(unmanaged.plan, unmanaged.boot_files, handler=unmanaged.HANDLER)
 
 
 def _vfs() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import vfs_plan
+    from ..concerns.functions import vfs_plan
 
     return Concern(vfs_plan.plan)
 
 
 def _eswitch() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import eswitch_plan
+    from ..concerns.functions import eswitch_plan
 
     return Concern(eswitch_plan.plan)
 
 
 def _guids() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import guids_plan
+    from ..concerns.functions import guids_plan
 
     return Concern(guids_plan.plan)
 
 
 def _mtu() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import mtu_plan
+    from ..concerns.links import mtu_plan
 
     return Concern(mtu_plan.plan)
 
 
 def _link() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import link
+    from ..concerns.links import link
 
     return Concern(link.plan, handler=link.HANDLER)
 
 
 def _queues() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import queues
+    from ..concerns.links import queues
 
     return Concern(queues.plan, handler=queues.HANDLER)
 
 
 def _qos() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import files, plan
+    from ..concerns.qos import files, plan
 
     return Concern(plan.plan, files.boot_files)
 
 
 def _irqbalance() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import irq_affinity
+    from ..concerns.links import irq_affinity
 
     return Concern(irq_affinity.plan_irqbalance, irq_affinity.boot_files, handler=irq_affinity.HANDLER_OF_IRQBALANCE)
 
 
 def _irq_affinity() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links import irq_affinity
+    from ..concerns.links import irq_affinity
 
     return Concern(irq_affinity.plan, handler=irq_affinity.HANDLER)
 
 
 def _sysctl() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_files, sysctl_plan
+    from ..concerns.kernel import sysctl_files, sysctl_plan
 
     return Concern(sysctl_plan.plan, sysctl_files.boot_files)
 
 
 def _routing() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing import plan
+    from ..concerns.routing import plan
 
     return Concern(plan.plan)
 
 
 def _limits() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import limits_files, limits_plan
+    from ..concerns.memory import limits_files, limits_plan
 
     return Concern(limits_plan.plan, limits_files.boot_files)
 
 
 def _hugepages() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory import (
-        hugepages_files,
-        hugepages_plan,
-    )
+    from ..concerns.memory import hugepages_files, hugepages_plan
 
     return Concern(hugepages_plan.plan, hugepages_files.boot_files)
 
 
 def _boot() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import files, plan
+    from ..boot import files, plan
 
     return Concern(plan.plan, files.boot_files, files.staying)
 
 
 def _leftovers() -> Concern:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import orphaned
+    from ..boot import orphaned
 
     return Concern(orphaned.plan, handler=orphaned.HANDLER)
 

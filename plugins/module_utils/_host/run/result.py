@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Sequence, TypedDict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution, Failure
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+from ..engine.execution import Execution, Failure
+from ..engine.pending_reboot import KERNEL
+from ..engine.steps import (
     NEEDS_CONSENT,
     NEEDS_REBOOT,
     PLANNED,
@@ -22,14 +22,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     is_executable,
     returned,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import Link, links_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import DONE, OTHER, Sealed, Verdict
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import sentence as sentence_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.turns import needs_turn
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ..facts.links import Link, links_of
+from ..facts.shapes import Facts
+from ..spec.host import HostSpec
+from ..spec.syntax import one_line
+from .registry import ORDER
+from .sealed import DONE, OTHER, Sealed, Verdict
+from .sealed import sentence as sentence_of
+from .turns import needs_turn
 
 APPLY = "apply"
 # A port of 400 Gb/s trains for half a minute, an InfiniBand one then waits for its subnet manager.

@@ -13,16 +13,10 @@ import hashlib
 import json
 from typing import Mapping, NamedTuple, Sequence, TypedDict, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_REBOOT,
-    Plan,
-    Step,
-    describe,
-    is_executable,
-    returned,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+from ..engine.steps import NEEDS_REBOOT, Plan, Step, describe, is_executable, returned
+from ..facts.shapes import Facts
 
 SAME = "same"
 DONE = "done"

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import FILE as DRIVER_JOURNAL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_record import FILE as FIRMWARE_RECORD
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import FILE as PENDING_REBOOT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import FILES as OF_GUARD
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import FILE as BASELINE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.reached import FILE as REACHED
+from ..facts.boot import RESULT
+from ..facts.driver.journal import FILE as DRIVER_JOURNAL
+from ..facts.firmware_record import FILE as FIRMWARE_RECORD
+from ..facts.pending_reboot import FILE as PENDING_REBOOT
+from ..guard.record import FILES as OF_GUARD
+from .baseline import FILE as BASELINE
+from .reached import FILE as REACHED
 
 STATE_FILES = (BASELINE, REACHED, PENDING_REBOOT, FIRMWARE_RECORD, DRIVER_JOURNAL, RESULT, *OF_GUARD)

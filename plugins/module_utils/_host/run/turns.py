@@ -11,13 +11,8 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    Plan,
-    Step,
-    is_executable,
-    with_reason,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ..engine.steps import Plan, Step, is_executable, with_reason
+from ..spec.host import CONSENTS
 
 _CONSENT = CONSENTS["driver_reload"]
 _TURN = (

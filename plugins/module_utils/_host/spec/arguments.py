@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, choice_of, list_of, text_of
+from .place import Place, choice_of, list_of, text_of
 
 # Nothing that a shell (GRUB's drop-ins are shell), GRUB's own language or a boot entry would take for syntax.
 _ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:=@/+-]+)?")

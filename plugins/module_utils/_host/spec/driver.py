@@ -8,28 +8,9 @@ from __future__ import annotations
 import re
 from typing import Iterable, Mapping, TypedDict, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
-    BUILDS,
-    DKMS,
-    FIRST_DKMS_ONLY,
-    FLAVOURS,
-    INBOX,
-    MLNX_OFED,
-    PRECOMPILED,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import (
-    FIRST_DOCA_ONLY,
-    parse_driver_version,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Check,
-    Place,
-    known_keys,
-    mapping_of,
-    shown,
-    switch_of,
-    text_of,
-)
+from .driver_families import BUILDS, DKMS, FIRST_DKMS_ONLY, FLAVOURS, INBOX, MLNX_OFED, PRECOMPILED
+from .driver_version import FIRST_DOCA_ONLY, parse_driver_version
+from .place import Check, Place, known_keys, mapping_of, shown, switch_of, text_of
 
 PRESENT, ABSENT = "present", "absent"
 STATES = (PRESENT, ABSENT)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, choice_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VfSettings
+from .place import Place, choice_of
+from .vf_settings import VfSettings
 
 ESWITCH_MODES = ("legacy", "switchdev")
 # mlx5 takes these of a function in legacy mode only; in switchdev mode they are matters of tc and Open vSwitch.

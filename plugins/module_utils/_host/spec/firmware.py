@@ -8,15 +8,8 @@ from __future__ import annotations
 import re
 from typing import Dict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Place,
-    kind_of,
-    list_of,
-    mapping_in,
-    shown,
-    text_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.spectrum_x import RELEASES, SPECTRUM_X
+from .place import Place, kind_of, list_of, mapping_in, shown, text_of
+from .spectrum_x import RELEASES, SPECTRUM_X
 
 # In capitals but for EXP_ROM_UEFI_x86_ENABLE and its like (Mellanox/mstflint, mlxconfig_host.db).
 _NAME = re.compile(r"[A-Z](?:[A-Z0-9_]|x86){1,63}")

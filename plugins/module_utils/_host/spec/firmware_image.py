@@ -8,13 +8,7 @@ from __future__ import annotations
 import re
 from typing import TypedDict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Place,
-    known_keys,
-    mapping_in,
-    switch_of,
-    text_of,
-)
+from .place import Place, known_keys, mapping_in, switch_of, text_of
 
 IMAGE_KEYS = ("file", "version", "psid", "downgrade")
 _PATH = re.compile(r"(?:/(?!\.\.?(?:/|$))[\w.+@=,~-]+)+")

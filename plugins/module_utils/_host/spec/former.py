@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import pci_address_problem
+from .host import HostSpec, check_spec
+from .interfaces import InterfaceSpec
+from .syntax import pci_address_problem
 
 
 def wanted_interface(desired: HostSpec, key: str) -> InterfaceSpec:

@@ -7,19 +7,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.eswitch import eswitch_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Place,
-    choice_of,
-    known_keys,
-    list_of,
-    mapping_in,
-    switch_of,
-    text_of,
-    whole_number,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import vf_driver
+from . import syntax
+from .eswitch import eswitch_mode
+from .place import Place, choice_of, known_keys, list_of, mapping_in, switch_of, text_of, whole_number
+from .vf_driver import vf_driver
 
 LINK_LAYERS = ("Ethernet", "InfiniBand")
 _KEYS = (

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, whole_number
+from .place import Place, whole_number
 
 # A new connection takes seconds, with a bond or a switch port that comes up slowly half a minute and more.
 LEAST = 20

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import doubled, guid_text, spans_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from . import syntax
+from .vf_guids import doubled, guid_text, spans_of
 
 _HINT = "a fabric needs each GUID once: give every host its own range in host_vars, or deterministic"
 

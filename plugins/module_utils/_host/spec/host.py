@@ -7,45 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, TypedDict, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
-    NETNS_MODES,
-    kernel_arguments,
-    name_of,
-    netns_mode,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import revert_seconds
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.parts import (
-    driver,
-    firmware_allow,
-    function_request,
-    hugepages,
-    interfaces,
-    limits,
-    peer_memory,
-    qos,
-    sysctls,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PcieSpec, pcie
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Found,
-    Place,
-    kind_of,
-    known_keys,
-    list_of,
-    shown,
-    switch_of,
-    text_of,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 
+from . import syntax
+from .arguments import NETNS_MODES, kernel_arguments, name_of, netns_mode
+from .guard import revert_seconds
+from .parts import driver, firmware_allow, function_request, hugepages, interfaces, limits, peer_memory, qos, sysctls
+from .pcie import PcieSpec, pcie
+from .peer_memory import MODULE_OF
+from .place import Found, Place, kind_of, known_keys, list_of, shown, switch_of, text_of
+
 if TYPE_CHECKING:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import DriverSpec, PeerMemorySpec
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import FunctionRequest
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import Limits
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
+    from .driver import DriverSpec, PeerMemorySpec
+    from .function_requests import FunctionRequest
+    from .interfaces import InterfaceSpec
+    from .memory import Limits
+    from .qos import Qos
 
 CONSENTS = {
     "vf_reset": "rdma_fabric_allow_vf_reset",
@@ -122,7 +99,7 @@ def parse_host_variables(host: str, variables: Mapping[str, object]) -> tuple[Ho
     ``variables`` may hold any of ``HOST_VARIABLES``; an absent one or ``None`` means not given. MTUs are bytes.
     The result is complete even when there are violations, but only a result without any may be planned.
     """
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
+    from .keys import KEYS
 
     found = Found(keys=KEYS, variables=HOST_VARIABLES)
 
@@ -245,7 +222,7 @@ def _check_together(place: Callable[[str], Place], desired: HostSpec) -> None:
     _note_two_owners(place, desired)
     if desired["roce_qos"] is None:
         return
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import note_conflicts
+    from .qos import note_conflicts
 
     note_conflicts(place("interfaces"), desired["roce_qos"], [entry["qos"] for entry in desired["interfaces"]])
 

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import (
-    DRIVER_KEYS,
-    PEER_MEMORY_KEYS,
-    REPOSITORY_KEYS,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import IMAGE_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import LIMIT_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PCIE_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Keys
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import QUEUE_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import ROUTE_KEYS, ROUTES, RULE_KEYS, RULES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import RANGE_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VF_KEYS
+from .driver import DRIVER_KEYS, PEER_MEMORY_KEYS, REPOSITORY_KEYS
+from .firmware_image import IMAGE_KEYS
+from .interfaces import INTERFACE_KEYS
+from .memory import LIMIT_KEYS
+from .pcie import PCIE_KEYS
+from .place import Keys
+from .qos import QOS_KEYS
+from .queues import QUEUE_KEYS
+from .routes import ROUTE_KEYS, ROUTES, RULE_KEYS, RULES
+from .vf_guids import RANGE_KEYS
+from .vf_settings import VF_KEYS
 
 _ENTRY = "rdma_fabric_interfaces[]"
 KEYS: Keys = {

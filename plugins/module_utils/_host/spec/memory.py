@@ -8,15 +8,7 @@ from __future__ import annotations
 import re
 from typing import Mapping, TypedDict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Place,
-    kind_of,
-    known_keys,
-    mapping_of,
-    near_name,
-    shown,
-    whole_number,
-)
+from .place import Place, kind_of, known_keys, mapping_of, near_name, shown, whole_number
 
 UNLIMITED = "unlimited"
 # From include/linux/hugetlb.h and the page tables of x86-64, arm64 (4, 16 and 64 KiB granules) and ppc64.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place
+from .place import Place
 
 Reader = Callable[[Place, Any], Any]
 
@@ -35,57 +35,55 @@ def _no_limits() -> dict[str, None]:
 
 
 def _load_interfaces() -> Reader:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import interfaces as read
+    from .interfaces import interfaces as read
 
     return read
 
 
 def _load_qos() -> Reader:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import qos as read
+    from .qos import qos as read
 
     return read
 
 
 def _load_sysctls() -> Reader:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctls import sysctls as read
+    from .sysctls import sysctls as read
 
     return read
 
 
 def _load_limits() -> Reader:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import limits as read
+    from .memory import limits as read
 
     return read
 
 
 def _load_hugepages() -> Reader:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import hugepages as read
+    from .memory import hugepages as read
 
     return read
 
 
 def _load_driver() -> Reader:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import driver as read
+    from .driver import driver as read
 
     return read
 
 
 def _load_peer_memory() -> Reader:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import peer_memory as read
+    from .driver import peer_memory as read
 
     return read
 
 
 def _load_firmware_allow() -> Reader:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import firmware_allow as read
+    from .firmware import firmware_allow as read
 
     return read
 
 
 def _load_function_request() -> Reader:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.function_requests import (
-        function_request as read,
-    )
+    from .function_requests import function_request as read
 
     return read
 

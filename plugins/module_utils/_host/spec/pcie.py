@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Place,
-    known_keys,
-    mapping_of,
-    near_name,
-    text_of,
-    whole_number,
-)
+from .place import Place, known_keys, mapping_of, near_name, text_of, whole_number
 
 # Traffic between NICs and GPUs below one root port takes the straight way through the switches.
 DIRECT = "direct"

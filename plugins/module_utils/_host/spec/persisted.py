@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from typing import Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import parsed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.cards import Cards, kept_cards
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import Queues
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import VfGuids
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VfSettings
+from ..machine.paths import MARKER
+from ..machine.probe import parsed
+from .cards import Cards, kept_cards
+from .host import HostSpec, check_spec
+from .qos import Qos
+from .queues import Queues
+from .vf_guids import VfGuids
+from .vf_settings import VfSettings
 
 FORMAT = 1
 # The physical function whose wish makes this virtual one.

@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Callable, Collection, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+
+from . import syntax
 
 Check = Callable[[str], str]
 Keys = Mapping[str, Callable[[str], object]]

@@ -8,26 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, Literal, Mapping, Sequence, TypedDict, TypeVar, Union, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Found,
-    Place,
-    kind_of,
-    known_keys,
-    list_of,
-    mapping_in,
-    shown,
-    switch_of,
-    whole_number,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import (
-    DSCPS,
-    POINTS,
-    PRIORITIES,
-    STRICT,
-    dscps_of,
-    priority_of,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+
+from .place import Found, Place, kind_of, known_keys, list_of, mapping_in, shown, switch_of, whole_number
+from .qos_values import DSCPS, POINTS, PRIORITIES, STRICT, dscps_of, priority_of
 
 # In the order in which they are set.
 QOS_KEYS = (

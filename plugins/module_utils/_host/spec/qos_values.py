@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterable, Mapping, TypedDict, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import parsed
+from ..machine.probe import parsed
 
 PRIORITIES = 8
 DSCPS = 64

@@ -10,12 +10,7 @@ from __future__ import annotations
 
 from typing import Dict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Place,
-    known_keys,
-    mapping_in,
-    whole_number,
-)
+from .place import Place, known_keys, mapping_in, whole_number
 
 QUEUE_KEYS = ("rx_ring", "tx_ring", "channels")
 _MOST = 65536

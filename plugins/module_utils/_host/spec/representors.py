@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, shown, text_of
+from . import syntax
+from .place import Place, shown, text_of
 
 SUBFUNCTION = "sf"
 # Numbers have up to three digits, and a name has room for 15 characters.

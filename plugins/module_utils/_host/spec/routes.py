@@ -12,16 +12,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Final, Iterator, Mapping, Sequence, TypedDict, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Place,
-    kind_of,
-    known_keys,
-    list_of,
-    mapping_in,
-    shown,
-    switch_of,
-    whole_number,
-)
+from .place import Place, kind_of, known_keys, list_of, mapping_in, shown, switch_of, whole_number
 
 ROUTES: Final = "routes"
 RULES: Final = "routing-policy"

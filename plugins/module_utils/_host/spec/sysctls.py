@@ -7,14 +7,8 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Place,
-    kind_of,
-    mapping_of,
-    near_name,
-    shown,
-)
+from . import sysctl_names
+from .place import Place, kind_of, mapping_of, near_name, shown
 
 _ROOTS = ("abi", "crypto", "debug", "dev", "fs", "kernel", "net", "sunrpc", "user", "vm", "xen")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:/+=@-]+( [A-Za-z0-9_.,:/+=@-]+)*")

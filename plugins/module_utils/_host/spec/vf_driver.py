@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Place, choice_of
+from .place import Place, choice_of
 
 NETDEVICE = "netdevice"
 VFIO = "vfio-pci"

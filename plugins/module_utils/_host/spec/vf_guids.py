@@ -11,13 +11,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Mapping, Sequence, TypeVar, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Place,
-    kind_of,
-    known_keys,
-    shown,
-    text_of,
-)
+from .place import Place, kind_of, known_keys, shown, text_of
 
 DETERMINISTIC = "deterministic"
 RANGE_KEYS = ("first", "last")

@@ -7,17 +7,8 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence, TypedDict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import syntax
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import (
-    Place,
-    kind_of,
-    known_keys,
-    mapping_in,
-    shown,
-    switch_of,
-    text_of,
-    whole_number,
-)
+from . import syntax
+from .place import Place, kind_of, known_keys, mapping_in, shown, switch_of, text_of, whole_number
 
 VF_KEYS = ("mac", "vlan", "trust", "spoofchk", "max_tx_rate", "link_state")
 DETERMINISTIC = "deterministic"

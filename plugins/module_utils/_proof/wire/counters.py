@@ -20,8 +20,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import 
     rise_of,
     saturated_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.scripts import UsedPort
+
+from ..problem import Problem, problem_of
+from .scripts import UsedPort
 
 _LINE = re.compile(r"^counter\|(before|after)\|(\w{1,16})/(\w{1,64})\|(\d{1,20})$", re.ASCII)
 _PREFIX = "counter|"

@@ -13,13 +13,14 @@ from collections import Counter
 from statistics import median
 from typing import Any, Dict, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import HOST_THRESHOLD
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import suspects
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import carried_by
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import VERDICTS, Test
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import words_of
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Side
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ..bandwidth import HOST_THRESHOLD
+from ..pairing import suspects
+from .outputs import carried_by
+from .pair import VERDICTS, Test
+from .placement import words_of
+from .side import Side
 
 FORMAT = "rdma.fabric/verify/v1"
 NODE_FORMAT = "rdma.fabric/wire-test/v1"

@@ -15,9 +15,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import Placement, place
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.scripts import UsedPort
+from ..problem import Problem, problem_of
+from .placement import Placement, place
+from .scripts import UsedPort
 
 ROCE_V2 = "RoCE v2"
 INFINIBAND = "InfiniBand"

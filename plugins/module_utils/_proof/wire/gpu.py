@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import DISTANCES
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem, problem_of
+from ..bandwidth import DISTANCES
+from ..problem import Problem, problem_of
 
 _FIRST = "--use_cuda=0"
 _AS_DMABUF = "--use_cuda_dmabuf"

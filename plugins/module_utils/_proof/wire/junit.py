@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.junit_xml import content, seconds_text, start_tag
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label
+from ..junit_xml import content, seconds_text, start_tag
+from .document import network_label
 
 
 def junit_text(document: Mapping[str, Any]) -> str:

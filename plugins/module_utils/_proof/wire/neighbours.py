@@ -13,7 +13,7 @@ from collections import Counter
 from hashlib import sha256
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import count_of
+from .plan import count_of
 
 Row = Mapping[str, Any]
 

@@ -8,23 +8,13 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import (
-    GPU_THRESHOLDS,
-    bandwidth_verdict,
-    pcie_gbps,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest import perftest_result
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import (
-    Reading,
-    loss_problem,
-    losses,
-    rises,
-    sign_lines,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import Ways, farthest
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
+from ..bandwidth import GPU_THRESHOLDS, bandwidth_verdict, pcie_gbps
+from ..output_text import quoted
+from ..perftest import perftest_result
+from ..problem import Problem
+from .counters import Reading, loss_problem, losses, rises, sign_lines
+from .gpu import Ways, farthest
+from .shell import Output
 
 KILLED = 137
 """Status of a program that the watcher in the pod ended (128 + SIGKILL)."""

@@ -12,16 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import outputs, scripts
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import Reading, split_counters
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import Judged
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import (
-    Output,
-    Shell,
-    ShellTrouble,
-    trouble_problem,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import GPU_TEST, Side, ends_of
+from . import outputs, scripts
+from .counters import Reading, split_counters
+from .outputs import Judged
+from .shell import Output, Shell, ShellTrouble, trouble_problem
+from .side import GPU_TEST, Side, ends_of
 
 Test = Dict[str, Any]
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import SCHEDULES, rounds
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import ways_of
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import TESTS
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import GPU_TEST, Known
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+
+from ..pairing import SCHEDULES, rounds
+from .endpoint import Choice
+from .gpu import ways_of
+from .pair import TESTS
+from .side import GPU_TEST, Known
 
 Plan = Dict[str, Any]
 

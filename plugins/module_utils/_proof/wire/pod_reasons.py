@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.output_text import quoted
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
+from ..output_text import quoted
+from ..problem import Problem
 
 _KNOWN = (
     (

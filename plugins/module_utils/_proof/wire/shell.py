@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
+from ..problem import Problem
 
 
 class Output(NamedTuple):

@@ -9,26 +9,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Callable, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import Problem
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import outputs, scripts
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import (
-    Attached,
-    Choice,
-    Seen,
-    attached_network,
-    choose,
-    interface_problem,
-    placement_of,
-    read_probe,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import Ways, memory_options, ways_in_pod
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import Placement
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import (
-    Output,
-    Shell,
-    ShellTrouble,
-    trouble_problem,
-)
+from ..problem import Problem
+from . import outputs, scripts
+from .endpoint import Attached, Choice, Seen, attached_network, choose, interface_problem, placement_of, read_probe
+from .gpu import Ways, memory_options, ways_in_pod
+from .placement import Placement
+from .shell import Output, Shell, ShellTrouble, trouble_problem
 
 _PROBE_LIMIT = 60
 _ANYWHERE = Placement()

@@ -10,14 +10,9 @@ from __future__ import annotations
 
 from typing import Collection
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_networks import COMPONENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
-    Object,
-    host_volume,
-    mount,
-    workload,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+from ...checks.sriov_networks import COMPONENTS
+from ...common.objects import Object, host_volume, mount, workload
+from ..rollout import Rollout, resources_of
 
 _SMALL = {"cpu": "100m", "memory": "50Mi"}
 # No copier asks the API server. Those that the Network Operator has too keep its pods, which have a token: adopted,

@@ -5,26 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import (
-    check_rdma_shared,
-    check_sriov,
-    config_text,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
-    Object,
-    config_map,
-    config_volume,
-    digest,
-    host_volume,
-    mount,
-    service_account,
-    workload,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
-    CRITICAL,
-    Rollout,
-    resources_of,
-)
+from ...checks.devplugin import check_rdma_shared, check_sriov, config_text
+from ...common.objects import Object, config_map, config_volume, digest, host_volume, mount, service_account, workload
+from ..rollout import CRITICAL, Rollout, resources_of
 
 RDMA = "rdma-shared-device-plugin"
 SRIOV = "sriov-device-plugin"

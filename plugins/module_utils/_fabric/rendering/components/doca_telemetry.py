@@ -9,22 +9,9 @@ development branch after v26.4.1, which took out ``prometheus-fset-indexes``: it
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.doca_telemetry import (
-    CONFIG_MAP,
-    KEY,
-    config_map_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
-    Object,
-    config_map,
-    digest,
-    field_env,
-    host_volume,
-    mount,
-    service_account,
-    workload,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+from ...checks.doca_telemetry import CONFIG_MAP, KEY, config_map_of
+from ...common.objects import Object, config_map, digest, field_env, host_volume, mount, service_account, workload
+from ..rollout import Rollout, resources_of
 
 COMPONENT = "doca-telemetry"
 SECTION = "docaTelemetryService"

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import driver_container as driver
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import Group
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import image_reference
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import pretty
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
+from ...checks import driver_container as driver
+from ...checks.driver_container import Group
+from ...common.images import image_reference
+from ...common.jsontext import pretty
+from ...common.objects import (
     Object,
     canonical_env,
     cluster_rbac,
@@ -26,12 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects
     rule,
     workload,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
-    CRITICAL,
-    Rollout,
-    name_hash,
-    resources_of,
-)
+from ..rollout import CRITICAL, Rollout, name_hash, resources_of
 
 COMPONENT = "doca-driver"
 INIT_COMPONENT = "doca-driver-init"

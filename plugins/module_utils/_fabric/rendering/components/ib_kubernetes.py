@@ -9,27 +9,10 @@ since v26.4.0; older programs do not use them.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.ib_kubernetes import (
-    END,
-    SECRET,
-    SECRET_KEYS,
-    START,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
-    Object,
-    cluster_rbac,
-    field_env,
-    rule,
-    workload,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
-    CONTROL_PLANE_TOLERATIONS,
-    GPU_TOLERATION,
-    Rollout,
-    merge_tolerations,
-    resources_of,
-)
+from ...checks.ib_kubernetes import END, SECRET, SECRET_KEYS, START
+from ...common.images import older_than
+from ...common.objects import Object, cluster_rbac, field_env, rule, workload
+from ..rollout import CONTROL_PLANE_TOLERATIONS, GPU_TOLERATION, Rollout, merge_tolerations, resources_of
 
 COMPONENT = "ib-kubernetes"
 SECTION = "ibKubernetes"

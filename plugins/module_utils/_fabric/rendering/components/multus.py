@@ -10,9 +10,9 @@ cmd/thin_entrypoint, 4.0.0 to 4.3.0). With a configuration of the user's own a s
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import MULTUS_THIN_ENTRYPOINT
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
+from ...checks.versions import MULTUS_THIN_ENTRYPOINT
+from ...common.images import older_than
+from ...common.objects import (
     Object,
     cluster_rbac,
     config_map,
@@ -23,11 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects
     rule,
     workload,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
-    CRITICAL,
-    Rollout,
-    resources_of,
-)
+from ..rollout import CRITICAL, Rollout, resources_of
 
 COMPONENT = "multus"
 SECTION = "secondaryNetwork.multus"

@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import is_nfd_of_0_18
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
-    effective_version,
-    image_reference,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import pretty
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
+from ...checks.versions import is_nfd_of_0_18
+from ...common.images import effective_version, image_reference
+from ...common.jsontext import pretty
+from ...common.objects import (
     Object,
     build,
     cluster_rbac,
@@ -30,12 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects
     rule,
     workload,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
-    GPU_TOLERATION,
-    Rollout,
-    merge_node_affinity,
-    merge_tolerations,
-)
+from ..rollout import GPU_TOLERATION, Rollout, merge_node_affinity, merge_tolerations
 
 COMPONENT = "nfd"
 

@@ -11,16 +11,9 @@ ConfigMaps for profiles of Spectrum-X (``cmd/nic-configuration-daemon``), and do
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nic_configuration import (
-    DEFAULT_SIZE,
-    LOG_LEVEL,
-    SECTION,
-    STORAGE,
-    claim_of,
-    makes_claim,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import is_controller_of_26_7
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
+from ...checks.nic_configuration import DEFAULT_SIZE, LOG_LEVEL, SECTION, STORAGE, claim_of, makes_claim
+from ...checks.versions import is_controller_of_26_7
+from ...common.objects import (
     Object,
     build,
     canonical_env,
@@ -32,16 +25,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects
     rule,
     workload,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.quantities import canonical_quantity
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds_controllers
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
-    CONTROL_PLANE_TOLERATIONS,
-    CRITICAL,
-    GPU_TOLERATION,
-    Rollout,
-    merge_tolerations,
-    resources_of,
-)
+from ...common.quantities import canonical_quantity
+from .. import crds_controllers
+from ..rollout import CONTROL_PLANE_TOLERATIONS, CRITICAL, GPU_TOLERATION, Rollout, merge_tolerations, resources_of
 
 COMPONENT = "nic-configuration-operator"
 DAEMON = "nic-configuration-daemon"

@@ -10,13 +10,8 @@ same since v24.1.0.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
-    Object,
-    host_volume,
-    mount,
-    workload,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+from ...common.objects import Object, host_volume, mount, workload
+from ..rollout import Rollout, resources_of
 
 COMPONENT = "nic-feature-discovery"
 SECTION = "nicFeatureDiscovery"

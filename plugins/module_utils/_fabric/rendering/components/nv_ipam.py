@@ -11,24 +11,9 @@ Releases before v0.1.0 are :mod:`nv_ipam_config`'s.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import API_VERSION, POOL_KINDS
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
-    Object,
-    build,
-    cluster_rbac,
-    field_env,
-    host_volume,
-    mount,
-    rule,
-    workload,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import (
-    CONTROL_PLANE_TOLERATIONS,
-    GPU_TOLERATION,
-    Rollout,
-    merge_tolerations,
-    resources_of,
-)
+from ...checks.nv_ipam import API_VERSION, POOL_KINDS
+from ...common.objects import Object, build, cluster_rbac, field_env, host_volume, mount, rule, workload
+from ..rollout import CONTROL_PLANE_TOLERATIONS, GPU_TOLERATION, Rollout, merge_tolerations, resources_of
 
 COMPONENT = "nv-ipam"
 SECTION = "nvIpam"

@@ -12,27 +12,12 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_config import config_of
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import elects_leader
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import pretty
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
-    Object,
-    cluster_rbac,
-    config_map,
-    field_env,
-    host_volume,
-    mount,
-    rule,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.nv_ipam import (
-    COMPONENT,
-    CONTROLLER,
-    NODE,
-    SECTION,
-    controller,
-    daemon_set,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+from ...checks.nv_ipam_config import config_of
+from ...checks.versions import elects_leader
+from ...common.jsontext import pretty
+from ...common.objects import Object, cluster_rbac, config_map, field_env, host_volume, mount, rule
+from ..rollout import Rollout, resources_of
+from .nv_ipam import COMPONENT, CONTROLLER, NODE, SECTION, controller, daemon_set
 
 _CONFIG_MAP = "nvidia-k8s-ipam-config"
 _STATE = "/var/lib/cni/nv-ipam"

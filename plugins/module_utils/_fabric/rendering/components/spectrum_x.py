@@ -11,19 +11,11 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import is_controller_of_26_7
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import pull_secrets, split_reference
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
-    Object,
-    cluster_rbac,
-    field_env,
-    host_volume,
-    mount,
-    rule,
-    workload,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds_controllers
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+from ...checks.versions import is_controller_of_26_7
+from ...common.images import pull_secrets, split_reference
+from ...common.objects import Object, cluster_rbac, field_env, host_volume, mount, rule, workload
+from .. import crds_controllers
+from ..rollout import Rollout, resources_of
 
 COMPONENT = "spectrum-x-operator"
 XPLANE = "xplane"

@@ -10,13 +10,9 @@ control loop in the DaemonSet does (since 0.6.3 on the schedule of a ConfigMap),
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import (
-    has_control_loop,
-    has_node_slices,
-    reconciles_addresses,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import older_than, version_numbers
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import (
+from ...checks.versions import has_control_loop, has_node_slices, reconciles_addresses
+from ...common.images import older_than, version_numbers
+from ...common.objects import (
     Object,
     build,
     cluster_rbac,
@@ -30,7 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects
     rule,
     workload,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout, resources_of
+from ..rollout import Rollout, resources_of
 
 COMPONENT = "whereabouts"
 SECTION = "secondaryNetwork.ipamPlugin"

@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import packages
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.files import (
-    ORDER_FILE,
-    ordering_files,
-    repository_files,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import (
+from ...engine.context import Context
+from ...engine.failures import Fault
+from ...engine.operations import RELOAD_UNITS, Operation, RemoveFile, Run, Work
+from ...engine.steps import Step, key_of
+from ...facts import module_graph
+from ...facts.driver.initrd import holds_another
+from ...facts.driver.read import CONTAINER_BLACKLIST, read_on_disk
+from ...facts.driver.snapshot import empty_snapshot
+from ...facts.driver.status import UNREAD, builds_to_replace, installed_flavour, vendor_packages
+from ...facts.driver_shapes import DriverState
+from ...facts.host_state import NETDEV_DRIVER
+from ...machine.access import Host
+from ...machine.probe import Probe
+from ...spec.driver import ARCHIVE, DISTRIBUTION
+from ...spec.driver_families import DKMS, Family, headers_of, initrd_command, wanted_packages
+from . import packages
+from .files import ORDER_FILE, ordering_files, repository_files
+from .needs import (
     Case,
     build_command,
     case_of,
@@ -25,48 +36,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
     sources,
     unfit,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.offered import before_removal
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.reload import (
-    reload_of_stack,
-    reload_work,
-    restore_work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish, wish_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    RELOAD_UNITS,
-    Operation,
-    RemoveFile,
-    Run,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.initrd import holds_another
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import (
-    CONTAINER_BLACKLIST,
-    read_on_disk,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import empty_snapshot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
-    UNREAD,
-    builds_to_replace,
-    installed_flavour,
-    vendor_packages,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE, DISTRIBUTION
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
-    DKMS,
-    Family,
-    headers_of,
-    initrd_command,
-    wanted_packages,
-)
+from .offered import before_removal
+from .reload import reload_of_stack, reload_work, restore_work
+from .request import Wish, wish_of
 
 ERRORS = packages.ERRORS
 _BUILD_SECONDS = 3600.0

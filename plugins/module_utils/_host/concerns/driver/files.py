@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import packages
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import (
-    Case,
-    case_of,
-    needs_packages,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Unclear, Wish, wish_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import CONTAINER
+from ...engine.context import Context
+from ...machine.paths import MARKER
+from ...spec.driver import CONTAINER
+from . import packages
+from .needs import Case, case_of, needs_packages
+from .request import Unclear, Wish, wish_of
 
 # Pods must not start before the driver: kubelet waits for what loads it (systemd.unit(5), Before=).
 ORDER_FILE = "/etc/systemd/system/openibd.service.d/rdma-fabric.conf"

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import parse_snapshot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
+from ...engine.context import Context
+from ...facts.driver.snapshot import parse_snapshot
+from ...facts.driver.status import (
     UNREAD,
     builds_to_replace,
     disk_flavour,
@@ -20,23 +19,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.sta
     runs_what_is_installed,
     vendor_packages,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, OnDisk, Snapshot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import natural
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
-    DKMS,
-    INBOX,
-    VENDOR_FLAVOURS,
-    Family,
-    family_of,
-    inbox_package,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import (
-    DriverVersion,
-    parse_driver_version,
-    parse_installed,
-    parse_packaged,
-)
+from ...facts.driver_shapes import DriverState, OnDisk, Snapshot
+from ...facts.host_state import NETDEV_DRIVER, HostState
+from ...machine.probe import natural
+from ...spec.driver_families import DKMS, INBOX, VENDOR_FLAVOURS, Family, family_of, inbox_package
+from ...spec.driver_version import DriverVersion, parse_driver_version, parse_installed, parse_packaged
+from .request import Wish
 
 UPGRADE_CONSENT = "driver_upgrade"
 

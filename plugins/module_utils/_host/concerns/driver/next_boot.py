@@ -10,19 +10,14 @@ from __future__ import annotations
 
 from typing import Collection
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import needs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import Case, case_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish, wish_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import container_owns
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import CONTAINER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
-    DKMS,
-    headers_of,
-    initrd_command,
-    way_to_inbox,
-)
+from ...engine.context import Context
+from ...facts.driver.status import container_owns
+from ...facts.host_state import NETDEV_DRIVER
+from ...spec.driver import CONTAINER
+from ...spec.driver_families import DKMS, headers_of, initrd_command, way_to_inbox
+from . import needs
+from .needs import Case, case_of
+from .request import Wish, wish_of
 
 
 def noticed(problem: str) -> str:

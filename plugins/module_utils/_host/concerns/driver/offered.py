@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Found, Operation
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import DriverVersion, parse_packaged
+from ...engine.failures import Fault
+from ...engine.operations import Found, Operation
+from ...machine.access import Host
+from ...spec.driver_families import Family
+from ...spec.driver_version import DriverVersion, parse_packaged
 
 _ASKED_SECONDS = 120.0
 # Each lists all versions of a package that repositories have, by the indexes that were read last.

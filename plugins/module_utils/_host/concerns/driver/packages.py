@@ -8,17 +8,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Found,
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import Repository
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family
+from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run
+from ...machine.access import Host
+from ...machine.paths import MARKER
+from ...spec.driver import Repository
+from ...spec.driver_families import Family
 
 REPOSITORY = "rdma-fabric-driver"
 KEY_FILE = "/etc/pki/rpm-gpg/RPM-GPG-KEY-rdma-fabric-driver"

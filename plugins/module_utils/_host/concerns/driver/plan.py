@@ -9,24 +9,8 @@ reboot, and says what that is.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import needs, next_boot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.files import (
-    ordering_files,
-    repository_files,
-    staying_notices,
-    unwanted_files,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import Case, case_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.preflight import refusals
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import (
-    VARIABLE,
-    Unclear,
-    Wish,
-    wish_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.storage import lost_storage
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import (
     BOOT,
     NEEDS_CONSENT,
     NEEDS_REBOOT,
@@ -39,9 +23,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     is_executable,
     make_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import blockers, openib
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import CONTAINER_BLACKLIST
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
+from ...facts.driver import blockers, openib
+from ...facts.driver.read import CONTAINER_BLACKLIST
+from ...facts.driver.status import (
     UNREAD,
     builds_to_replace,
     container_owns,
@@ -51,15 +35,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.sta
     stale_blacklist,
     vendor_packages,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import CONTAINER, NEVER, REQUIRED, UNLOAD
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
-    FLAVOUR_TITLES,
-    INBOX,
-    VENDOR_FLAVOURS,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ...facts.driver_shapes import DriverState
+from ...facts.host_state import NETDEV_DRIVER, HostState
+from ...spec.driver import CONTAINER, NEVER, REQUIRED, UNLOAD
+from ...spec.driver_families import FLAVOUR_TITLES, INBOX, VENDOR_FLAVOURS
+from ...spec.host import CONSENTS
+from . import needs, next_boot
+from .files import ordering_files, repository_files, staying_notices, unwanted_files
+from .needs import Case, case_of
+from .preflight import refusals
+from .request import VARIABLE, Unclear, Wish, wish_of
+from .storage import lost_storage
 
 CONSENT = "driver_reload"
 

@@ -7,19 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.request import Wish
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import CONTAINER_READY
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import container_owns
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, SigningKey
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ARCHIVE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
-    DKMS,
-    FLAVOUR_TITLES,
-    SUPPORTED,
-    Family,
-    headers_of,
-)
+from ...facts.driver.read import CONTAINER_READY
+from ...facts.driver.status import container_owns
+from ...facts.driver_shapes import DriverState, SigningKey
+from ...facts.shapes import System
+from ...spec.driver import ARCHIVE
+from ...spec.driver_families import DKMS, FLAVOUR_TITLES, SUPPORTED, Family, headers_of
+from .request import Wish
 
 # What an installation with a DKMS build needs at most (measured by NVIDIA for doca-ofed; an initial RAM disk is 150).
 _NEEDED_MIB = {"/boot": 150, "/usr": 2048, "/var": 2048}

@@ -7,29 +7,16 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.restore import (
-    missing,
-    restore_operations,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Each,
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import (
-    read_identity,
-    read_on_disk,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import as_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import same_build
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import DriverState, Snapshot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ...engine.operations import Each, Operation, PutFile, RemoveFile, Run, Work
+from ...facts import module_graph
+from ...facts.driver.journal import JOURNAL
+from ...facts.driver.read import read_identity, read_on_disk
+from ...facts.driver.snapshot import as_text
+from ...facts.driver.status import same_build
+from ...facts.driver_shapes import DriverState, Snapshot
+from ...machine.access import Host
+from ...machine.probe import Probe
+from .restore import missing, restore_operations
 
 SERVICE = "openibd"
 # Without any of these there may be interfaces missing.

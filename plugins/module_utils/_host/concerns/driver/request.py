@@ -7,30 +7,13 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.host_requests import requests_for
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import (
-    ABSENT,
-    CONTAINER,
-    REPOSITORY,
-    DriverSpec,
-    Repository,
-    driver_settings,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
-    DOCA_OFED,
-    FLAVOUR_TITLES,
-    INBOX,
-    MLNX_OFED,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import (
-    FIRST_DOCA_ONLY,
-    DriverVersion,
-    is_image_digest,
-    parse_driver_version,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, Place
+from ...engine.context import Context
+from ...engine.host_requests import requests_for
+from ...spec.driver import ABSENT, CONTAINER, REPOSITORY, DriverSpec, Repository, driver_settings
+from ...spec.driver_families import DOCA_OFED, FLAVOUR_TITLES, INBOX, MLNX_OFED
+from ...spec.driver_version import FIRST_DOCA_ONLY, DriverVersion, is_image_digest, parse_driver_version
+from ...spec.host import HostRequest
+from ...spec.place import Found, Place
 
 VARIABLE = "rdma_fabric_driver"
 _DOCA_IMAGE = "doca-driver"

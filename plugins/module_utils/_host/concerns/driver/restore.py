@@ -7,21 +7,10 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Operation,
-    Run,
-    SetAttribute,
-    WaitFor,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
-    Managed,
-    Snapshot,
-    SnapshotFunction,
-    SnapshotLink,
-    SnapshotVlan,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import names_at, target_at
+from ...engine.operations import Operation, Run, SetAttribute, WaitFor
+from ...facts.driver_shapes import Managed, Snapshot, SnapshotFunction, SnapshotLink, SnapshotVlan
+from ...machine.access import Host
+from ...machine.probe import names_at, target_at
 
 PCI = "/sys/bus/pci/devices"
 PROBE = "/sys/bus/pci/drivers_probe"

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import needs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.needs import Case
+from . import needs
+from .needs import Case
 
 
 class _Part(NamedTuple):

@@ -8,22 +8,18 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.cards import NEXT, same
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.plan import PENDING
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import LOCKDOWN
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import PutFile, Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import number_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import (
-    QUERY_SECONDS,
-    parse,
-    query_command,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_record import SET_SINCE_BOOT, record_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ...engine.context import Context
+from ...engine.failures import LOCKDOWN
+from ...engine.operations import PutFile, Run, Work
+from ...engine.steps import Step, Value, as_planned, key_of
+from ...facts.bluefield import number_of
+from ...facts.firmware import QUERY_SECONDS, parse, query_command
+from ...facts.firmware_record import SET_SINCE_BOOT, record_text
+from ...machine.access import Host
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
+from .cards import NEXT, same
+from .plan import PENDING
 
 _SECONDS = 120.0
 _OF_THE_FIRMWARE = (

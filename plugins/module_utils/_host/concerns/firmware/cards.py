@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FirmwareCard
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import meanings
+from ...engine.context import Context
+from ...facts.firmware import card_of
+from ...facts.interfaces import Interface
+from ...facts.shapes import FirmwareCard
+from ...spec.firmware import meanings
 
 CURRENT, NEXT = 1, 2
 

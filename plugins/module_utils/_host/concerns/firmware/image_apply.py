@@ -8,28 +8,15 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.image_cards import (
-    ImageCard,
-    image_cards,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import LOCKDOWN, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Found,
-    Operation,
-    PutFile,
-    Run,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import (
-    device_query,
-    file_query,
-    query_image,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import CardImage
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import version_numbers
+from ...engine.context import Context
+from ...engine.failures import LOCKDOWN, Fault
+from ...engine.operations import Found, Operation, PutFile, Run, Work
+from ...engine.steps import Step, key_of
+from ...facts.firmware_image import device_query, file_query, query_image
+from ...facts.shapes import CardImage
+from ...machine.access import Host
+from ...spec.firmware_image import version_numbers
+from .image_cards import ImageCard, image_cards
 
 # A flash of 32 MiB over PCI configuration cycles takes minutes.
 _READ_SECONDS = 900.0

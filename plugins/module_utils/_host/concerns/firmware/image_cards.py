@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import flash_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import SECURE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import CardImage, Image
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import FirmwareImage
+from ...engine.context import Context
+from ...facts.cards import flash_of
+from ...facts.firmware_image import SECURE
+from ...facts.interfaces import Interface
+from ...facts.shapes import CardImage, Image
+from ...spec.firmware_image import FirmwareImage
 
 _SAVED = "/var/lib/rdma-fabric/firmware"
 

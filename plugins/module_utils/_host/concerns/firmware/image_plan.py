@@ -9,27 +9,14 @@ card is burned after the other, and a failed one ends the run, so no two are eve
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.image_cards import (
-    ImageCard,
-    image_cards,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.refusals import (
-    lockdown,
-    uplink_refusal,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NEEDS_REBOOT,
-    NOTHING,
-    Step,
-    Wording,
-    make_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal, restriction
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import is_bare_half
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_image import SECURE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware_image import version_numbers
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, NEEDS_REBOOT, NOTHING, Step, Wording, make_step
+from ...facts.bluefield import arm_side_refusal, restriction
+from ...facts.cards import is_bare_half
+from ...facts.firmware_image import SECURE
+from ...spec.firmware_image import version_numbers
+from .image_cards import ImageCard, image_cards
+from .refusals import lockdown, uplink_refusal
 
 CONCERN = "firmware_image"
 PENDING = ":reboot"

@@ -9,42 +9,14 @@ waited for again: such cards need a reset of their own or a power cycle, and a h
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware import spectrum_x
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.cards import (
-    CURRENT,
-    NEXT,
-    Card,
-    cards_of,
-    same,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.effects import (
-    ADVANCED,
-    HIDDEN,
-    WARNED_OF,
-    cutting,
-    unknown,
-    wording,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.refusals import (
-    lockdown,
-    uplink_refusal,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NEEDS_REBOOT,
-    NOTHING,
-    Step,
-    Wording,
-    make_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import (
-    arm_side_refusal,
-    number_of,
-    remark,
-    restriction,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, NEEDS_REBOOT, NOTHING, Step, Wording, make_step
+from ...facts.bluefield import arm_side_refusal, number_of, remark, restriction
+from ...facts.firmware import card_of
+from . import spectrum_x
+from .cards import CURRENT, NEXT, Card, cards_of, same
+from .effects import ADVANCED, HIDDEN, WARNED_OF, cutting, unknown, wording
+from .refusals import lockdown, uplink_refusal
 
 CONCERN = "firmware"
 PENDING = ":reboot"

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import MOUNT_SECURITYFS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.cards import functions_of_card
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ...engine.context import Context
+from ...engine.failures import MOUNT_SECURITYFS
+from ...facts.cards import functions_of_card
+from ...facts.shapes import System
+from ...spec.host import CONSENTS
 
 
 def lockdown(context: Context, command: str) -> str:

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import RoceRegisters
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.spectrum_x import is_asked
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.spectrum_x import (
-    ACCELERATION,
-    GAPS,
-    LOSSLESS,
-    TRUST,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ...engine.context import Context
+from ...facts.interfaces import Interface
+from ...facts.qos_scope import asked
+from ...facts.shapes import RoceRegisters
+from ...facts.spectrum_x import is_asked
+from ...spec.spectrum_x import ACCELERATION, GAPS, LOSSLESS, TRUST
 
 _MOST_NAMED = 4
 _NEXT = (

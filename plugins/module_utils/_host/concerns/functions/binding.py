@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Operation,
-    Run,
-    SetAttribute,
-    WaitFor,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import names_at, target_at
+from ...engine.context import Context
+from ...engine.operations import Operation, Run, SetAttribute, WaitFor
+from ...facts.users import USER_SPACE_DRIVERS
+from ...machine.access import Host
+from ...machine.probe import names_at, target_at
 
 PCI = "/sys/bus/pci/devices"
 _PROBE = "/sys/bus/pci/drivers_probe"

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import Dict, Optional, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+from ...engine.context import Context
+from ...engine.effects import BOUND
+from ...engine.steps import (
     BOOT,
     NEEDS_REBOOT,
     NOTHING,
@@ -26,16 +25,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     is_executable,
     make_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
-    binds_functions,
-    is_guest_function,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import AMD, INTEL, is_switched_on
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import IOMMU_OFF, words_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VFIO
+from ...facts.host_state import binds_functions, is_guest_function
+from ...facts.interfaces import Interface
+from ...facts.iommu import AMD, INTEL, is_switched_on
+from ...facts.users import USER_SPACE_DRIVERS
+from ...facts.vf_users import held
+from ...spec.arguments import IOMMU_OFF, words_of
+from ...spec.vf_driver import VFIO
+from .settings_plan import numbered
 
 # Ends the keys of these steps.
 DRIVER = ":driver"

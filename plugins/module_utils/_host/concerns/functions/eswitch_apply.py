@@ -7,31 +7,16 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
-    bind_again,
-    switch_to,
-    unbound_functions,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_plan import (
-    OFFLOAD,
-    functions_then,
-    mode_then,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import port_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import (
-    LEGACY,
-    SWITCHDEV,
-    features_command,
-    parse,
-    parse_offload,
-    show_command,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ...engine.context import Context
+from ...engine.operations import Run, Work
+from ...engine.ports import port_of
+from ...engine.steps import Step, Value, key_of
+from ...facts.eswitch import LEGACY, SWITCHDEV, features_command, parse, parse_offload, show_command
+from ...machine.access import Host
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
+from .eswitch_mode import bind_again, switch_to, unbound_functions
+from .eswitch_plan import OFFLOAD, functions_then, mode_then
 
 ERRORS = MappingProxyType(
     {

@@ -11,21 +11,12 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.binding import (
-    bind,
-    settle,
-    unbind,
-    wait_for_interfaces,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import LEGACY, SWITCHDEV, present_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
-    NETDEV_DRIVER,
-    HostState,
-    binds_functions,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ...engine.context import Context
+from ...engine.operations import Operation, Run
+from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
+from ...facts.host_state import NETDEV_DRIVER, HostState, binds_functions
+from ...facts.interfaces import Interface
+from .binding import bind, settle, unbind, wait_for_interfaces
 
 # The driver tears its offloads down and builds them again, with a representor for each function.
 _SECONDS = 120.0

@@ -5,33 +5,15 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
-    leaves_switchdev,
-    representors_in_use,
-    switches,
-    unbound_functions,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.vfs_plan import set_up
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NOTHING,
-    NOW,
-    PLANNED,
-    REFUSED,
-    Step,
-    make_step,
-    with_reason,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import (
-    LEGACY,
-    SWITCHDEV,
-    offload_wanted,
-    present_mode,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import NOTHING, NOW, PLANNED, REFUSED, Step, make_step, with_reason
+from ...facts.bluefield import arm_side_refusal
+from ...facts.eswitch import LEGACY, SWITCHDEV, offload_wanted, present_mode
+from ...facts.interfaces import Interface
+from ...facts.vf_users import held
+from .eswitch_mode import leaves_switchdev, representors_in_use, switches, unbound_functions
+from .settings_plan import numbered
+from .vfs_plan import set_up
 
 CONCERN = "eswitch"
 # Ends the key of the step that lets rules reach the hardware.

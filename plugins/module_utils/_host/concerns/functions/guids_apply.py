@@ -8,33 +8,21 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.binding import (
-    PCI,
-    bind,
-    driver_at,
-    settle,
-    unbind,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.guids_plan import GUID, LINK_STATE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Operation,
-    Run,
-    SetAttribute,
-    WaitFor,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import port_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import show_command
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import POLICIES, file_of, parse, read_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import guid_number, guid_text
+from ...engine.context import Context
+from ...engine.effects import BOUND
+from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work
+from ...engine.ports import port_of
+from ...engine.steps import Step, Value, as_planned, key_of
+from ...facts.functions import show_command
+from ...facts.guids import POLICIES, file_of, parse, read_files
+from ...facts.host_state import binds_functions
+from ...facts.interfaces import Interface
+from ...machine.access import Host, HostError
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
+from ...spec.vf_guids import guid_number, guid_text
+from .binding import PCI, bind, driver_at, settle, unbind
+from .guids_plan import GUID, LINK_STATE
 
 _DEVICES_SECONDS = 30.0
 _GUIDS = ("node_guid", "port_guid")

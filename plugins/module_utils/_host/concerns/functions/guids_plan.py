@@ -11,28 +11,17 @@ from __future__ import annotations
 
 from typing import Dict, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import unbound_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import numbered
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NOTHING,
-    NOW,
-    Step,
-    Wording,
-    make_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionGuids
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_guids import (
-    device_guid,
-    has_guid,
-    port_guid,
-    wanted_guid,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import DETERMINISTIC, size_of
+from ...engine.context import ConcernPlan, Context
+from ...engine.effects import BOUND
+from ...engine.steps import NOTHING, NOW, Step, Wording, make_step
+from ...facts.bluefield import arm_side_refusal
+from ...facts.interfaces import Interface
+from ...facts.shapes import FunctionGuids
+from ...facts.vf_guids import device_guid, has_guid, port_guid, wanted_guid
+from ...facts.vf_users import held
+from ...spec.vf_guids import DETERMINISTIC, size_of
+from .eswitch_mode import unbound_functions
+from .settings_plan import numbered
 
 CONCERN = "guids"
 GUID, LINK_STATE = "guid", "link_state"

@@ -11,22 +11,14 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND, SUFFIX
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NOTHING,
-    NOW,
-    Step,
-    Wording,
-    as_planned,
-    is_executable,
-    make_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import arm_side_refusal
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import settings_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import (
+from ...engine.context import ConcernPlan, Context
+from ...engine.effects import BOUND, SUFFIX
+from ...engine.steps import NOTHING, NOW, Step, Wording, as_planned, is_executable, make_step
+from ...facts.bluefield import arm_side_refusal
+from ...facts.host_state import settings_of
+from ...facts.interfaces import Interface
+from ...facts.netdev import permanent_mac
+from ...facts.vf_settings import (
     BEFORE,
     Changes,
     Settings,
@@ -35,8 +27,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_setting
     wanted_settings,
     without_driver,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import given_away, held
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import DETERMINISTIC, VF_KEYS
+from ...facts.vf_users import given_away, held
+from ...spec.vf_settings import DETERMINISTIC, VF_KEYS
 
 # Settings whose change stops traffic for a moment or for good.
 _INTERRUPTING = ("vlan", "link_state")

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOTHING, Step, make_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.networkd import names_interfaces
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ...engine.context import ConcernPlan, Context
+from ...engine.handler import Handler
+from ...engine.operations import Work
+from ...engine.steps import NOTHING, Step, make_step
+from ...facts.managers.networkd import names_interfaces
+from ...facts.managers.owner import owner_of
+from ...facts.shapes import Netdev
+from ...machine.paths import MARKER
 
 CONCERN: Final = "unmanaged_vfs"
 RULES = "/etc/udev/rules.d/73-rdma-fabric-functions.rules"

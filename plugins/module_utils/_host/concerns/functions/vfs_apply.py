@@ -8,46 +8,25 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.binding import (
-    PCI,
-    bind,
-    driver_at,
-    links,
-    settle,
-    unbind,
-    wait_for_interfaces,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.drivers_plan import DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
-    set_mode,
-    switch_to,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import word
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import BOUND, SUFFIX, renews
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Operation,
-    Run,
-    SetAttribute,
-    WaitFor,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import port_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import LEGACY, SWITCHDEV, present_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import (
-    NO_ADDRESS,
-    parse_port_settings,
-    show_command,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import binds_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.users import USER_SPACE_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import BEFORE, Settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import NETDEVICE, VFIO
+from ...engine.context import Context
+from ...engine.effects import BOUND, SUFFIX, renews
+from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work
+from ...engine.ports import port_of
+from ...engine.steps import Step, Value, as_planned, key_of
+from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
+from ...facts.functions import NO_ADDRESS, parse_port_settings, show_command
+from ...facts.host_state import binds_functions
+from ...facts.interfaces import Interface
+from ...facts.users import USER_SPACE_DRIVERS
+from ...facts.vf_settings import BEFORE, Settings
+from ...machine.access import Host, HostError
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
+from ...spec.vf_driver import NETDEVICE, VFIO
+from .binding import PCI, bind, driver_at, links, settle, unbind, wait_for_interfaces
+from .drivers_plan import DRIVER
+from .eswitch_mode import set_mode, switch_to
+from .settings_plan import word
 
 # The write returns when every function is probed, and never when the firmware hangs.
 _CREATION_SECONDS = 120.0

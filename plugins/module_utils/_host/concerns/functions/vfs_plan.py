@@ -9,15 +9,8 @@ drivers/pci/iov.c): a number other than 0 can only be written over 0, and destro
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import drivers_plan as drivers
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions import settings_plan as functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
-    leaves_switchdev,
-    representors_in_use,
-    switches,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import (
     BOOT,
     NEEDS_REBOOT,
     NOTHING,
@@ -30,15 +23,15 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
     key_of,
     make_step,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV, present_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import card_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
-    is_guest_function,
-    most_functions,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, VfCount
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_users import held
+from ...facts.eswitch import SWITCHDEV, present_mode
+from ...facts.firmware import card_of
+from ...facts.host_state import is_guest_function, most_functions
+from ...facts.interfaces import Interface
+from ...facts.shapes import Nic, VfCount
+from ...facts.vf_users import held
+from . import drivers_plan as drivers
+from . import settings_plan as functions
+from .eswitch_mode import leaves_switchdev, representors_in_use, switches
 
 _NO_MEMORY = (
     "the BIOS left no memory for its virtual functions (their BARs have no addresses in its file resource), so the "

@@ -7,38 +7,15 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.arguments_files import (
-    arguments_of_ours,
-    file_text,
-    found,
-    own_arguments,
-    own_file,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import (
-    CMDLINE_FILE,
-    GRUBBY,
-    SYSTEMD_BOOT,
-    next_line,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import REMOVED, record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
-    contains,
-    count,
-    grouped,
-    name_of,
-    words_of,
-)
+from ...engine.context import Context
+from ...engine.operations import Operation, PutFile, RemoveFile, Run, Work
+from ...engine.steps import Step
+from ...facts.kernel_arguments import CMDLINE_FILE, GRUBBY, SYSTEMD_BOOT, next_line
+from ...facts.kernel_arguments_record import REMOVED, record
+from ...machine.access import Host
+from ...machine.probe import Probe
+from ...spec.arguments import contains, count, grouped, name_of, words_of
+from .arguments_files import arguments_of_ours, file_text, found, own_arguments, own_file
 
 # os-prober looks at every disk.
 _SECONDS = 600.0

@@ -5,23 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import boot_arguments
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import GRUB, told_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import (
-    DROP_IN,
-    RECORD,
-    drop_in,
-    listed,
-    record,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import KernelArguments
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
-    NETNS_MODES,
-    contains,
-    count,
-    vendor_problem,
-)
+from ...engine.context import Context
+from ...facts.hugepages import boot_arguments
+from ...facts.kernel_arguments import GRUB, told_of
+from ...facts.kernel_arguments_record import DROP_IN, RECORD, drop_in, listed, record
+from ...facts.settings_shapes import KernelArguments
+from ...spec.arguments import NETNS_MODES, contains, count, vendor_problem
 
 
 def found(context: Context) -> KernelArguments:

@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.arguments_files import (
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, NEEDS_REBOOT, Step, make_step
+from ...facts.iommu import INTEL, SWITCHES_INTEL_ON
+from ...facts.kernel_arguments import GRUBBY, SYSTEMD_BOOT
+from ...spec.arguments import IOMMU_OFF, NETNS_MODES, contains, count, name_of, words_of
+from .arguments_files import (
     arguments_of_ours,
     asked_arguments,
     boot_files,
@@ -16,18 +21,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
     own_file,
     problem_of,
     wanted_arguments,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NEEDS_REBOOT, Step, make_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iommu import INTEL, SWITCHES_INTEL_ON
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import GRUBBY, SYSTEMD_BOOT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
-    IOMMU_OFF,
-    NETNS_MODES,
-    contains,
-    count,
-    name_of,
-    words_of,
 )
 
 CONCERN = "kernel_arguments"

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import (
-    LOAD_FILE,
-    listed_modules,
-    load_file,
-    wanted_modules,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import LOCKDOWN
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOW, Step, Value, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ...engine.context import Context
+from ...engine.failures import LOCKDOWN
+from ...engine.operations import Operation, PutFile, Run, Work
+from ...engine.steps import BOOT, NOW, Step, Value, key_of
+from ...machine.access import Host
+from ...spec.host import HostSpec
+from .modules_files import LOAD_FILE, listed_modules, load_file, wanted_modules
 
 # Loading the modules of some devices initialises them, which takes a while.
 _SECONDS = 120.0

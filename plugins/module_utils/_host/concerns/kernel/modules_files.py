@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ...engine.context import Context
+from ...machine.paths import MARKER
 
 # Read by systemd-modules-load.service: one name a line, # and ; start comments (modules-load.d(5)).
 LOAD_FILE = "/etc/modules-load.d/rdma-fabric.conf"

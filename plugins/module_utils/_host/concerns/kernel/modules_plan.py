@@ -5,16 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import (
-    LOAD_FILE,
-    boot_files,
-    kernel_name,
-    listed_modules,
-    missing_modules,
-    wanted_modules,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOW, Step, make_step, moment
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, NOW, Step, make_step, moment
+from .modules_files import LOAD_FILE, boot_files, kernel_name, listed_modules, missing_modules, wanted_modules
 
 # Programs open what these offer and other modules call them: the kernel counts both, so one with a count of 0 is in
 # nobody's way (drivers/infiniband/core). Nothing counts the interfaces of a driver, of ib_ipoib or 8021q, nor what

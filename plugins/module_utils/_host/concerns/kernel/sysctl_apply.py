@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_files import boot_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, SetAttribute, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ...engine.context import Context
+from ...engine.operations import Operation, SetAttribute, Work
+from ...engine.steps import Step, Value, key_of
+from ...machine.access import Host
+from ...spec import sysctl_names
+from ...spec.host import HostSpec
+from .sysctl_files import boot_files
 
 _SECONDS = 10.0
 _NOT_ALLOWED = (

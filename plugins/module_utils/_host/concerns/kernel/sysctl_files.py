@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_uplink as uplink
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_multirail import (
-    multirail_settings,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_targets import asked, value_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import parse
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
+from ...engine.context import Context
+from ...facts.sysctls import parse
+from ...machine.paths import MARKER
+from ...spec import sysctl_names
+from . import sysctl_uplink as uplink
+from .sysctl_multirail import multirail_settings
+from .sysctl_targets import asked, value_of
 
 
 class Setting(NamedTuple):

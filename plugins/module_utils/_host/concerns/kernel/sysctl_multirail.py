@@ -12,9 +12,9 @@ from __future__ import annotations
 import ipaddress
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.subnets import shared_networks
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctl_names import MULTIRAIL, canonical
+from ...engine.context import Context
+from ...facts.subnets import shared_networks
+from ...spec.sysctl_names import MULTIRAIL, canonical
 
 
 def shared_subnets(addresses: Mapping[str, Sequence[str]]) -> list[list[str]]:

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel import sysctl_uplink as uplink
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_files import (
-    Setting,
-    boot_files,
-    listed,
-    settings,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_targets import value_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOTHING, NOW, Step, make_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, NOTHING, NOW, Step, make_step
+from ...spec import sysctl_names
+from . import sysctl_uplink as uplink
+from .sysctl_files import Setting, boot_files, listed, settings
+from .sysctl_targets import value_of
 
 CONCERN = "sysctl"
 _LIMIT = "net.{family}.neigh.default.gc_thresh{number}"

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
+from ...engine.context import Context
+from ...facts.shapes import Netdev
+from ...spec import sysctl_names
 
 
 def asked(context: Context) -> dict[str, str]:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Callable, Iterator, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_targets import asked, value_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import ADVERTISED, IPV4, IPV6
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctl_names
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
+from ...engine.context import Context
+from ...facts.uplink import ADVERTISED, IPV4, IPV6
+from ...spec import sysctl_names
+from ...spec.host import CONSENTS
+from .sysctl_targets import asked, value_of
 
 _ALL, _DEFAULT = "all", "default"
 _IPV6 = "net/ipv6/conf/"

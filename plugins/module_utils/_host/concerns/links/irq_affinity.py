@@ -13,42 +13,20 @@ from types import MappingProxyType
 from typing import Dict, Final, Mapping, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of, list_of_cpus
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    RELOAD_UNITS,
-    Found,
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-    SetAttribute,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NOW,
-    Step,
-    Value,
-    as_planned,
-    is_executable,
-    key_of,
-    make_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import (
-    DROP_IN,
-    SCRIPT,
-    affinity_file,
-    interrupts_of,
-    running_irqbalance,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Interrupts, Irqbalance, Nic
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import LOCAL_NODE
+
+from ...engine.context import ConcernPlan, Context
+from ...engine.handler import Handler
+from ...engine.operations import RELOAD_UNITS, Found, Operation, PutFile, RemoveFile, Run, SetAttribute, Work
+from ...engine.steps import NOW, Step, Value, as_planned, is_executable, key_of, make_step
+from ...facts.interfaces import Interface
+from ...facts.interrupts import DROP_IN, SCRIPT, affinity_file, interrupts_of, running_irqbalance
+from ...facts.shapes import Interrupts, Irqbalance, Nic
+from ...machine.access import Host
+from ...machine.paths import MARKER
+from ...machine.probe import Probe
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
+from ...spec.interfaces import LOCAL_NODE
 
 CONCERN: Final = "irq_affinity"
 IRQBALANCE = "irqbalance"

@@ -8,19 +8,16 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_operations import differs, set_mtu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_plan import (
-    FUNCTIONS,
-    differing_functions,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import new_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, WaitFor, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import NoPort, fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ...engine.context import Context
+from ...engine.effects import new_functions
+from ...engine.operations import Operation, WaitFor, Work
+from ...engine.ports import NoPort, fill
+from ...engine.steps import Step, Value, as_planned, key_of
+from ...machine.access import Host
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
+from .mtu_operations import differs, set_mtu
+from .mtu_plan import FUNCTIONS, differing_functions
 
 _INTERFACES_SECONDS = 30.0
 _RANGE = (

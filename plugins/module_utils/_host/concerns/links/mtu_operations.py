@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ...engine.operations import Run
+from ...machine.access import Host
 
 
 def set_mtu(name: str, mtu: int) -> Run:

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_stack import IPOIB_2K_MAX, Stack
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.effects import new_functions
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NOTHING,
-    NOW,
-    Step,
-    make_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
+from ...engine.context import ConcernPlan, Context
+from ...engine.effects import new_functions
+from ...engine.steps import NOTHING, NOW, Step, make_step
+from ...facts.interfaces import Interface
+from ...facts.shapes import Netdev, Nic
+from .mtu_stack import IPOIB_2K_MAX, Stack
 
 DEFAULT_ETHERNET_MTU = 1500
 ROCE_HEADERS = 96

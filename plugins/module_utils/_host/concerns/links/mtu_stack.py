@@ -11,10 +11,10 @@ another partition has an MTU of its own (ipoib_change_mtu).
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, Nic
+from ...engine.context import Context
+from ...facts.host_state import NETDEV_DRIVER
+from ...facts.interfaces import Interface
+from ...facts.shapes import Netdev, Nic
 
 # mlx5: the hardware's 10000 less the headers of Ethernet and VLAN and the checksum (MLX5E_HW2SW_MTU, en.h).
 MLX5_ETHERNET_MAX = 9978

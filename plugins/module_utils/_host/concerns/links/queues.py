@@ -8,25 +8,17 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NOTHING,
-    NOW,
-    Step,
-    Value,
-    as_planned,
-    key_of,
-    make_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import WORDS, parse, show_command
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Queue
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ...engine.context import ConcernPlan, Context
+from ...engine.handler import Handler
+from ...engine.operations import Operation, Run, Work
+from ...engine.ports import fill
+from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step
+from ...facts.interfaces import Interface
+from ...facts.queues import WORDS, parse, show_command
+from ...facts.shapes import Queue
+from ...machine.access import Host
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
 
 CONCERN = "queues"
 _TITLES = {"rx_ring": "the receive ring", "tx_ring": "the transmit ring", "channels": "channels"}

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages_files import boot_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, SetAttribute, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import pool
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ...engine.context import Context
+from ...engine.operations import Operation, SetAttribute, Work
+from ...engine.steps import Step, Value, as_planned, key_of
+from ...facts.hugepages import pool
+from ...machine.access import Host
+from ...spec.host import HostSpec
+from .hugepages_files import boot_files
 
 # The kernel moves memory about to make room, page by page.
 _SECONDS = 300.0

@@ -10,10 +10,10 @@ does: the next boot's ``default_hugepagesz`` may be another one.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import LARGEST, pool, supports
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import Hugepages
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ...engine.context import Context
+from ...facts.hugepages import LARGEST, pool, supports
+from ...facts.settings_shapes import Hugepages
+from ...machine.paths import MARKER
 
 TMPFILES_FILE = "/etc/tmpfiles.d/90-rdma-fabric-hugepages.conf"
 _UNTOLD: Hugepages = {"sizes": [], "memory": None, "pages": {}}

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages_files import boot_files, found
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOW, Step, make_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import (
-    argument_of,
-    supports,
-    takes_argument,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments import told_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import contains
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import PAGE_SIZES
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, NOW, Step, make_step
+from ...facts.hugepages import argument_of, supports, takes_argument
+from ...facts.kernel_arguments import told_of
+from ...spec.arguments import contains
+from ...spec.memory import PAGE_SIZES
+from .hugepages_files import boot_files, found
 
 CONCERN = "hugepages"
 # Programs, the page cache and the kernel itself need the rest.

@@ -8,21 +8,13 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_files import (
-    boot_files,
-    found,
-    wanted_limits,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_plan import RELOAD
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    RELOAD_UNITS,
-    Operation,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import SHOW_DEFAULTS, parse_defaults
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
+from ...engine.context import Context
+from ...engine.operations import RELOAD_UNITS, Operation, Work
+from ...engine.steps import Step, key_of
+from ...facts.limits import SHOW_DEFAULTS, parse_defaults
+from ...machine.access import Host
+from .limits_files import boot_files, found, wanted_limits
+from .limits_plan import RELOAD
 
 _SHOW_SECONDS = 10.0
 ERRORS = MappingProxyType(

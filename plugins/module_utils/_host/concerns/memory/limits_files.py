@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import INFINITY, LIMITS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import ServiceLimits
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MANAGER_FILE, MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import Limits
+from ...engine.context import Context
+from ...facts.limits import INFINITY, LIMITS
+from ...facts.settings_shapes import ServiceLimits
+from ...machine.paths import MANAGER_FILE, MARKER
+from ...spec.memory import Limits
 
 LOGIN_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
 """Read by PAM for every new login."""

@@ -7,26 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_files import (
-    LOGIN_FILE,
-    bearable,
-    boot_files,
-    found,
-    most_files,
-    unit_file,
-    wanted_limits,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NOW,
-    NOW_AND_BOOT,
-    Step,
-    make_step,
-    removal_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.limits import INFINITY, RUNTIMES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MANAGER_FILE
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, NOW, NOW_AND_BOOT, Step, make_step, removal_step
+from ...facts.limits import INFINITY, RUNTIMES
+from ...machine.paths import MANAGER_FILE
+from .limits_files import LOGIN_FILE, bearable, boot_files, found, most_files, unit_file, wanted_limits
 
 CONCERN = "limits"
 RELOAD = "reload"

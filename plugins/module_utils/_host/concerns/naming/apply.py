@@ -12,31 +12,18 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names, rdma, representors
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
-    STAMP,
-    Files,
-    is_naming_file,
-    representors_file,
-    stamp_of_digest,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.names import Name, Names
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import Turn
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Found,
-    Operation,
-    PutFile,
-    RemoveFile,
-    Run,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, Value, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, objects, parsed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ...engine.context import Context
+from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run, Work
+from ...engine.steps import BOOT, Step, Value, key_of
+from ...machine.access import Host, HostError
+from ...machine.paths import MARKER
+from ...machine.probe import Probe, objects, parsed
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
+from . import known_names, rdma, representors
+from .files import STAMP, Files, is_naming_file, representors_file, stamp_of_digest
+from .names import Name, Names
+from .order import Turn
 
 # A rename with down and up around it is one program, so that ending this one never leaves the interface down. The file
 # of its commands stands where a next run finds and removes it when this one is ended before.

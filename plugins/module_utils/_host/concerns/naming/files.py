@@ -13,16 +13,16 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Collection, Dict, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import SETTINGS_OF
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import naming_line_ends, part_of_name
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReplacedLink
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.representors import DIGITS, SUBFUNCTION
+from ...engine.context import Context
+from ...facts.competing_rules import SETTINGS_OF
+from ...facts.interfaces import Interface
+from ...facts.own_files import naming_line_ends, part_of_name
+from ...facts.shapes import ReplacedLink
+from ...machine.paths import MARKER
+from ...spec.representors import DIGITS, SUBFUNCTION
 
 if TYPE_CHECKING:
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
+    from ...spec.interfaces import InterfaceSpec
 
 LINKS = "/etc/systemd/network/05-rdma-fabric-"
 # Before 80-net-setup-link.rules, which applies .link files.

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import NETPLAN, Owner, owner_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.name_references import without_new_name
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
+from ...engine.context import Context
+from ...facts.managers.owner import NETPLAN, Owner, owner_of
+from ...facts.name_references import without_new_name
+from ...facts.shapes import Netdev
 
 
 def refusal(context: Context, netdev: Netdev, wanted: str, *, is_uplink: bool) -> str:

@@ -8,25 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
-    Files,
-    name_file,
-    name_path,
-    replaced_by,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import (
-    Rename,
-    Turn,
-    in_turn,
-    refusals_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.representors import Representors
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.competing_rules import overruling
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import renames_live
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev, ReplacedLink
+from ...engine.context import Context
+from ...facts.competing_rules import overruling
+from ...facts.interfaces import Interface
+from ...facts.kernel import renames_live
+from ...facts.shapes import Netdev, ReplacedLink
+from . import known_names
+from .files import Files, name_file, name_path, replaced_by
+from .order import Rename, Turn, in_turn, refusals_of
+from .representors import Representors
 
 
 @dataclass(frozen=True)

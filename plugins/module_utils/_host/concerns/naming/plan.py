@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming import known_names, rdma, representors
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, NOTHING, Step, is_executable, key_of, make_step, moment, removal_step
+from ...spec.guard import seconds_after_boot
+from . import known_names, rdma, representors
+from .files import (
     RDMA_RULES,
     REPRESENTOR_RULES,
     STAMP,
@@ -24,20 +27,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.
     stamp_text,
     wanted_files,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.names import Name, Names
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import Turn
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NOTHING,
-    Step,
-    is_executable,
-    key_of,
-    make_step,
-    moment,
-    removal_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import seconds_after_boot
+from .names import Name, Names
+from .order import Turn
 
 
 def plan(context: Context) -> ConcernPlan:

@@ -11,16 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import Files, rdma_file, rdma_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import (
-    Rename,
-    Turn,
-    in_turn,
-    refusals_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, make_step, moment
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, Step, make_step, moment
+from ...facts.interfaces import Interface
+from .files import Files, rdma_file, rdma_path
+from .order import Rename, Turn, in_turn, refusals_of
 
 # Ends the keys of these steps: the key without it is that of the network interface's.
 SUFFIX = ":rdma"

@@ -12,24 +12,15 @@ from __future__ import annotations
 import re
 from typing import Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import (
-    representors_file,
-    representors_path,
-    representors_refusal,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import (
-    Rename,
-    Turn,
-    in_turn,
-    refusals_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, NOW, Step, make_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV, present_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import renames_live
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.representors import DIGITS, SUBFUNCTION
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, NOW, Step, make_step
+from ...facts.eswitch import SWITCHDEV, present_mode
+from ...facts.interfaces import Interface
+from ...facts.kernel import renames_live
+from ...facts.shapes import Netdev
+from ...spec.representors import DIGITS, SUBFUNCTION
+from .files import representors_file, representors_path, representors_refusal
+from .order import Rename, Turn, in_turn, refusals_of
 
 # Ends the keys of steps about a port's rule; the step that renames what is there has the key without an address.
 SUFFIX = ":representors"

@@ -7,22 +7,15 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.failures import LOCKDOWN
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import SetRegister, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import PCI_DEVICES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import (
-    ACS_CONTROL,
-    DEVICE_CONTROL,
-    LONGEST,
-    MAX_READ_REQUEST,
-    read_request_bits,
-    registers,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import ACS
+from ...engine.context import Context
+from ...engine.failures import LOCKDOWN
+from ...engine.operations import SetRegister, Work
+from ...engine.ports import PCI_DEVICES
+from ...engine.steps import Step, Value, as_planned, key_of
+from ...machine.access import Host
+from ...machine.pci_config import ACS_CONTROL, DEVICE_CONTROL, LONGEST, MAX_READ_REQUEST, read_request_bits, registers
+from ...spec.host import HostSpec
+from ...spec.pcie import ACS
 
 _WHOLE_REGISTER = 0xFFFF
 # Who could open the file gets EPERM for lockdown alone: the kernel's drivers/pci/pci-sysfs.c (pci_write_config, 5.4).

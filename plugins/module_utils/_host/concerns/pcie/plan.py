@@ -11,18 +11,14 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.remarks import some
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOW, PLANNED, Step, make_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import read_request_of, redirected_pairs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import (
-    COMPLETION_REDIRECT,
-    REQUEST_REDIRECT,
-    UPSTREAM_FORWARDING,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import ACS, DIRECT, READ_REQUEST
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wished_in
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import NOW, PLANNED, Step, make_step
+from ...facts.pcie_path import read_request_of, redirected_pairs
+from ...machine.paths import WISHES_FILE
+from ...machine.pci_config import COMPLETION_REDIRECT, REQUEST_REDIRECT, UPSTREAM_FORWARDING
+from ...spec.pcie import ACS, DIRECT, READ_REQUEST
+from ...spec.persisted import wished_in
+from .remarks import some
 
 CONCERN, CONSENT = "pcie", "acs_change"
 # What keeps traffic from the straight way; source validation (bit 0) may stay, it only checks who sends.

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import VFIO_DRIVERS, is_on_c2c
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie_path import redirected_pairs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import FunctionRegisters
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PcieSpec
 from ansible_collections.rdma.fabric.plugins.module_utils._pcie_links import lacking, possible
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ...facts.devices import VFIO_DRIVERS, is_on_c2c
+from ...facts.host_state import HostState
+from ...facts.pcie_path import redirected_pairs
+from ...facts.shapes import FunctionRegisters
+from ...spec.pcie import PcieSpec
 
 _LEAST_READ_REQUEST = 512
 _MOST_NAMED = 4

@@ -8,18 +8,13 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.files import OWN, boot_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    Operation,
-    RemoveFile,
-    Run,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import BOOT, Step, Value, as_planned
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF
+from ...engine.context import Context
+from ...engine.operations import Operation, RemoveFile, Run, Work
+from ...engine.steps import BOOT, Step, Value, as_planned
+from ...machine.access import Host
+from ...spec.host import HostSpec
+from ...spec.peer_memory import MODULE_OF
+from .files import OWN, boot_files
 
 _SECONDS = 120.0
 _MIXED = (

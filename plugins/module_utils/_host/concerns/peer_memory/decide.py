@@ -18,16 +18,9 @@ from __future__ import annotations
 import re
 from typing import Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import gpu_name, has_gpudirect
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import OnDisk, Symbols
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import (
-    AUTO,
-    DMA_BUF,
-    LEGACY,
-    MODULE_OF,
-    NONE,
-    PEERMEM,
-)
+from ...facts.devices import gpu_name, has_gpudirect
+from ...facts.driver_shapes import OnDisk, Symbols
+from ...spec.peer_memory import AUTO, DMA_BUF, LEGACY, MODULE_OF, NONE, PEERMEM
 
 DMA_BUF_KERNEL = (5, 12)
 DMA_BUF_GPU_DRIVER = 515

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.request import Wish, wish_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import loaded_mechanisms
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF
+from ...engine.context import Context
+from ...machine.paths import MARKER
+from ...spec.peer_memory import MODULE_OF
+from .request import Wish, wish_of
+from .status import loaded_mechanisms
 
 # The first loads the module at boot (modules-load.d(5)), the second has it loaded after what it needs, and again
 # whenever the GPU driver is (modprobe.d(5), softdep).

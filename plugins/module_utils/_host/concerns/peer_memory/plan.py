@@ -7,29 +7,16 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import without_gpudirect
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.files import OWN, wanted_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.request import Wish, wish_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import (
-    loaded_mechanisms,
-    nvidia_gpus,
-    operator_evidence,
-    reachable_gpus,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    NEEDS_REBOOT,
-    NOW,
-    PLANNED,
-    Step,
-    Wording,
-    as_planned,
-    make_step,
-    moment,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, pci_id
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import MODULE_OF, NONE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import NEEDS_REBOOT, NOW, PLANNED, Step, Wording, as_planned, make_step, moment
+from ...facts.host_state import HostState, pci_id
+from ...spec.peer_memory import MODULE_OF, NONE
+from .decide import without_gpudirect
+from .files import OWN, wanted_files
+from .request import Wish, wish_of
+from .status import loaded_mechanisms, nvidia_gpus, operator_evidence, reachable_gpus
 
 KEY = "gpudirect"
 _MOST_NAMED = 4

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import Decision, decide
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import (
-    loaded_mechanisms,
-    operator_evidence,
-    reachable_gpus,
-    situation_of,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.host_requests import requests_for
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NEEDS_CONSENT, PLANNED, as_planned
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import ABSENT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import VENDOR_FLAVOURS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import AUTO, NONE
+from ...engine.context import Context
+from ...engine.host_requests import requests_for
+from ...engine.steps import NEEDS_CONSENT, PLANNED, as_planned
+from ...spec.driver import ABSENT
+from ...spec.driver_families import VENDOR_FLAVOURS
+from ...spec.peer_memory import AUTO, NONE
+from .decide import Decision, decide
+from .status import loaded_mechanisms, operator_evidence, reachable_gpus, situation_of
 
 VARIABLE = "rdma_fabric_peer_memory"
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import Situation, decide
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import NVIDIA, has_gpudirect
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Symbols
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState, pci_id
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.peer_memory import AUTO, DMA_BUF, MODULE_OF
+from ...facts.devices import NVIDIA, has_gpudirect
+from ...facts.driver_shapes import Symbols
+from ...facts.host_state import HostState, pci_id
+from ...facts.shapes import Gpu
+from ...spec.peer_memory import AUTO, DMA_BUF, MODULE_OF
+from .decide import Situation, decide
 
 _UNTOLD: Symbols = {"peer_memory": None, "dma_buf": None}
 # The GPU Operator labels a node so where it runs the GPU driver in a container; "pre-installed" means the host's own.

@@ -8,31 +8,24 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Callable, Mapping, NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import UNIT_FILE, boot_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import CUTTING
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.wording import name_of, value_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
-    RELOAD_UNITS,
-    Operation,
-    Run,
-    SetAttribute,
-    WaitFor,
-    Work,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, as_planned, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos import dcb_command, pause_command
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import QosPort
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import DSCP, OS, QOS_KEYS, only
+from ...engine.context import Context
+from ...engine.operations import RELOAD_UNITS, Operation, Run, SetAttribute, WaitFor, Work
+from ...engine.ports import fill
+from ...engine.steps import Step, Value, as_planned, key_of
+from ...facts import qos_paths
+from ...facts.host_state import NETDEV_DRIVER
+from ...facts.interfaces import Interface
+from ...facts.qos import dcb_command, pause_command
+from ...facts.settings_shapes import QosPort
+from ...machine.access import Host, HostError
+from ...spec import qos_values
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
+from ...spec.qos import DSCP, OS, QOS_KEYS, only
+from . import state
+from .files import UNIT_FILE, boot_files
+from .request import CUTTING
+from .wording import name_of, value_of
 
 _SECONDS = 30.0
 # The driver takes the link down and up; optics of 400 Gb/s take their time.

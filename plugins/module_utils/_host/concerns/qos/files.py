@@ -11,12 +11,12 @@ this.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import lasting
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE, rdma_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER, PYTHON_OPTIONS, WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
+from ...engine.context import Context
+from ...facts.interfaces import Interface
+from ...facts.qos_scope import OF_DEVICE, rdma_of
+from ...machine.paths import MARKER, PYTHON_OPTIONS, WISHES_FILE
+from ...machine.program import program_path
+from .request import lasting
 
 UNIT = "rdma-fabric-devices.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"

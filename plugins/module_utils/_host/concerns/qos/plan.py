@@ -11,23 +11,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import boot_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.refusals import firmware_default, inability
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.request import CONCERN, CUTTING, key_for
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.wording import name_of, told, value_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import (
-    BOOT,
-    NOTHING,
-    NOW,
-    Step,
-    make_step,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import asked, given
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import QosPort
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import BOOT, NOTHING, NOW, Step, make_step
+from ...facts.interfaces import Interface
+from ...facts.qos_scope import asked, given
+from ...facts.settings_shapes import QosPort
+from ...spec.qos import Qos
+from . import state
+from .files import boot_files
+from .refusals import firmware_default, inability
+from .request import CONCERN, CUTTING, key_for
+from .wording import name_of, told, value_of
 
 _OF_DCBX = ("trust", "dscp_priority", "ets", "pfc")
 _LOSSLESS = (

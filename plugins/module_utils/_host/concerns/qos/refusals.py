@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from typing import Callable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import state
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import (
-    arm_side_refusal,
-    restriction,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE, is_function
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import QosPort
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import FIRMWARE, Qos
+from ...engine.context import Context
+from ...facts import qos_paths
+from ...facts.bluefield import arm_side_refusal, restriction
+from ...facts.host_state import NETDEV_DRIVER
+from ...facts.interfaces import Interface
+from ...facts.qos_scope import OF_DEVICE, is_function
+from ...facts.settings_shapes import QosPort
+from ...spec.qos import FIRMWARE, Qos
+from . import state
 
 # Settings that a file of the vendor's driver may have; without it they are asked of DCB.
 _FILES = {

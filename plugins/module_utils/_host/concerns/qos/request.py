@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE, given
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import InterfaceSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import Qos, only
+from ...engine.context import Context
+from ...engine.steps import REFUSED
+from ...facts.host_state import NETDEV_DRIVER
+from ...facts.interfaces import Interface
+from ...facts.qos_scope import OF_DEVICE, given
+from ...facts.shapes import Facts
+from ...spec.host import HostSpec
+from ...spec.interfaces import InterfaceSpec
+from ...spec.qos import Qos, only
 
 CONCERN = "qos"
 # Drivers take the link down and up for these.

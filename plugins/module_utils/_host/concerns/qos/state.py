@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Value
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import qos_paths
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_scope import OF_DEVICE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings_shapes import HostQos, QosPort
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos_values
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import DSCP, Qos
+from ...engine.context import Context
+from ...engine.steps import Value
+from ...facts import qos_paths
+from ...facts.interfaces import Interface
+from ...facts.qos_scope import OF_DEVICE
+from ...facts.settings_shapes import HostQos, QosPort
+from ...spec import qos_values
+from ...spec.qos import DSCP, Qos
 
 _UNTOLD: HostQos = {"ports": {}, "lldpad": False, "mlnx_qos": False, "configfs": False, "rdma_cm": False}
 _UNTOLD_PORT: QosPort = {"files": [], "dcb": None, "rdma": None}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Callable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Value, as_planned
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos_values import UNSET
+from ...engine.steps import Value, as_planned
+from ...spec.qos_values import UNSET
 
 _NAMES = {
     "dcbx": "the owner of DCBX",

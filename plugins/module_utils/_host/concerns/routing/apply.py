@@ -11,42 +11,19 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.ours import (
-    RULES_KEY,
-    changes,
-    unwanted_rules,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.plan import waiting
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, Run, Work
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.ports import fill
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, Value, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import (
-    PROTOCOL,
-    route_words,
-    rule_words,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import (
-    VERSIONS,
-    parse_routes,
-    parse_rules,
-    routes_command,
-    rules_command,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import ReadRule
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.former import wanted_interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
-    ROUTES,
-    RULES,
-    Route,
-    Rule,
-    route_key,
-    route_text,
-    rule_key,
-    rule_text,
-)
+from ...engine.context import Context
+from ...engine.operations import Operation, Run, Work
+from ...engine.ports import fill
+from ...engine.steps import Step, Value, key_of
+from ...facts.managers.routes import PROTOCOL, route_words, rule_words
+from ...facts.routing import VERSIONS, parse_routes, parse_rules, routes_command, rules_command
+from ...facts.shapes import ReadRule
+from ...machine.access import Host
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
+from ...spec.routes import ROUTES, RULES, Route, Rule, route_key, route_text, rule_key, rule_text
+from .ours import RULES_KEY, changes, unwanted_rules
+from .plan import waiting
 
 _SECONDS = 30.0
 # ip(8) ends with 2 when the kernel refuses: when a route is taken back that was never set.

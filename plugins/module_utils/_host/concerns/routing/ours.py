@@ -12,26 +12,12 @@ from __future__ import annotations
 
 from typing import Iterable, NamedTuple, Optional, Sequence, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import renames_live
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL, kept_in
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import (
-    InterfaceRouting,
-    ReadRoute,
-    ReadRule,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
-    ROUTES,
-    RULES,
-    Route,
-    Rule,
-    Way,
-    route_key,
-    route_text,
-    rule_key,
-    rule_text,
-)
+from ...engine.context import Context
+from ...facts.interfaces import Interface
+from ...facts.kernel import renames_live
+from ...facts.managers.routes import PROTOCOL, kept_in
+from ...facts.shapes import InterfaceRouting, ReadRoute, ReadRule
+from ...spec.routes import ROUTES, RULES, Route, Rule, Way, route_key, route_text, rule_key, rule_text
 
 # The key of the step about rules that no interface has any more.
 RULES_KEY = "rules"

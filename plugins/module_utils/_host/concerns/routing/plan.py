@@ -10,35 +10,14 @@ told, and kept for the boot all the same.
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.ours import (
-    RULES_KEY,
-    Changes,
-    changes,
-    is_our_route,
-    others,
-    told,
-    told_rules,
-    unwanted_rules,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.reach import (
-    catching_problems,
-    gateway_problems,
-    lacks_address,
-    rules_of_uplinks,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import ConcernPlan, Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOW, Step, Wording, make_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
-    ROUTES,
-    RULES,
-    Route,
-    Way,
-    route_text,
-    rule_text,
-)
+from ...engine.context import ConcernPlan, Context
+from ...engine.steps import NOW, Step, Wording, make_step
+from ...facts.interfaces import Interface
+from ...facts.shapes import Netdev
+from ...spec.host import CONSENTS
+from ...spec.routes import ROUTES, RULES, Route, Way, route_text, rule_text
+from .ours import RULES_KEY, Changes, changes, is_our_route, others, told, told_rules, unwanted_rules
+from .reach import catching_problems, gateway_problems, lacks_address, rules_of_uplinks
 
 CONCERN = "routing"
 _MASTERS = ("bond", "bridge")

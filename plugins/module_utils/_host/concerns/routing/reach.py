@@ -8,24 +8,10 @@ from __future__ import annotations
 import ipaddress
 from typing import Iterable, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.ours import (
-    loses_link,
-    told,
-    uplink_addresses,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
-    MAIN,
-    ROUTES,
-    RULES,
-    Network,
-    Route,
-    Rule,
-    route_text,
-    rule_text,
-    version_of,
-)
+from ...engine.context import Context
+from ...facts.interfaces import Interface
+from ...spec.routes import MAIN, ROUTES, RULES, Network, Route, Rule, route_text, rule_text, version_of
+from .ours import loses_link, told, uplink_addresses
 
 _Owned = Union[ipaddress.IPv4Interface, ipaddress.IPv6Interface]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Collection, Iterable, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.devices import VFIO_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Loaded, Stacked, User
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import SWITCHDEV, mode_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Eswitch, Netdev, Nic
+from .. import module_graph
+from ..devices import VFIO_DRIVERS
+from ..driver_shapes import Loaded, Stacked, User
+from ..eswitch import SWITCHDEV, mode_of
+from ..shapes import Eswitch, Netdev, Nic
 
 STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, INTERFACE, UPLINK, SETTING = (
     "storage",

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import is_inbox_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Initrd, OnDisk
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import Family
+from ...machine.probe import Probe
+from ...spec.driver_families import Family
+from ..driver_shapes import Initrd, OnDisk
+from ..host_state import NETDEV_DRIVER
+from .status import is_inbox_path
 
 # Of initramfs-tools and of dracut; each unpacks the whole image.
 _LISTERS = ("lsinitramfs", "lsinitrd")

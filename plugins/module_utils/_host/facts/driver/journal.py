@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import StateFile
+from ...machine.state_file import StateFile
 
 # Below /run: a reboot brings the network back by itself, and what was written down before it must not be restored.
 JOURNAL = "/run/rdma-fabric-driver-reload.json"

@@ -11,24 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.blockers import (
-    ADDRESS,
-    FILTERING,
-    SUBFUNCTION,
-    VLAN,
-    VRF,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import take_snapshot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Snapshot, Stacked
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.fdb import stations_of_others
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    Probe,
-    objects,
-    parsed,
-    pci_address_in,
-    printable,
-)
+from ...machine.probe import Probe, objects, parsed, pci_address_in, printable
+from ..driver_shapes import Snapshot, Stacked
+from ..fdb import stations_of_others
+from ..shapes import Nic, ReadNetdev
+from .blockers import ADDRESS, FILTERING, SUBFUNCTION, VLAN, VRF
+from .snapshot import take_snapshot
 
 _NET = "/sys/class/net"
 _AUXILIARY = "/sys/bus/auxiliary/devices"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import Openib
+from ..driver_shapes import Openib
 
 FILE = "/etc/infiniband/openib.conf"
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?(ONBOOT|ALLOW_STOP|FORCE_MODE)=([\"']?)(\w{0,16})\2", re.MULTILINE)

@@ -11,44 +11,20 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import openib
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.elf import (
-    LONGEST,
-    beginning_of_module,
-    build_id,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.initrd import read_initrd
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import JOURNAL
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.signing import read_key
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import (
-    CONTAINER_LOCK,
-    read_open_files,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
-    Built,
-    DriverState,
-    Identity,
-    Loaded,
-    OnDisk,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import (
-    MODULES,
-    SYS_MODULE,
-    LoadedModule,
-    parse_modules,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, natural, printable
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import DriverSpec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
-    FIRMWARE_UPDATER,
-    Family,
-    family_of,
-    header_patterns,
-    headers_of,
-)
+from ...machine.probe import Probe, natural, printable
+from ...spec.driver import DriverSpec
+from ...spec.driver_families import FIRMWARE_UPDATER, Family, family_of, header_patterns, headers_of
+from .. import module_graph
+from ..driver_shapes import Built, DriverState, Identity, Loaded, OnDisk
+from ..host_state import NETDEV_DRIVER
+from ..kernel import MODULES, SYS_MODULE, LoadedModule, parse_modules
+from ..shapes import System
+from . import openib
+from .elf import LONGEST, beginning_of_module, build_id
+from .initrd import read_initrd
+from .journal import JOURNAL
+from .signing import read_key
+from .users import CONTAINER_LOCK, read_open_files
 
 # NVIDIA's driver container: it makes the first when the driver is ready, and writes the second while it swaps modules
 # (Mellanox/doca-driver-build). A crash in between leaves the second behind.

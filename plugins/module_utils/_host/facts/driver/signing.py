@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import SigningKey
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import System
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
+from ...machine.probe import Probe
+from ..driver_shapes import SigningKey
+from ..shapes import System
 
 OF_UBUNTU = "/var/lib/shim-signed/mok/MOK.der"
 OF_DKMS = "/var/lib/dkms/mok.pub"

@@ -11,19 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.journal import FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
-    Managed,
-    Snapshot,
-    SnapshotLink,
-    SnapshotVlan,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import (
-    binds_functions,
-    enabled_functions,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Nic, ReadNetdev
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
+from ...machine.state_file import BrokenState
+from ..driver_shapes import Managed, Snapshot, SnapshotLink, SnapshotVlan
+from ..host_state import binds_functions, enabled_functions
+from ..shapes import Nic, ReadNetdev
+from .journal import FILE
 
 # What ip(8) shows of an interface, a route, an address or a virtual function.
 Shown = Mapping[str, Any]

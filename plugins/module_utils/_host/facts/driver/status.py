@@ -8,24 +8,8 @@ from __future__ import annotations
 import re
 from typing import Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import module_graph
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver import blockers, openib
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import (
-    DriverState,
-    Identity,
-    Loaded,
-    OnDisk,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Stack
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import (
-    DOCA_OFED,
-    INBOX,
-    MLNX_OFED,
-    is_vendor_build,
-    is_vendor_package,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import (
+from ...spec.driver_families import DOCA_OFED, INBOX, MLNX_OFED, is_vendor_build, is_vendor_package
+from ...spec.driver_version import (
     FIRST_DOCA,
     FIRST_DOCA_ONLY,
     DriverVersion,
@@ -33,6 +17,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_vers
     parse_installed,
     parse_packaged,
 )
+from .. import module_graph
+from ..driver_shapes import DriverState, Identity, Loaded, OnDisk
+from ..host_state import NETDEV_DRIVER, HostState
+from ..shapes import Stack
+from . import blockers, openib
 
 # The state of a host that was not asked about its driver, such as a recorded one: nothing of it is known.
 UNREAD: DriverState = {

@@ -7,15 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver_shapes import User
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import (
-    names_at,
-    natural,
-    printable,
-    target_at,
-    text_at,
-)
+from ...machine.access import Host
+from ...machine.probe import names_at, natural, printable, target_at, text_at
+from ..driver_shapes import User
 
 VERBS = "/dev/infiniband/"
 # Package managers keep these open while they hold their lock.

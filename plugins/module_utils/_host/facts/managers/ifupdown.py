@@ -14,9 +14,9 @@ import fnmatch
 import re
 from typing import Mapping, Sequence, TypedDict
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import ifupdown_lines
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import Route, Rule
+from ...machine.paths import MARKER
+from ...spec.routes import Route, Rule
+from .routes import ifupdown_lines
 
 MAIN_FILE = "/etc/network/interfaces"
 DIRECTORY = "/etc/network/interfaces.d"

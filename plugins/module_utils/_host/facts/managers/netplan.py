@@ -15,9 +15,9 @@ import posixpath
 import re
 from typing import Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import netplan_lines
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import Route, Rule
+from ...machine.paths import MARKER
+from ...spec.routes import Route, Rule
+from .routes import netplan_lines
 
 OWN_FILE = "/etc/netplan/90-rdma-fabric.yaml"
 # The first line of what our file adds to a definition, with its id as JSON writes it.

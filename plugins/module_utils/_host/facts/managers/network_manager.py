@@ -17,10 +17,10 @@ import re
 from itertools import chain
 from typing import Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import Profile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import MAIN, Route, Rule
+from ...machine.paths import MARKER
+from ...spec.routes import MAIN, Route, Rule
+from ..manager_shapes import Profile
+from . import ini
 
 OWN_FILE = "/etc/NetworkManager/conf.d/90-rdma-fabric.conf"
 # The first line of what our file has of an interface.

@@ -13,10 +13,10 @@ import fnmatch
 import posixpath
 from typing import NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import NetworkFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import networkd_lines
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import Route, Rule
+from ...machine.paths import MARKER
+from ...spec.routes import Route, Rule
+from ..manager_shapes import NetworkFile
+from .routes import networkd_lines
 
 # By rank: a file in the first hides one of the same name in the others.
 DIRECTORIES = (

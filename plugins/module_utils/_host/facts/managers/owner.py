@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import (
-    Ifupdown,
-    Networkd,
-    NetworkFile,
-    NetworkManager,
-    Stanza,
-    Wicked,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import netplan, network_manager, networkd
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import permanent_mac
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Netdev
+from ..host_state import HostState
+from ..manager_shapes import Ifupdown, Networkd, NetworkFile, NetworkManager, Stanza, Wicked
+from ..netdev import permanent_mac
+from ..shapes import Netdev
+from . import netplan, network_manager, networkd
 
 NETPLAN = "netplan"
 NETWORKD = "systemd-networkd"

@@ -8,23 +8,9 @@ from __future__ import annotations
 import posixpath
 from typing import Iterable, Iterator
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.manager_shapes import (
-    Ifupdown,
-    Managers,
-    Networkd,
-    NetworkFile,
-    NetworkManager,
-    Profile,
-    Stanza,
-    Wicked,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import (
-    ifupdown,
-    ini,
-    network_manager,
-    networkd,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe, files_by_name, printable
+from ...machine.probe import Probe, files_by_name, printable
+from ..manager_shapes import Ifupdown, Managers, Networkd, NetworkFile, NetworkManager, Profile, Stanza, Wicked
+from . import ifupdown, ini, network_manager, networkd
 
 # systemd's places for what an enabled unit is wanted by; netplan enables networkd by a generator.
 _UNIT_DIRECTORIES = (

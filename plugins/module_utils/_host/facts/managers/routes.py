@@ -12,15 +12,8 @@ from __future__ import annotations
 import json
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ini
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import (
-    ROUTES,
-    RULES,
-    Route,
-    Rule,
-    Way,
-    version_of,
-)
+from ...spec.routes import ROUTES, RULES, Route, Rule, Way, version_of
+from . import ini
 
 # Free in /etc/iproute2/rt_protos of iproute2 and among those of FRR, Calico (80), OVN (84) and Cilium.
 PROTOCOL = 173
