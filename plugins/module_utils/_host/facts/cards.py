@@ -38,6 +38,16 @@ def flash_of(actual: HostState, address: str) -> str:
     return functions_of_flash(actual, address)[0]
 
 
+def may_share_firmware(actual: HostState, address: str, other: str) -> bool:
+    """Say whether the physical functions at two addresses are, or may be, of one card, whose settings are then theirs.
+
+    A bare half may be of any card of its kind.
+    """
+    bare = next((at for at in (address, other) if at in actual.nics and is_bare_half(actual.nics[at])), "")
+    members = _members(actual, bare or address, with_bare_halves=bool(bare))
+    return {card_of(address), card_of(other)} <= {card_of(_physical(nic)) for nic in members}
+
+
 def _members(actual: HostState, address: str, *, with_bare_halves: bool) -> list[Nic]:
     nics = list(actual.nics.values())
     slots: set[str] = {card_of(address)}

@@ -18,13 +18,14 @@ from ...engine.steps import (
     PLANNED,
     Step,
     Wording,
+    address_of,
     as_planned,
     is_executable,
     key_of,
     make_step,
 )
+from ...facts.cards import may_share_firmware
 from ...facts.eswitch import SWITCHDEV, present_mode
-from ...facts.firmware import card_of
 from ...facts.host_state import is_guest_function, most_functions
 from ...facts.interfaces import Interface
 from ...facts.shapes import Nic, VfCount
@@ -126,14 +127,18 @@ def _made_anew(context: Context, steps: list[Step]) -> list[str]:
 
 
 def _waits_for_firmware(context: Context, interface: Interface, wanted: int) -> bool:
-    """Say whether the card offers as many functions once its firmware has the values that this plan sets or awaits."""
+    """Say whether the card offers as many functions once its firmware has the values that this plan sets or awaits.
+
+    One number holds for all functions of a card, those of its other PCI slot included (torvalds/linux,
+    drivers/net/ethernet/mellanox/mlx5/core/lib/nv_param.c: ``total_vfs`` of the global class).
+    """
     nic = interface.nic
     if nic is None or nic["function"] != "pf" or wanted <= most_functions(nic):
         return False
     steps = [
         step
         for step in context.earlier
-        if step["concern"] == "firmware" and card_of(nic["address"]) == card_of(key_of(step))
+        if step["concern"] == "firmware" and may_share_firmware(context.actual, nic["address"], address_of(step))
     ]
     coming = {
         name: value
