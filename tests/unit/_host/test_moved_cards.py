@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Moved, serial_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Changes, Moved, serial_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.followed import followed
@@ -147,7 +147,7 @@ def test_virtual_functions_follow_their_physical_one() -> None:
         f"mtu:{THIRD}": 1500,
         "sysctl:net.core.rmem_max": "1",
     }
-    found = followed(values, cards, [moved(FIRST, "0000:40:00.0"), moved("0000:18:00.2", "")])
+    found = followed(values, cards, Changes([moved(FIRST, "0000:40:00.0"), moved("0000:18:00.2", "")], []))
     assert found.kept == {
         "vfs:0000:40:00.0": 2,
         "mtu:0000:40:00.2": 1500,
@@ -160,6 +160,6 @@ def test_virtual_functions_follow_their_physical_one() -> None:
 def test_values_of_two_cards_are_never_mixed() -> None:
     """Where another card has come to, and what is kept there is of one that is nowhere."""
     values: baseline.Baseline = {f"mtu:{FIRST}": 1500, f"qos:trust:{SECOND}": "pcp"}
-    shift = [moved(FIRST, SECOND), moved(SECOND, "")]
+    shift = Changes([moved(FIRST, SECOND), moved(SECOND, "")], [])
     assert followed(values, {}, shift).kept == values
     assert followed(values, {}, shift, {SECOND}).kept == {f"mtu:{SECOND}": 1500}

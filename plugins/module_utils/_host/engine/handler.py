@@ -22,9 +22,12 @@ class Handler(NamedTuple):
     ``restore`` adds to an empty desired state what brings an original value back: it gets the key of the step that
     first changed it and the step's ``from``. Without it a removal leaves the setting as it is.
     ``parts``: a mapping in ``from`` holds values of their own, so that another step of the same key may add some.
+    ``of_card``: a card itself holds the values, so that they are nobody's once it was replaced; others are the host's
+    for whatever card is in that place.
     """
 
     work: Callable[[Context, Step], Work]
     errors: Mapping[str, str] = MappingProxyType({})
     restore: Callable[[HostSpec, str, Value], None] | None = None
     parts: bool = False
+    of_card: bool = False

@@ -5,6 +5,10 @@
 
 A card is told by its vendor and device number, and by the serial number in its vital product data where both readings
 have it. MAC addresses are none: bonds and administrators change them, and a function for a VM has no interface.
+
+A bridge has no serial number, and all of a machine's switches may be of one model. It is told by its place: the host
+bridge as ACPI names it (``firmware_node/path`` of its device, torvalds/linux, drivers/acpi/glue.c), and the device and
+function numbers of the bridges above it and its own, which say how it is wired. Only bus numbers shift.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import posixpath
+import re
 from typing import Collection, Iterable, Mapping, NamedTuple
 
 from ..machine.access import Host, HostError
@@ -23,19 +28,33 @@ _DEVICES = "/sys/bus/pci/devices"
 # their length in bits 0 to 2; VPD-R is the large resource 0x10, the end tag the small one 0xF; SN is the serial number.
 _LARGE, _READ_ONLY, _END, _SERIAL = 0x80, 0x90, 0x78, b"SN"
 _DIGITS = 16
+# PCI-to-PCI bridges: PCI Code and ID Assignment Specification, base class 06, sub-class 04.
+_BRIDGE = "0x0604"
+_HOST_BRIDGE = re.compile(r"/pci[0-9a-f]{4,8}:[0-9a-f]{2}(?=/)")
 
 
 class Moved(NamedTuple):
     """An address that means another card now; ``now_at`` is where the former card is, empty where it isn't found.
 
     It ``is_sure`` to be that card where no other place shows the same model and serial number. ``is_taken`` tells that
-    another card is at the address, not nothing.
+    another card is at the address, not nothing. ``is_bridge``: it is no card, and was looked for by its place.
     """
 
     address: str
     now_at: str
     is_sure: bool
     is_taken: bool
+    is_bridge: bool = False
+
+
+class Changes(NamedTuple):
+    """What became of known cards: those that are elsewhere or nowhere, and the addresses with a replacement.
+
+    A replacement is a card of the same model that no other address had, in the place of one that is nowhere any more.
+    """
+
+    moved: list[Moved]
+    replaced: list[str]
 
 
 def cards_of(host: Host, keys: Iterable[str], known: Cards) -> Cards:
@@ -51,10 +70,14 @@ def cards_of(host: Host, keys: Iterable[str], known: Cards) -> Cards:
 def moved_cards(host: Host, known: Mapping[str, Card]) -> list[Moved]:
     """Return the addresses that mean another card than the ``known`` one, or whose card is at another address now.
 
-    A card that is nowhere any more was taken out, and nobody asks for its values; one of the same model that no other
-    address had has been put in its place, and gets them.
+    A card that is nowhere any more was taken out, and nobody asks for its values; its replacement gets them.
     """
-    moved = []
+    return changed_cards(host, known).moved
+
+
+def changed_cards(host: Host, known: Mapping[str, Card]) -> Changes:
+    """Return which of the ``known`` cards are not at their address any more, and which were replaced."""
+    found = Changes([], [])
     for address, card in sorted(known.items()):
         now = _card(host, address)
         if now and _is_same(now, card):
@@ -62,11 +85,15 @@ def moved_cards(host: Host, known: Mapping[str, Card]) -> list[Moved]:
         # The halves of a Socket Direct card have one serial number at two places.
         halves = [other for other, its in known.items() if its.get("serial") == card.get("serial")]
         places = _found(host, address, card, halves)
-        others = [its.get("serial") for other, its in known.items() if other != address]
-        is_replacement = not places and now.get("model") == card.get("model") and now.get("serial") not in others
-        if places or (now and not is_replacement):
-            moved.append(Moved(address, places[0] if places else "", len(places) == 1, bool(now)))
-    return moved
+        # Other ports of a replacement may be noted already.
+        others = [its.get("serial") for other, its in known.items() if other[:-2] != address[:-2]]
+        is_new = now.get("model") == card.get("model") and bool(now.get("serial")) and now["serial"] not in others
+        if is_new and not places:
+            found.replaced.append(address)
+        elif places or now:
+            is_sure, is_bridge = len(places) == 1, bool(card.get("place"))
+            found.moved.append(Moved(address, places[0] if places else "", is_sure, bool(now), is_bridge))
+    return found
 
 
 def serial_of(vpd: bytes) -> str:
@@ -99,7 +126,10 @@ def _card(host: Host, address: str) -> Card:
     with contextlib.suppress(HostError):
         place = f"{_DEVICES}/{posixpath.basename(host.link(f'{place}/physfn'))}"
     model = _model(host, place)
-    return {"model": model, "serial": _serial(host, place)} if model else {}
+    if not model:
+        return {}
+    where = _place(host, place)
+    return {"model": model, "serial": _serial(host, place), **({"place": where} if where else {})}
 
 
 def _model(host: Host, place: str) -> str:
@@ -116,17 +146,39 @@ def _serial(host: Host, place: str) -> str:
         return ""
 
 
+def _place(host: Host, device: str) -> str:
+    r"""Return the place of a bridge (``\_SB_.PC01/01.0/00.0``), empty for any other device."""
+    try:
+        if not host.read(f"{device}/class").startswith(_BRIDGE):
+            return ""
+        path = host.realpath(device)
+    except HostError:
+        return ""
+    root = _HOST_BRIDGE.search(path)
+    if root is None:
+        return ""
+    name = posixpath.basename(root.group())
+    with contextlib.suppress(HostError):
+        name = host.read(f"{path[: root.end()]}/firmware_node/path").strip() or name
+    return "/".join([name, *(part.rpartition(":")[2] for part in path[root.end() + 1 :].split("/"))])
+
+
 def _is_same(now: Card, before: Card) -> bool:
     if now["model"] != before.get("model"):
         return False
-    return not (now["serial"] and before.get("serial")) or now["serial"] == before["serial"]
+    return all(now[key] == before[key] for key in ("serial", "place") if now.get(key) and before.get(key))
 
 
 def _found(host: Host, address: str, card: Card, without: Collection[str]) -> list[str]:
     """Return where the function with the same number on the card may be, nothing where no serial number can tell it.
 
     Some vendors give all of their cards one serial number, so another model is another card whatever its number.
+    A bridge is where its place is.
     """
+    if card.get("place"):
+        bridges = [f"{_DEVICES}/{name}" for name in names_at(host, _DEVICES)]
+        here = [bridge for bridge in bridges if _place(host, bridge) == card["place"]]
+        return [posixpath.basename(bridge) for bridge in here if _model(host, bridge) == card.get("model")]
     if not card.get("serial"):
         return []
     others = [name for name in names_at(host, _DEVICES) if name not in without and name[-2:] == address[-2:]]

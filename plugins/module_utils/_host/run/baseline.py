@@ -127,6 +127,12 @@ def _has_parts(step_id: str) -> bool:
     return handler is not None and handler.parts
 
 
+def is_of_card(step_id: str) -> bool:
+    """Return whether a card itself held this value, not the host for whatever card is in that place."""
+    handler = handler_of(step_id.split(":", 1)[0])
+    return handler is not None and handler.of_card
+
+
 def _can_restore(step_id: str) -> bool:
     handler = handler_of(step_id.split(":", 1)[0])
     return handler is not None and handler.restore is not None

@@ -65,12 +65,12 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     kept, history = baseline.read_baseline(host), reached.read_history(host)
     before = reached.previous(history, desired) if run.goes_back else None
     stays = run.goes_back and before is None
+    said = [reached.NOTHING_BEFORE] if stays else []
     cards: Cards = {}
     moved: list[Moved] = []
     if run.removes:
-        kept, cards, moved = _followed(host, kept)
+        kept, cards, moved, said = _followed(host, kept)
     wish = baseline.removal(desired, baseline.without(kept, moved)) if run.removes else before or desired
-    said = [reached.NOTHING_BEFORE] if stays else []
     if not run.removes and _asks_by_facts(wish):
         from ..facts.asked_functions import with_requests
 
@@ -95,11 +95,11 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
 
 def _followed(host: Host, kept: baseline.Baseline, asked: Collection[str] = ()) -> Followed:
     """Return what is kept once values have gone along with cards that moved; raises BrokenState."""
-    from ..facts.same_card import moved_cards
+    from ..facts.same_card import changed_cards
     from .followed import followed
 
     cards = baseline.read_cards(host)
-    return followed(kept, cards, moved_cards(host, cards), asked)
+    return followed(kept, cards, changed_cards(host, cards), asked)
 
 
 def _asks_by_facts(desired: HostSpec) -> bool:
@@ -193,11 +193,12 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
     from . import at_boot  # noqa: F401 # pylint: disable=unused-import
 
     steps = [step for step in now["steps"] if is_executable(step)]
-    known, cards = seen.kept, seen.cards
+    known, cards, noted = seen.kept, seen.cards, seen.cards
     if not seen.context.removing:
-        known, cards, _left = _followed(machine, known, {first_pci_address(step["id"]) for step in steps})
+        noted = baseline.read_cards(machine)
+        known, cards, *_left = _followed(machine, known, {first_pci_address(step["id"]) for step in steps})
     kept = baseline.with_steps(known, steps)
-    failure = _keep(machine, clock, seen.kept, kept, cards)
+    failure = _keep(machine, clock, seen.kept if cards == noted else None, kept, cards)
     if failure is not None:
         return Execution(failure=failure, not_reached=steps)
     execution = execute(now, seen.context, machine, clock, handler_of=handler_of, watch=watch)
@@ -209,7 +210,7 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
 
 
 def _keep(
-    machine: Machine, clock: Clock, now: baseline.Baseline, wanted: baseline.Baseline, known: Cards
+    machine: Machine, clock: Clock, now: baseline.Baseline | None, wanted: baseline.Baseline, known: Cards
 ) -> Failure | None:
     if now == wanted:
         return None
@@ -292,7 +293,7 @@ def _forget(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failu
     """Remove the original values once all of them are back, and the directory that a killed run may have left empty."""
     if not run.removes or seen.plan["steps"]:
         return None
-    if not seen.kept and not _is_empty(machine, posixpath.dirname(baseline.PATH)):
+    if not machine.exists(baseline.PATH) and not _is_empty(machine, posixpath.dirname(baseline.PATH)):
         return None
     return _attempt(machine, clock, RemoveFile(baseline.PATH))
 

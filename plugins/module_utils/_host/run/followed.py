@@ -4,36 +4,43 @@
 """Lets the original values of a card go along with it to the PCI address that it has now. Pure.
 
 Otherwise the values of the card that is in its place now would never be kept, and its own would stay where no run
-finds them.
+finds them. What a card itself held is nobody's once the card was replaced.
 """
 
 from __future__ import annotations
 
-from typing import Collection, NamedTuple, Sequence
+from typing import Collection, Iterable, NamedTuple, Sequence
 
-from ..facts.same_card import Moved
+from ..facts.same_card import Changes, Moved
 from ..machine.probe import first_pci_address
 from ..spec.cards import Cards
-from .baseline import Baseline
+from .baseline import Baseline, is_of_card
 
 
 class Followed(NamedTuple):
     """What is kept once values have gone along with their cards.
 
-    ``cards`` are those that still mean their address, ``left`` the moved ones whose values did not follow.
+    ``cards`` are those that still mean their address, ``left`` the moved ones whose values did not follow. ``notices``
+    say which values are nobody's any more.
     """
 
     kept: Baseline
     cards: Cards
     left: list[Moved]
+    notices: list[str]
 
 
-def followed(kept: Baseline, cards: Cards, moved: Sequence[Moved], asked: Collection[str] = ()) -> Followed:
+def followed(kept: Baseline, cards: Cards, changes: Changes, asked: Collection[str] = ()) -> Followed:
     """Return what is kept with the values of each moved card under the address that it has now.
 
     A run changes the devices at the ``asked`` addresses. What is kept of a card that is nowhere any more gives way to
     what the one at its address had before that.
     """
+    lost = {each.address for each in changes.moved if each.is_bridge and not each.now_at}
+    of_former = {id_ for id_ in kept if first_pci_address(id_) in changes.replaced and is_of_card(id_)}
+    notices = [*map(_of_bridge, sorted(lost)), *_of_formers(of_former)]
+    kept = {id_: value for id_, value in kept.items() if first_pci_address(id_) not in lost and id_ not in of_former}
+    moved = [each for each in changes.moved if each.address not in lost]
     addresses = set(map(first_pci_address, kept))
     where = _ways(addresses, moved, asked)
     where.update(_of_functions(addresses - {*where}, cards, where))
@@ -47,8 +54,26 @@ def followed(kept: Baseline, cards: Cards, moved: Sequence[Moved], asked: Collec
             goes[step_id.replace(address, where[address])] = value
         elif address not in gone:
             stays[step_id] = value
-    unknown = {*where, *where.values(), *gone}
-    return Followed({**stays, **goes}, {at: card for at, card in cards.items() if at not in unknown}, left)
+    unknown = {*where, *where.values(), *gone, *lost, *changes.replaced}
+    still = {at: card for at, card in cards.items() if at not in unknown}
+    return Followed({**stays, **goes}, still, left, notices)
+
+
+def _of_bridge(address: str) -> str:
+    return (
+        f"{address}: the bridge that had this address is not found any more, so its original ACS setting is left out; "
+        "bridges get theirs anew with each boot"
+    )
+
+
+def _of_formers(step_ids: Iterable[str]) -> list[str]:
+    values: dict[str, set[str]] = {}
+    for step_id in step_ids:
+        values.setdefault(first_pci_address(step_id), set()).add(step_id.split(":", 1)[0])
+    return [
+        f"{address}: its card was replaced, so what the former one held is left out ({', '.join(sorted(concerns))})"
+        for address, concerns in sorted(values.items())
+    ]
 
 
 def _ways(addresses: Collection[str], moved: Sequence[Moved], asked: Collection[str]) -> dict[str, str]:
@@ -56,9 +81,13 @@ def _ways(addresses: Collection[str], moved: Sequence[Moved], asked: Collection[
 
     They follow one that is told for sure, where another card is in its place or the run changes it at its new one: a
     card that is only away for a while may have the serial number that its vendor gives to all. Where values of yet
-    another card are kept that stay, they don't, unless those give way.
+    another card are kept that stay, they don't, unless those give way. A bridge's place is its own.
     """
-    where = {each.address: each.now_at for each in moved if each.is_sure and (each.is_taken or each.now_at in asked)}
+    where = {
+        each.address: each.now_at
+        for each in moved
+        if each.is_sure and (each.is_taken or each.is_bridge or each.now_at in asked)
+    }
     for _each in moved:
         kept_of_others = {*addresses} - {*where, *asked}
         where = {address: now_at for address, now_at in where.items() if now_at not in kept_of_others}

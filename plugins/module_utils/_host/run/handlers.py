@@ -33,7 +33,7 @@ from ..engine.handler import Handler
 HANDLERS: Mapping[str, Handler] = {
     "kernel_arguments": Handler(kernel_arguments.work, kernel_arguments.ERRORS),
     "firmware_image": Handler(firmware_image.work, firmware_image.ERRORS),
-    "firmware": Handler(firmware.work, firmware.ERRORS, firmware.restore, parts=True),
+    "firmware": Handler(firmware.work, firmware.ERRORS, firmware.restore, parts=True, of_card=True),
     "modules": Handler(kmods.work, kmods.ERRORS, kmods.restore),
     "driver": Handler(driver.work, driver.ERRORS),
     "peer_memory": Handler(peer_memory.work, peer_memory.ERRORS, peer_memory.restore),
@@ -41,7 +41,7 @@ HANDLERS: Mapping[str, Handler] = {
     "naming": Handler(naming.work, naming.ERRORS, naming.restore, parts=True),
     "vfs": Handler(sriov.work, sriov.ERRORS, sriov.restore, parts=True),
     "eswitch": Handler(eswitch.work, eswitch.ERRORS, eswitch.restore),
-    "guids": Handler(guids.work, guids.ERRORS, guids.restore, parts=True),
+    "guids": Handler(guids.work, guids.ERRORS, guids.restore, parts=True, of_card=True),
     "mtu": Handler(mtu.work, mtu.ERRORS, mtu.restore),
     "qos": Handler(qos.work, qos.ERRORS, qos.restore),
     "boot": Handler(boot.work),

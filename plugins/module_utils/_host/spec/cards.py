@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Dict, Mapping
 
-# "model" is "0x15b3 0x1021"; "serial" is a digest, as recordings of hosts hold it, and empty where it can't be read
-# (facts/same_card.py).
+# "model" is "0x15b3 0x1021"; "serial" is a digest, as recordings of hosts hold it, and empty where it can't be read;
+# a bridge has a "place" (facts/same_card.py).
 Card = Dict[str, str]
 # The card that each PCI address meant when the file was written.
 Cards = Dict[str, Card]
