@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import touches_uplink
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     Facts,
     desired,
@@ -126,8 +127,10 @@ class TestPorts:
         state["uplinks"] = [{"netdev": "ens2", "pci": "0000:40:00.0", "reasons": ["default route"]}]
         (step,) = mtu_steps(state, interface(current_name="bond0", mtu=9000))
         assert (step["status"], "carries the uplink" in step["detail"]) == ("refused", True)
-        (step,) = mtu_steps(state, interface(current_name="bond0", mtu=9000), consents={"uplink_change": True})
-        assert step["status"] == "planned"
+        allowed = desired(interface(current_name="bond0", mtu=9000), consents={"uplink_change": True})
+        plan, context = plan_with_context(allowed, state)
+        (step,) = steps_of(plan, "mtu")
+        assert (step["status"], touches_uplink(context, step)) == ("planned", True)
 
 
 class TestAbove:

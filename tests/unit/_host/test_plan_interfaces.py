@@ -465,6 +465,13 @@ class TestLink:
         step = the_step("link", two_ports(), interface(pci=UPLINK, state="down"), consents=CONSENTED)
         assert step["status"] == "refused"
 
+    def test_a_bond_of_the_uplink_never_goes_down(self) -> None:
+        state = two_ports()
+        state["netdevs"].append(netdev("bond0", None, kind="bond"))
+        state["netdevs"][0]["master"] = "bond0"
+        step = the_step("link", state, interface(current_name="bond0", state="down"), protected_interfaces=["ens1"])
+        assert (step["status"], "rdma_fabric_protected_interfaces" in step["detail"]) == ("refused", True)
+
     def test_an_uplink_named_by_the_user_never_goes_down(self) -> None:
         step = the_step("link", two_ports(), interface(pci=PF, state="down"), protected_interfaces=["ens1"])
         assert (step["status"], "rdma_fabric_protected_interfaces" in step["detail"]) == ("refused", True)

@@ -96,6 +96,13 @@ class HostState:
                 return self._uplink_addresses[address]
         return None
 
+    def uplink_reason_with_members(self, nic: Nic | None, netdev: Netdev | None) -> str | None:
+        """Return the same for a change that a bond or bridge passes on to its members: one of them may be an uplink."""
+        members = [each for each in self.netdevs.values() if netdev is not None and each["master"] == netdev["name"]]
+        devices = [(nic, netdev), *((self.nics.get(each["pci"] or ""), each) for each in members)]
+        reasons = (self.uplink_reason(*device) for device in devices)
+        return next((reason for reason in reasons if reason is not None), None)
+
     def vf_addresses(self, nic: Nic | None) -> list[str]:
         """Return the addresses of the virtual functions that exist now, in their order."""
         return list(nic["sriov"]["vfs"]) if nic is not None and nic["sriov"] is not None else []

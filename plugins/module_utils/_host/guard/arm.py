@@ -60,7 +60,7 @@ def touches_uplink(context: Context, step: Step) -> bool:
     for interface in context.interfaces:
         keys = [f"{interface.key}{suffix}" for suffix in _OF_FUNCTIONS]
         keys += [interface.key, *(key_for(setting, interface) for setting in CUTTING)]
-        if key in keys and context.actual.uplink_reason(interface.nic, interface.netdev) is not None:
+        if key in keys and context.actual.uplink_reason_with_members(interface.nic, interface.netdev) is not None:
             return True
     return False
 

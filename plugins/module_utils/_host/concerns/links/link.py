@@ -58,7 +58,7 @@ def _up(context: Context, interface: Interface) -> Step:
 
 
 def _down(context: Context, interface: Interface) -> Step:
-    reason = context.actual.uplink_reason(interface.nic, interface.netdev)
+    reason = context.actual.uplink_reason_with_members(interface.nic, interface.netdev)
     refusal = f"it carries the uplink ({reason}): the node would be cut off, so no variable allows this"
     target = context.target_of(interface)
     return make_step(
