@@ -345,9 +345,11 @@ class TestRevert:
         undo = [Run(("no-such-program",)), Run(("ip", "link", "set", "dev", UPLINK, "mtu", "1400"))]
         kernel.replace(GUARD_FILE, records.text_of(record._replace(undo=tuple(undo))), 0o600)
         watch(kernel, kernel)
-        answer = confirm(kernel, kernel, TOKEN)
+        told = confirmation(kernel, kernel, TOKEN, check=False)
         assert mtu(kernel, UPLINK) == "1400"
-        assert "no-such-program" in answer.problems[0]
+        assert [problem.split(":")[0] for problem in told["guard"]["problems"]] == ["could not run no-such-program"]
+        assert "one and two: the host has taken " in told["msg"]
+        assert ", except for this: could not run no-such-program: " in told["msg"]
 
     @pytest.mark.parametrize("code", ["EROFS", "ENOSPC", "EIO"])
     def test_a_disk_that_takes_no_change_any_more_does_not_keep_the_host_cut_off(
