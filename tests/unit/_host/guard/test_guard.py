@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_files import LOGIN_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
     Operation,
     PutFile,
@@ -193,7 +194,9 @@ class TestArming:
     def test_nothing_else_is_changed_while_one_waits(self) -> None:
         kernel = host()
         guarded(kernel)
-        assert "waits for its confirmation" in obstacle(kernel, kernel)
+        kernel.sleep(20)
+        said = obstacle(kernel, kernel)
+        assert "waits for its confirmation" in said and f"for {SECONDS - 20} seconds at most; nothing was changed" in said
         (notice,) = preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"][-1:]
         assert "waits for its confirmation" in notice
 
@@ -300,6 +303,13 @@ class TestRevert:
         assert confirm(kernel, kernel, TOKEN).state == REVERTED
         left = {path for path in set(kernel.state()["files"]) - files if not path.startswith("/run/")}
         assert left == {"/var/lib/rdma-fabric/baseline.json", REACHED}
+
+    def test_what_leaves_the_uplink_alone_stays(self) -> None:
+        kernel = host()
+        guarded(kernel, {**WISH, "limits": {"memlock": "unlimited"}})
+        watch(kernel, kernel)
+        assert (mtu(kernel, UPLINK), mtu(kernel, "ens2f0")) == ("1500", "4200")
+        assert "unlimited" in kernel.read(LOGIN_FILE)
 
     def test_what_kept_the_change_for_the_boot_is_taken_back_too(self) -> None:
         kernel = host()
