@@ -268,13 +268,25 @@ def test_a_kernel_without_the_module_is_told(monkeypatch: pytest.MonkeyPatch) ->
     assert drivers(kernel) == ["mlx5_core", "mlx5_core"]
 
 
-def test_a_function_that_vfio_does_not_take_fails_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("before", "entry", "former"), [({"vfs": 2}, GIVEN, "mlx5_core"), (GIVEN, BACK, "vfio-pci")], ids=["given", "back"]
+)
+def test_functions_that_their_driver_does_not_take_fail_the_step_and_get_the_former_one(
+    before: dict[str, Any], entry: dict[str, Any], former: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = booted()
+    process(kernel, 2, "kthreadd", "/dev/null")
+    done(kernel, wish(**before))
     real = vfs.bind
-    monkeypatch.setattr(
-        vfs, "bind", lambda kernel, address: None if vfs.override_of(kernel, address) else real(kernel, address)
-    )
-    outcome = applied(booted(), wish(**GIVEN))
-    assert outcome["failed"] and "function 0 is bound to no driver" in outcome["msg"]
+
+    def bind(kernel: Kernel, address: str) -> None:
+        if bool(vfs.override_of(kernel, address)) == (former == "vfio-pci"):
+            real(kernel, address)
+
+    monkeypatch.setattr(vfs, "bind", bind)
+    outcome = applied(kernel, wish(ALLOWED, **entry))
+    assert outcome["failed"] and "function 0 is bound to no driver, function 1 is bound to no driver" in outcome["msg"]
+    assert drivers(kernel) == [former] * 2
 
 
 SWEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -308,6 +320,15 @@ def test_removal_brings_the_former_drivers_back() -> None:
     done(kernel, wish(ALLOWED, **GIVEN))
     done(kernel, wish(ALLOWED), REMOVE)
     assert drivers(kernel) == ["mlx5_core", "mlx5_core"]
+
+
+def test_removal_gives_functions_back_to_vfio_that_it_had_before() -> None:
+    kernel = given()
+    process(kernel, 2, "kthreadd", "/dev/null")
+    kernel.tree.discard("/var/lib/rdma-fabric")
+    done(kernel, wish(ALLOWED, **BACK))
+    done(kernel, wish(ALLOWED), REMOVE)
+    assert drivers(kernel) == ["vfio-pci", "vfio-pci"]
 
 
 def test_a_rebooted_host_gives_them_away_again() -> None:
