@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import execute
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Found, SetAttribute, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 WORDS: dict[str, Any] = {"target": "gpu01", "action": "write", "before": 0, "after": 1, "reason": "a test asks for it"}
@@ -22,10 +25,14 @@ def _written(text: str) -> Found:
     return Found("write all", lambda host: [SetAttribute(f"/sys/x/{name}", text) for name in host.list("/sys/x")])
 
 
-def _executed(kernel: Kernel) -> Execution:
+_ALL = Work([_written("1")], [_written("0")])
+_ONE = Work([SetAttribute("/sys/x/a", "1")], [SetAttribute("/sys/x/a", "0")])
+
+
+def _executed(kernel: Kernel, work: Work = _ALL) -> Execution:
     steps = [make_step("some", "thing", **WORDS)]
     plan: Plan = {"format": 1, "steps": steps, "notices": [], "digest": ""}
-    handler = Handler(lambda _context, _step: Work([_written("1")], [_written("0")]))
+    handler = Handler(lambda _context, _step: work)
     context: Any = None
     return execute(plan, context, kernel, kernel, handler_of=lambda _concern: handler)
 
@@ -46,3 +53,20 @@ def test_a_part_that_was_done_is_taken_back() -> None:
     failure = _executed(kernel).failure
     assert failure is not None and "could not write all: /sys/x/b" in failure.error
     assert [kernel.read(f"/sys/x/{name}") for name in "ab"] == ["0\n", "0\n"]
+
+
+@pytest.mark.parametrize(("code", "undone"), [("ETIMEDOUT", ("write 0 to /sys/x/a",)), ("EBUSY", ())])
+def test_what_is_late_is_taken_back_and_what_is_refused_at_once_has_changed_nothing(
+    code: str, undone: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = _host()
+    known = kernel.set_attribute
+
+    def fails(path: str, text: str, timeout: float) -> None:
+        if text == "1":
+            raise HostError(code, path)
+        known(path, text, timeout)
+
+    monkeypatch.setattr(kernel, "set_attribute", fails)
+    failure = _executed(kernel, _ONE).failure
+    assert failure is not None and (failure.undone, failure.not_undone) == (undone, ())
