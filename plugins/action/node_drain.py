@@ -144,8 +144,8 @@ class ActionModule(ClusterAction):
             refusals = drain.foresee(planned)
             rows = [_row(verdict, blocked=refusals.get(verdict.uid, "")) for verdict in planned]
             return self._result(cluster, before, True, step, rows)
-        jobs = self._wait_for_jobs(cluster, arguments)
         try:
+            jobs = self._wait_for_jobs(cluster, arguments)
             with cluster.connection.until(cluster.now() + limit):
                 staying = drain.run()
         except (DrainFailed, ApiFault) as failure:

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -15,39 +13,14 @@ from ansible_collections.rdma.fabric.plugins.action import node_join
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import Mark, mark_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
-from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, failure, good
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime, failure
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
+from ansible_collections.rdma.fabric.tests.unit.plugins.node_server import NODE, Nodes
 
 TEXT = "joining:NoSchedule"
 TAINT = {"key": "joining", "effect": "NoSchedule"}
 READY = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"rdma/a": "8"}}
-NODE = ("nodes", "", "n")
 Json = dict[str, Any]
-
-
-class Nodes(FakeServer):
-    """A server that merges patches into nodes, and keeps the taints that each write has stored."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.plurals.update(nodes="Node", pods="Pod", events="Event")
-        self.tainted: list[list[str]] = []
-
-    def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
-        if method != "PATCH":
-            return super().send(method, path, body, content_type)
-        parts, patch = urlsplit(path), json.loads(body or b"{}")
-        self.requests.append((method, parts.path, {}))
-        live = self.objects[NODE]
-        if patch["metadata"].pop("resourceVersion") != live["metadata"]["resourceVersion"]:
-            return failure(409, "Conflict", "the object has been modified")
-        annotations = {**live["metadata"].get("annotations", {}), **patch["metadata"]["annotations"]}
-        after = {**live, "metadata": {**live["metadata"], "annotations": annotations}}
-        after["spec"] = {**live["spec"], **patch.get("spec", {})}
-        if "dryRun" not in parse_qs(parts.query):
-            self.tainted.append([each["key"] for each in after["spec"].get("taints") or []])
-            self.put("nodes", after)
-        return good(after)
 
 
 @pytest.fixture
