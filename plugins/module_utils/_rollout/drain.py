@@ -127,10 +127,11 @@ class Drain:
         while True:
             silence = ""
             try:
-                staying = self._take_in(self.plan(recent=recent), pace.started)
+                verdicts = self.plan(recent=recent)
+                self._take_in(verdicts, pace.started)
                 if not self.pending and not recent:
                     self._still_cordoned()
-                    return staying
+                    return verdicts
                 recent = bool(self.pending)
                 if not recent:
                     continue
@@ -147,8 +148,8 @@ class Drain:
         self.last = {str(pod["metadata"]["uid"]): pod for pod in pods}
         return judge(pods, replace(self.wishes, selected=selected), self.cluster.has_daemon_set)
 
-    def _take_in(self, verdicts: list[Verdict], started: float) -> list[Verdict]:
-        """Keep the books: what has ended, what is new, what stays."""
+    def _take_in(self, verdicts: list[Verdict], started: float) -> None:
+        """Keep the books: what has ended, what is new. Who has to leave is pending from then on."""
         leaving = {verdict.uid: verdict for verdict in verdicts if verdict.action == EVICT}
         for uid in [uid for uid in self.pending if uid not in self.last]:
             del self.pending[uid]
@@ -166,7 +167,6 @@ class Drain:
             # Nothing was asked of it, and what it held is over, as for a pod that has finished: it may stay.
             del self.pending[uid]
             del self.seen[uid]
-        return [verdict for verdict in verdicts if verdict.action != EVICT]
 
     def _count_return(self, uid: str, verdict: Verdict) -> None:
         """Raise DrainFailed when a controller puts pods on the cordoned node again and again."""

@@ -297,8 +297,6 @@ class Holding:
         written: dict[int, Slot] = {}
         for _attempt in range(_MOST_WRITES):
             due = [slot for slot in self.held(any_run=any_run) if is_due(slot)]
-            if not due:
-                return list(written.values())
             for slot in due:
                 before(slot)
                 written[slot.index] = slot
