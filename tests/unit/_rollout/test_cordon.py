@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import
     ANNOTATION,
     Mark,
     Step,
+    in_one_line,
     mark_of,
     to_cordon,
     to_fail,
@@ -81,6 +82,8 @@ def test_the_mark_of_a_dead_run_stays_and_is_named_and_any_run_gives_the_node_ba
 def test_a_node_that_was_uncordoned_by_hand_loses_its_mark_only() -> None:
     uncordoned = node(annotation=MARK.text())
     assert merged(uncordoned, to_uncordon(uncordoned)) == node()
+    assert to_uncordon(node(annotation=replace(MARK, unschedulable=True).text())).notice == ""
+    assert to_fail(uncordoned, "no links") == Step(None)
     again = merged(uncordoned, to_cordon(uncordoned, MARK))
     assert merged(again, to_uncordon(again)) == node()
 
@@ -100,6 +103,11 @@ def test_a_cordoned_node_says_what_it_has_failed_by_and_is_given_back_as_it_was(
     assert to_fail(failed, "no links") == Step(None)
     given_back = merged(failed, to_uncordon(failed))
     assert (mark_of(given_back), given_back["spec"]) == (None, node()["spec"])
+
+
+def test_what_a_node_has_failed_by_is_one_line_of_bounded_length() -> None:
+    assert in_one_line(" no\n links ") == "no links"
+    assert len(in_one_line("no links\n" * 1000)) <= 500
 
 
 def test_a_node_that_we_have_not_cordoned_says_nothing_of_a_failure() -> None:

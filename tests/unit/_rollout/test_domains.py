@@ -172,6 +172,11 @@ def test_the_slot_of_a_domain_is_freed_and_left_behind_also_where_that_of_all_no
     own.fail_anew("no links")
     assert [(slot.node, slot.failed) for slot in cluster.of("zone=a").slots()] == [("a1", "no links")]
     assert [(slot.node, slot.failed, slot.domain) for slot in cluster.whole.slots()] == [("a1", "no links", "zone=a")]
+    cluster.whole.leases.clear()
+    slots(cluster, Seat(cluster.whole), "a1", "zone=a", run="other").give_back()
+    assert cluster.of("zone=a").nodes() == ["a1"]
+    slots(cluster, Seat(cluster.whole), "a1", "zone=a", run="other").give_back(any_run=True)
+    assert cluster.of("zone=a").nodes() == []
 
 
 def test_a_node_left_out_of_service_does_not_wait_for_one_that_waits_for_it() -> None:
@@ -182,6 +187,47 @@ def test_a_node_left_out_of_service_does_not_wait_for_one_that_waits_for_it() ->
     seat = Seat(cluster.whole, dead={"process of dead"})
     assert take(slots(cluster, seat, "a1", "zone=a", run="next")).healed
     assert cluster.of("zone=a").nodes() == ["a1", "a2"]
+
+
+def test_a_node_that_is_back_in_service_waits_for_its_domain_as_others_do() -> None:
+    cluster = Cluster()
+    take(slots(cluster, Seat(cluster.whole), "a1", "", run="dead"))
+    Holding(Seat(cluster.of("zone=a")), Wish("a2", "other", 1), "upgrade", "ns", DURATION).take(1.0, lambda _text: None)
+    with pytest.raises(SlotRefused, match="no slot of zone=a"):
+        take(slots(cluster, Seat(cluster.whole, dead={"process of dead"}), "a1", "zone=a", run="next"))
+    assert cluster.of("zone=a").most == 1
+
+
+@pytest.mark.parametrize("left_by", ["dead", "next"])
+def test_what_a_node_has_of_its_domain_from_before_stays_where_it_gets_none_of_all_nodes(left_by: str) -> None:
+    cluster = Cluster()
+    take(slots(cluster, Seat(cluster.whole), "a1", "zone=a", run=left_by))
+    cluster.whole.leases.clear()
+    other = slots(cluster, Seat(cluster.whole), "x", "")
+    take(other)
+    seat = Seat(cluster.whole, dead={"process of dead"})
+    own = slots(cluster, seat, "a1", "zone=a", run="next")
+    with pytest.raises(SlotRefused, match="by x"):
+        take(own)
+    assert cluster.of("zone=a").nodes() == ["a1"]
+
+
+def test_what_was_healed_and_how_long_it_was_waited_are_those_of_both() -> None:
+    cluster = Cluster(Server(short={"x"}))
+    take(slots(cluster, Seat(cluster.whole), "a1", "zone=a", run="dead"))
+    cluster.whole.leases.clear()
+    other = slots(cluster, Seat(cluster.whole), "x", "")
+    take(other)
+    seat = Seat(cluster.whole)
+
+    def free_it_later() -> None:
+        if seat.time > 2 * DURATION and cluster.whole.nodes() == ["x"]:
+            other.give_back()
+
+    seat.turn = free_it_later
+    held = take(slots(cluster, seat, "a1", "zone=a", run="next"), within=1000.0)
+    assert (held.taken, "run dead" in held.healed) == (True, True)
+    assert held.waited == seat.time >= 2 * DURATION
 
 
 def test_domains_alternate_and_keep_their_order() -> None:

@@ -33,6 +33,9 @@ class Memory:
     events: dict[float, Callable[[], None]] = field(default_factory=dict)
     found: Json | None = field(default_factory=lambda: node(unschedulable=True))
     silent: bool = False
+    # Whether the node itself can't be read, and which pods the label selector takes.
+    mute: bool = False
+    taken: frozenset[str] | None = None
     stuck: bool = False
     time: float = 0.0
     lists: int = 0
@@ -42,6 +45,8 @@ class Memory:
     asked: list[tuple[str, float]] = field(default_factory=list)
 
     def node(self) -> Json | None:
+        if self.mute:
+            raise Unanswered("get nodes n: connection refused")
         return self.found
 
     def pods(self, *, recent: bool = False) -> Sequence[Json]:
@@ -53,7 +58,7 @@ class Memory:
         return list(behind.values())
 
     def selected(self, *, recent: bool = False) -> frozenset[str] | None:
-        return None
+        return self.taken
 
     def working(self, selector: str, *, recent: bool = False) -> Sequence[Json]:
         pods = self.pods(recent=recent)
@@ -180,6 +185,84 @@ def test_an_outage_is_outlasted_and_one_that_stays_is_named() -> None:
     drain(cluster).run()
     assert cluster.time >= 20.0
     assert "node n: list pods: connection refused" in failure(memory("a", silent=True), limit=10.0)
+
+
+def test_jobs_that_cannot_be_asked_for_count_as_there() -> None:
+    cluster = Memory({}, silent=True)
+    cluster.events[20.0] = lambda: setattr(cluster, "silent", False)
+    assert wait_for_jobs(cluster, "train", unlimited(0), lambda _text: None) == []
+    assert cluster.time >= 20.0
+    left = wait_for_jobs(Memory({}, silent=True), "train", 10.0, lambda _text: None)
+    assert left == ["list pods: connection refused"]
+
+
+def test_what_would_refuse_an_eviction_is_asked_for_without_having_one_done() -> None:
+    cluster = memory("a", "b", "c", refusals=[Refusal("the budget")])
+    cluster.held["uid-c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
+    cluster.held["uid-d"] = pod("d", holds=False)
+    planned = drain(cluster)
+    assert planned.foresee(planned.plan()) == {"uid-a": "the budget"}
+    assert [uid for uid, _time in cluster.asked] == ["uid-a", "uid-b"]
+    assert len(cluster.held) == 4
+
+
+def test_only_pods_that_the_selector_takes_leave() -> None:
+    cluster = memory("a", "b", taken=frozenset({"uid-a"}))
+    assert [str(verdict) for verdict in drain(cluster).run()] == ["ns/b"]
+    assert list(cluster.held) == ["uid-b"]
+
+
+def test_times_are_those_since_the_drain_began() -> None:
+    cluster = memory("a", refusals=[Refusal("the budget", after=5.0)], time=1000.0)
+    done = drain(cluster)
+    done.run()
+    assert 5.0 <= done.seconds["uid-a"] < 15.0
+    assert 5.0 <= done.refusals["uid-a"][1] < 15.0
+
+
+def test_a_pod_that_somebody_else_deletes_is_not_asked_again() -> None:
+    cluster = memory("a", refusals=[Refusal("the budget", after=5.0)] * 100)
+
+    def delete() -> None:
+        cluster.held["uid-a"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
+
+    cluster.events = {8.0: delete, 30.0: cluster.held.clear}
+    drain(cluster).run()
+    assert max(time for _uid, time in cluster.asked) < 15.0
+
+
+def test_a_pod_that_was_told_to_end_and_finishes_is_waited_for_until_it_is_gone() -> None:
+    cluster = memory("a", stuck=True)
+    cluster.events[5.0] = lambda: cluster.held["uid-a"]["status"].update(phase="Succeeded")
+    cluster.events[20.0] = cluster.held.clear
+    assert drain(cluster).run() == []
+    assert cluster.time >= 20.0
+
+
+@pytest.mark.parametrize(("count", "ends"), [(3, False), (4, True)])
+def test_a_controller_that_puts_its_pods_on_the_node_again_and_again_ends_the_drain(count: int, ends: bool) -> None:
+    cluster = memory("0")
+    evict = cluster.evict
+
+    def replaced(verdict: Verdict, *, dry_run: bool = False) -> Refusal | None:
+        number = len(cluster.asked) + 1
+        answer = evict(verdict, dry_run=dry_run)
+        if number <= count:
+            cluster.held[f"uid-{number}"] = pod(str(number))
+        return answer
+
+    cluster.evict = replaced  # type: ignore[method-assign]
+    if ends:
+        assert "ReplicaSet web puts its pods on the node again and again" in failure(cluster, unlimited(0))
+    else:
+        drain(cluster).run()
+        assert len(cluster.asked) == count + 1
+
+
+def test_pods_of_one_controller_that_are_there_from_the_beginning_do_not_come_again() -> None:
+    cluster = memory(*map(str, range(10)))
+    drain(cluster).run()
+    assert len(cluster.asked) == 10
 
 
 def test_the_end_of_a_pod_is_that_of_its_uid() -> None:

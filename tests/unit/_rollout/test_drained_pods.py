@@ -26,7 +26,7 @@ RESOURCES = ("rdma/*", "nvidia.com/*")
 
 def verdict(body: Json, *, daemon_set: bool = True, **wishes: Any) -> tuple[str, str]:
     asked = Wishes(**{"resources": RESOURCES, **wishes})
-    found = judge([body], asked, lambda _namespace, _name: daemon_set)[0]
+    found = judge([body], asked, lambda *names: daemon_set and names == ("ns", "plugin"))[0]
     return found.action, found.reason
 
 
@@ -44,6 +44,7 @@ TEST_POD = with_metadata(
     with_spec(pod(managed=False), volumes=[{"name": "scratch", "emptyDir": {}}]),
     labels={"app.kubernetes.io/managed-by": "rdma-fabric", "app.kubernetes.io/component": COMPONENT},
 )
+CLAIMS = {"resources": {"claims": [{"name": "nic"}]}}
 SKIPPED = with_metadata(pod(), labels={SKIP_LABEL: "true"})
 
 
@@ -55,6 +56,7 @@ SKIPPED = with_metadata(pod(), labels={SKIP_LABEL: "true"})
         (pod(holds=False), {"everything": True}, EVICT, "every pod"),
         (pod(owner=DAEMON_SET), {"everything": True, "force": True}, STAY, "DaemonSet plugin would bring it back"),
         (pod(owner=DAEMON_SET), {"daemon_set": False}, REFUSE, "DaemonSet plugin is gone"),
+        (pod(owner={**DAEMON_SET, "apiVersion": "apps.kruise.io/v1beta1"}), {}, EVICT, "rdma/"),
         (pod(owner=DAEMON_SET), {"daemon_set": False, "force": True}, EVICT, "rdma/"),
         (MIRROR, {"everything": True, "force": True}, STAY, "static pod"),
         (pod(managed=False), {}, REFUSE, "no controller"),
@@ -84,7 +86,7 @@ def test_a_pod_leaves_stays_or_forbids_the_drain(body: Json, wishes: Json, actio
     ("body", "reason"),
     [
         (with_metadata(pod(holds=False), annotations={"k8s.v1.cni.cncf.io/networks": "rail0"}), "network rail0"),
-        (with_spec(pod(holds=False), resourceClaims=[{"name": "nic"}]), "ResourceClaim"),
+        (with_spec(pod(holds=False), resourceClaims=[{"name": "nic"}], containers=[CLAIMS]), "ResourceClaim"),
         (with_spec(pod(holds=False), volumes=[{"hostPath": {"path": "/dev/infiniband/"}}]), "/dev/infiniband"),
         (with_spec(pod(holds=False), volumes=[{"hostPath": {"path": "/dev/infiniband/uverbs0"}}]), "uverbs0"),
         (with_spec(pod(holds=False), initContainers=[{"resources": {"requests": {"nvidia.com/gpu": 1}}}]), "gpu"),

@@ -557,6 +557,63 @@ class TestOneRun:
             take(Seat(server))
         assert server.nodes() == ["n2"]
 
+    def test_how_long_it_was_waited_counts_from_its_own_beginning(self) -> None:
+        assert take(Seat(Server(), time=1000.0)).waited == 0.0
+
+    @pytest.mark.parametrize("renewed", ["2026-01-01T00:00:00Z", ""])
+    def test_a_slot_whose_renewal_cannot_be_read_is_renewed(self, renewed: str) -> None:
+        server = Server()
+        (name,) = [lease_name(take(Seat(server)))]
+        server.leases[name]["spec"]["renewTime"] = renewed
+        assert not take(Seat(server)).taken
+        assert server.writes == 2
+
+    def test_its_own_slot_learns_of_the_domain_of_its_node(self) -> None:
+        server = Server()
+        take(Seat(server))
+        take(Seat(server), domain="zone=a")
+        assert [slot.domain for slot in server.slots()] == ["zone=a"]
+
+    @pytest.mark.parametrize("name", ["by-hand", "rdma-fabric-slot-another-7"])
+    def test_a_lease_that_is_no_slot_takes_none(self, name: str) -> None:
+        server = Server()
+        server.leases[name] = {"metadata": {"name": name}, "spec": {"holderIdentity": "n2/r"}}
+        assert take(Seat(server)).taken
+
+    @pytest.mark.parametrize("chance", [0.0, 0.5, 0.99])
+    def test_one_that_was_too_late_chooses_among_the_slots_that_would_do(self, chance: float) -> None:
+        server = Server()
+        seat = Seat(server)
+
+        def be_faster() -> None:
+            # The Leases and what the operator upgrades were read, the write comes next.
+            if seat.requests == 2:
+                take(Seat(server), "n2", limit=4)
+
+        seat.turn = be_faster
+        one = holding(seat, limit=4)
+        one.chance = lambda: chance
+        held = one.take(10.0, lambda _text: None)
+        assert held.slot.index == 1 + int(3 * chance)
+
+    @pytest.mark.parametrize("conflicts", [1, 1000])
+    def test_a_slot_that_somebody_writes_to_is_given_back_by_a_later_write(self, conflicts: int) -> None:
+        server = Server()
+        name = lease_name(take(Seat(server)))
+        seat = Seat(server)
+
+        def annotate() -> None:
+            if seat.requests % 2 and seat.requests < 2 * conflicts:
+                server.write(server.leases[name])
+
+        seat.turn = annotate
+        if conflicts == 1:
+            assert len(holding(seat).give_back()) == 1
+            assert server.nodes() == []
+        else:
+            with pytest.raises(SlotRefused, match="changed by somebody else at each of 10 writes"):
+                holding(seat).give_back()
+
     def test_looks_do_not_grow_with_the_slots(self) -> None:
         few, many = Server(), Server()
         for server, count in ((few, 1), (many, 40)):
@@ -597,6 +654,13 @@ class TestDeadRuns:
             take(seat, within=5 * DURATION)
         assert server.nodes() == ["n2"]
 
+    def test_a_node_of_the_same_run_keeps_its_slot_however_long_its_turn_takes(self) -> None:
+        server = Server()
+        take(Seat(server), "n2", run="r")
+        seat = Seat(server, dead={"process of r"})
+        with pytest.raises(SlotRefused, match="by n2"):
+            take(seat, run="r", within=5 * DURATION)
+
     def test_a_node_that_stays_out_of_service_keeps_its_slot_until_its_own_run_comes(self) -> None:
         server = Server(short={"n2"})
         take(Seat(server), "n2", run="dead")
@@ -629,6 +693,12 @@ class TestFailedNodes:
         holding(Seat(server), "n2", "r").fail("no links")
         assert "failed: no links" in take(Seat(server), "n2", run="next").healed
         assert [slot.failed for slot in server.slots()] == [""]
+
+    def test_a_run_fails_no_slot_that_another_has_for_the_node(self) -> None:
+        server = Server()
+        take(Seat(server), "n2", run="next")
+        assert holding(Seat(server), "n2", "r").fail("no links") == []
+        assert [(slot.run, slot.failed) for slot in server.slots()] == [("next", "")]
 
     @pytest.mark.parametrize(
         ("thief", "said"),

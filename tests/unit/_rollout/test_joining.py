@@ -85,6 +85,13 @@ def test_a_later_run_goes_on_with_the_mark_of_the_first_and_follows_the_boot() -
     assert mark_of(merged(rebooted, to_taint(rebooted, TAINT, [], LATER))) == replace(MARK, boot="two")
 
 
+def test_a_node_whose_taint_was_taken_off_before_it_was_verified_has_not_joined() -> None:
+    begun = node(mark=MARK)
+    assert not has_joined(begun, TAINT)
+    assert merged(begun, to_taint(begun, TAINT, [], LATER))["spec"]["taints"] == [TAINT]
+    assert mark_of(merged(begun, to_join(begun, TAINT, LATER))) == replace(LATER, joined=True)
+
+
 def test_a_node_that_was_tainted_again_is_to_be_verified_again() -> None:
     again = node(TAINT, mark=replace(MARK, joined=True))
     assert not has_joined(again, TAINT)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Mark, mark_of, to_cordon
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import (
     boot_of,
     devices_of,
@@ -25,7 +28,10 @@ def reporting(boot: str = "one", *, ready: str = "True", **allocatable: str) -> 
     status = {
         "nodeInfo": {"bootID": boot},
         "allocatable": {"cpu": "8", "rdma/a": "63", **allocatable},
-        "conditions": [{"type": "Ready", "status": ready, "message": "kubelet stopped posting node status"}],
+        "conditions": [
+            {"type": "MemoryPressure", "status": "False", "message": "kubelet has sufficient memory available"},
+            {"type": "Ready", "status": ready, "message": "kubelet stopped posting node status"},
+        ],
     }
     return {**node(unschedulable=True), "status": status}
 
@@ -78,3 +84,11 @@ def test_a_node_is_waited_for_until_the_limit() -> None:
     late = Memory({}, found=None)
     assert wait_for_node(late, MARK, rebooted=False, limit=10.0, progress=SAID.append) == ["it was deleted"]
     assert late.time <= 10.0
+
+
+def test_silence_at_the_limit_is_told_apart_from_a_node_that_lacks_something() -> None:
+    cluster = Memory({}, found=reporting(), mute=True)
+    with pytest.raises(Unanswered, match="connection refused"):
+        wait_for_node(cluster, MARK, rebooted=False, limit=10.0, progress=SAID.append)
+    cluster.events[cluster.time + 5.0] = lambda: setattr(cluster, "mute", False)
+    assert wait_for_node(cluster, MARK, rebooted=False, limit=10.0, progress=SAID.append) == []

@@ -51,7 +51,16 @@ def after(
 class TestLimit:
     @pytest.mark.parametrize(
         ("given", "total", "limit"),
-        [("1", 0, 1), ("0", 0, 0), ("25%", 4, 1), ("25%", 5, 2), ("1%", 1000, 10), ("1%", 7, 1), ("100%", 7, 7)],
+        [
+            ("1", 0, 1),
+            ("0", 0, 0),
+            ("25%", 4, 1),
+            ("25%", 5, 2),
+            ("1%", 1000, 10),
+            ("1%", 7, 1),
+            ("25%", 1, 1),
+            ("1%", 101, 2),
+        ],
     )
     def test_a_share_is_rounded_up(self, given: str, total: int, limit: int) -> None:
         assert limit_of(given, total) == limit
