@@ -268,5 +268,5 @@ def _changes(old: Any, new: Any, path: str = "") -> Iterable[tuple[str, Any, Any
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, (one, other) in enumerate(zip(old, new)):
             yield from _changes(one, other, f"{path}[{number}]")
-    elif old is not new and old != new:
+    elif old != new:
         yield path, old, new

@@ -28,6 +28,8 @@ def pod(networks: str = "", node: str = "n", phase: str = "Running", **amounts: 
         ("rail0", {"ai/rail0"}),
         ("rail0@net1, default/rail1@net2", {"ai/rail0", "default/rail1"}),
         ('[{"name": "rail0"}, {"name": "rail1", "namespace": "default"}]', {"ai/rail0", "default/rail1"}),
+        ('\n  [{"name": "rail0"}]\n', {"ai/rail0"}),
+        ('[{"namespace": "default"}, {"name": "rail0"}]', {"ai/rail0"}),
         ("[{", set()),
         ('["rail0"]', set()),
         (" , ", set()),

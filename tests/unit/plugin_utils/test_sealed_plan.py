@@ -9,6 +9,7 @@ import json
 from typing import Any, Sequence
 
 import pytest
+from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
@@ -26,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import (
     text_of,
     wish_of,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import run_of
 
 STEP = {"id": "mtu:a", "line": "planned: mtu a: set the MTU to 9000", "from": "0" * 32, "to": "1" * 32}
 FACTS = {"kernel": "6.8.0-1", "nics": {"0000:18:00.0": "15b3:1021 mlx5_core"}, "uplinks": ["eno1"]}
@@ -115,6 +117,10 @@ def test_it_holds_no_secret() -> None:
             "host gpu-01: rdma_fabric_interfaces: [0].mtu: is 4200 now, 9000 was sealed",
         ),
         (
+            {"rdma_fabric_interfaces": [*INTERFACES["rdma_fabric_interfaces"], {"pci": "0000:19:00.0", "mtu": 9000}]},
+            'host gpu-01: rdma_fabric_interfaces: is [{"mtu": 9000, "pci": "0000:18:00.0"}, {"mtu": 9000,',
+        ),
+        (
             {**INTERFACES, "rdma_fabric_kernel_modules": ["ib_umad"]},
             'host gpu-01: rdma_fabric_kernel_modules: is ["ib_umad"] now, not given was sealed',
         ),
@@ -161,6 +167,8 @@ def test_what_a_policy_says_otherwise_of_drains_is_named_by_its_place() -> None:
     ]
     (gone,) = changed(SAME, run(CONFIG, SECRET, rollouts=[]))[0]
     assert gone.startswith("policy NicClusterPolicy/a: ofedDriver.upgradePolicy: is not given now, ")
+    (new,) = changed(SAME, run(CONFIG, SECRET, rollouts=[ROLLOUT, {**ROLLOUT, "source": "NicNodePolicy/b"}]))[0]
+    assert new.startswith("policy NicNodePolicy/b: ofedDriver.upgradePolicy: is {")
 
 
 def test_hosts_without_a_plan_are_refused_and_those_beside_the_run_are_told_unless_it_is_limited() -> None:
@@ -198,9 +206,30 @@ def test_a_file_that_was_edited_is_refused() -> None:
         (resealed(version=2), "version: is 2; this release reads version 1"),
         (resealed(plans={}), "plans: is missing or of another type"),
         (resealed(policies=[]), "policies: is missing or of another type"),
+        (resealed(plans=["gpu-01"]), "plans[0]: is no mapping"),
         (resealed(plans=[{"hosts": {}}]), "plans[0].desired: is missing or of another type"),
         (resealed(plans=[{**DOCUMENT["plans"][0], "steps": [{}]}]), "steps[0]: lacks one of"),
     ],
 )
 def test_what_is_no_sealed_plan_of_this_release_is_refused(document: Any, said: str) -> None:
     assert said in refusal(document)
+
+
+@pytest.mark.parametrize(
+    ("given", "sealed"),
+    [({"max_unavailable": 2}, "2"), ({"prune": "no"}, False), ({"max_unavailable": "{{ undefined }}"}, ""), ({}, True)],
+)
+def test_the_settings_of_a_run_are_those_of_localhost_and_what_stands_for_the_others(
+    given: dict[str, Any], sealed: Any
+) -> None:
+    def convert(value: Any) -> Any:
+        if value == "{{ undefined }}":
+            raise AnsibleError("it is undefined")
+        return value
+
+    own = {f"rdma_fabric_{name}": value for name, value in given.items()}
+    hostvars = {"a": {"rdma_fabric_prune": False, "rdma_fabric_max_unavailable": 9}, "localhost": own}
+    settings = run_of({}, {"inventory_hostname": "a", "hostvars": hostvars}, convert).settings
+    name = next(iter(given), "prune")
+    assert settings == {**SETTINGS, name: sealed}
+    assert type(settings[name]) is type(sealed)

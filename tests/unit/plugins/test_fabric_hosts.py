@@ -471,6 +471,10 @@ WAITED = {"failed": True, "msg": "not ready", "failures": [{"fault": "timeout"}]
             "not verified: the cluster side is not as wanted: not re",
         ),
         (
+            {"rdma_fabric_cluster_result": {**WAITED, "failures": [{"fault": "timeout"}, {"fault": "forbidden"}]}},
+            "not verified: the cluster side is not as wanted: not re",
+        ),
+        (
             {"rdma_fabric_cluster_result": {"failed": True, "msg": "refused"}},
             "not verified: the cluster side is not as wanted: refu",
         ),

@@ -219,3 +219,14 @@ def test_what_the_wire_tests_of_the_run_have_found_is_among_its_notices(run_dir:
     report(run_dir, task_vars={"hostvars": variables, "groups": {"all": names}})
     told = json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["notices"]
     assert "look at b" in str(told)
+
+
+def test_hosts_that_had_no_turn_are_named_unless_the_run_fails_for_them(run_dir: Path) -> None:
+    names = [entry["host"] for entry in sample_fleet.fleet()]
+    kept = [{"host": host, "msg": "why", "failed": failed} for host, failed in ((names[0], False), (names[1], True))]
+    variables: dict[str, Any] = {**{name: {} for name in names}, "localhost": {"_rdma_fabric_without_turn": kept}}
+    report(run_dir, task_vars={"hostvars": variables, "groups": {"all": names}})
+    told = json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["notices"]
+    (named,) = [each for each in told if "without a turn" in str(each)]
+    assert str(named).count(names[0]) == 1
+    assert not any(name in str(named) for name in names[1:])

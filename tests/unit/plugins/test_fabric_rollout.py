@@ -37,6 +37,7 @@ def turns(result: dict[str, Any]) -> list[str]:
     ("own", "has_one"),
     [
         ({"rdma_fabric_host_result": FINE}, False),
+        ({"rdma_fabric_host_result": FINE, "rdma_fabric_allow_reboot": True}, False),
         ({"rdma_fabric_host_result": TO_CHANGE}, True),
         ({"rdma_fabric_host_result": TO_BOOT}, False),
         ({"rdma_fabric_host_result": TO_BOOT, "rdma_fabric_allow_reboot": "yes"}, True),
@@ -65,6 +66,7 @@ def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted
     ]
     assert result["again"] == ["node-b", "c"]
     assert turns(find({"b": {**of_node, "rdma_fabric_host_mode": "preview"}}, slots=["node-b"])) == []
+    assert turns(find({"b": {**of_node, "rdma_fabric_host_result": {}}}, slots=["node-b"])) == []
 
 
 SKIP = "nvidia.com/ofed-driver-upgrade.skip=true"
@@ -155,6 +157,8 @@ def test_canaries_go_first_and_those_outside_of_the_limit_of_the_run_have_no_tur
         [True, False, False],
     )
     assert result["notices"][0].endswith(": c, a, b; before the others c")
+    for canaries in ("", "rdma_fabric"):
+        assert find(due, canaries=canaries)["notices"][0].endswith(": a, b, c")
     assert turns(find(due, limit="a,b")) == ["a", "b"]
     assert find(due, limit="a,b")["total"] == 3
     assert [turn["canary"] for turn in find(due, limit="a,b", canaries="c")["turns"].values()] == [False, False]
@@ -256,7 +260,10 @@ def test_nodes_without_the_label_are_in_no_domain_and_named() -> None:
         ("c", ""),
         ("b", "zone=1"),
     ]
-    assert "without the label zone, so in no failure domain: node-c" in result["notices"]
+    assert result["notices"][1:] == [
+        "one node of each failure domain at once: zone=1",
+        "without the label zone, so in no failure domain: node-c",
+    ]
 
 
 @pytest.mark.parametrize(
