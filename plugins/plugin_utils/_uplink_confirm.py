@@ -85,7 +85,7 @@ def _asked(ask: Ask, reset: Callable[[], None], error: str) -> tuple[Mapping[str
         said = ask()
     except AnsibleError as failure:
         return {}, str(failure)
-    if said.get("unreachable") or "guard" not in said:
+    if "guard" not in said:
         return {}, str(said.get("msg") or error)
     return said["guard"], ""
 

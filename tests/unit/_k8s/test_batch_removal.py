@@ -302,6 +302,28 @@ class TestFinalizers:
         apply(server, absent=True)
         assert ("configmaps", "ns", "rdma-fabric-web") not in server.objects
 
+    def test_check_mode_waits_for_none(self) -> None:
+        server = self.held()
+        result = apply(server, absent=True, check=True, wait=True)
+        assert (actions(result)["ConfigMap ns/b"], result.notices) == ("deleted", [])
+        assert ("configmaps", "ns", "b") in server.objects
+
+    def test_one_that_is_gone_before_it_is_deleted_is_not_waited_for(self) -> None:
+        server = self.held()
+        server.intercept = lambda _n, method, path: (
+            failure(404, "NotFound", "not found") if method == "DELETE" and path.endswith("/b") else None
+        )
+        assert apply(server, wave(config_map("a")), BASE[1]).notices == []
+        assert "b" not in recorded(server)
+
+    def test_a_fault_of_all_requests_ends_the_removal_at_once(self) -> None:
+        server = self.held()
+        server.intercept = lambda _n, method, _path: failure(401, "Unauthorized", "no") if method == "DELETE" else None
+        server.requests.clear()
+        with pytest.raises(BatchError, match="renew the token"):
+            apply(server, absent=True)
+        assert sum("/leases" not in path for method, path, _query in server.requests if method == "DELETE") == 1
+
     def test_check_mode_names_everything_that_is_refused(self) -> None:
         server = FakeServer()
         apply(server, wave(config_map("a")), wave(daemon_set("d")), wave(config_map("served")))

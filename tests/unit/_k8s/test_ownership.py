@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import other_owner
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import is_adoptable, other_owner
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, actions, apply, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
@@ -106,6 +107,44 @@ def test_a_label_of_our_own_manifest_is_no_other_owner_and_can_be_removed() -> N
     apply(server, wave(body))
     assert not apply(server, wave(body)).changed
     assert actions(apply(server, absent=True))["ConfigMap ns/a"] == "deleted"
+
+
+@pytest.mark.parametrize("metadata", [metadata for metadata, _owner in MARKED[1:]])
+def test_a_mark_that_the_manifest_has_itself_is_another_owners_only_where_its_value_differs(
+    metadata: dict[str, Any],
+) -> None:
+    other = {part: dict.fromkeys(marks, "other") for part, marks in metadata.items()}
+    assert other_owner({"metadata": metadata}, {"metadata": metadata}) == ""
+    assert other_owner({"metadata": metadata}, {"metadata": other}) == other_owner({"metadata": metadata}) != ""
+
+
+@pytest.mark.parametrize(
+    ("entry", "owner"),
+    [
+        ({"manager": MANAGER, "operation": "Apply"}, ""),
+        ({"manager": "argocd-controller", "operation": "Apply"}, "Argo CD (argocd.argoproj.io/tracking-id: x)"),
+        ({"manager": MANAGER, "operation": "Update"}, "Argo CD (argocd.argoproj.io/tracking-id: x)"),
+    ],
+)
+def test_a_mark_is_ours_only_where_we_have_applied_it(entry: dict[str, Any], owner: str) -> None:
+    record = {**entry, "fieldsV1": {"f:metadata": {"f:annotations": {"f:argocd.argoproj.io/tracking-id": {}}}}}
+    assert other_owner({"metadata": {**MARKED[4][0], "managedFields": [record]}}) == owner
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_one"),
+    [
+        (CONTROLLED, True),
+        (MARKED[1][0], True),
+        ({**CONTROLLED, **MARKED[1][0]}, True),
+        ({**CONTROLLED, **MARKED[4][0]}, False),
+        (MARKED[4][0], False),
+        ({}, False),
+    ],
+)
+def test_only_what_an_operator_alone_looks_after_can_be_adopted(metadata: dict[str, Any], is_one: bool) -> None:
+    body = daemon_set("d")
+    assert is_adoptable({**body, "metadata": {**body["metadata"], **metadata}}, body) is is_one
 
 
 def test_a_namespace_of_a_chart_is_shared_with_a_notice() -> None:

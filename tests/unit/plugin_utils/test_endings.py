@@ -189,6 +189,26 @@ def test_the_status_of_hosts_is_the_worst_of_theirs(states: list[str], word: str
     assert found["counts"].startswith(f"2 {states[0]}")
 
 
+@pytest.mark.parametrize(
+    ("states", "cluster", "word", "step", "count"),
+    [
+        (["pending"], {"error": "unreachable"}, "failed", SAME.format("status"), "1 thing to look at"),
+        (["as asked"], {"objects": {"differing": ["a"]}}, "pending", SAME.format("site"), "1 object to be changed"),
+        (["reboot"], {}, "pending", SAME.format("site"), "1 thing to look at"),
+        (["refused"], {}, "refused", f"{SAME.format('site')} --diff --check", "1 thing to look at"),
+        (["as asked"], {}, "failed", SAME.format("status"), "1 thing to look at"),
+    ],
+)
+def test_the_next_step_after_a_status_is_about_what_is_to_be_seen_to_first(
+    states: list[str], cluster: Json, word: str, step: str, count: str
+) -> None:
+    result = classes(*states)
+    result["status"].update(cluster=cluster, attention=["something"])
+    found = after("status", result, "status")
+    assert (found["result"], found["next"].rpartition(": ")[2]) == (word, step)
+    assert count in found["counts"]
+
+
 CORDON = {"node": "gpu-7", "run": RUN, "in_turn": False}
 UPGRADE = f"fix what gpu-7 failed by (or go back: rdma.fabric.rollback), then: {SAME.format('upgrade')}"
 

@@ -128,6 +128,23 @@ def test_a_host_that_can_not_be_asked_is_told_with_when_it_takes_the_change_back
     assert "no route to host" in result["msg"]
 
 
+def test_an_answer_that_says_nothing_of_the_guard_is_asked_for_again(clock: Clock) -> None:
+    guard = {"token": "abc", "seconds": 40, "steps": [LINE]}
+    before = {"changed": True, "msg": "1 of 1 step executed", "guard": guard}
+    broken: dict[str, Any] = {"failed": True, "msg": "no space left on device"}
+    answers = iter([broken, {"unreachable": True, "msg": "timed out"}, {"guard": {"state": "confirmed"}}])
+    assert settle(before, lambda: next(answers), lambda: None) == {**before, "guard": {**guard, "state": "confirmed"}}
+    lost = settle(before, lambda: broken, lambda: None)
+    assert (lost["failed"], lost["guard"]["state"]) == (True, "unreachable")
+    assert "could not be asked after this change of the uplink (no space left on device)" in lost["msg"]
+
+
+def test_a_change_that_still_waits_at_the_end_is_told_as_that(clock: Clock) -> None:
+    guard = {"token": "abc", "seconds": 40, "steps": [LINE]}
+    result = settle({"changed": True, "guard": guard}, lambda: {"guard": ARMED}, lambda: None)
+    assert (result["failed"], result["guard"]["state"]) == (True, "armed")
+
+
 def test_a_confirmation_whose_answer_was_lost_ends_the_wait(clock: Clock) -> None:
     """The host keeps nothing of what it has told; that it takes back what stays would be wrong to say."""
     answers = iter([LOST, {"failed": True, "guard": {"state": "unknown", "steps": [], "problems": []}}])
