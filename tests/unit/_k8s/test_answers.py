@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import checked_deletion, checked_resources
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import (
+    checked_deletion,
+    checked_event,
+    checked_page,
+    checked_resources,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
@@ -67,6 +72,38 @@ def test_a_list_that_is_something_else_ends_the_run_before_anything_is_changed(b
     assert server.written() == []
 
 
+@pytest.mark.parametrize("body", FOREIGN_PAGES, ids=json.dumps)
+def test_no_page_that_is_something_else_counts_as_an_empty_one(body: Any) -> None:
+    with pytest.raises(ApiFault, match="list configmaps: the answer is not the API server's"):
+        checked_page(json.loads(json.dumps(body)), KEY, "list configmaps")
+
+
+@pytest.mark.parametrize(
+    ("event", "fault"),
+    [
+        ([], Fault.SERVER),
+        ({"object": {"kind": "ConfigMap", "metadata": METADATA}}, Fault.SERVER),
+        ({"type": "ADDED"}, Fault.SERVER),
+        ({"type": "ADDED", "object": {"kind": "Secret", "metadata": METADATA}}, Fault.SERVER),
+        ({"type": "ADDED", "object": {"kind": "ConfigMap", "metadata": {"resourceVersion": "7"}}}, Fault.SERVER),
+        ({"type": "BOOKMARK", "object": {"kind": "ConfigMap"}}, Fault.SERVER),
+        ({"type": "BOOKMARK", "object": []}, Fault.SERVER),
+        ({"type": "ERROR"}, Fault.SERVER),
+        ({"type": "ERROR", "object": {"kind": "Status", "code": 410}}, Fault.GONE),
+    ],
+)
+def test_an_event_that_is_something_else_ends_the_watch(event: Any, fault: Fault) -> None:
+    with pytest.raises(ApiFault, match="watch configmaps: ") as refused:
+        checked_event(json.dumps(event).encode(), KEY, "watch configmaps")
+    assert refused.value.fault is fault
+
+
+def test_a_bookmark_names_a_version_only() -> None:
+    bookmark = {"kind": "ConfigMap", "metadata": {"resourceVersion": "7"}}
+    line = json.dumps({"type": "BOOKMARK", "object": bookmark}).encode()
+    assert checked_event(line, KEY, "watch configmaps") == ("BOOKMARK", bookmark)
+
+
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
@@ -83,7 +120,17 @@ def test_a_deletion_that_is_answered_by_something_else_did_not_happen(body: Any,
         checked_deletion(body, KEY, "delete ConfigMap ns/a")
 
 
-@pytest.mark.parametrize("resources", [{}, ["x"], [{"name": "things", "kind": "Thing"}], [{"name": 1}]])
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {},
+        ["x"],
+        [{"name": "things", "kind": "Thing"}],
+        [{"name": 1}],
+        [{"name": "things", "namespaced": True}],
+        [{"name": 1, "kind": "Thing", "namespaced": True}],
+    ],
+)
 def test_a_list_of_resources_that_is_none_is_refused(resources: Any) -> None:
     with pytest.raises(ApiFault) as refused:
         checked_resources({"resources": resources}, "get the resources of /apis/x/v1")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 
@@ -20,8 +20,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import apply, recorded, wave
-from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, config_map
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, config_map, failure
 
 ONE = Key("v1", "ConfigMap", "ns", "one")
 TWO = Key("apps/v1", "DaemonSet", "ns", "two")
@@ -91,3 +92,57 @@ def test_a_set_too_large_for_its_record_is_refused_before_anything_is_changed() 
         apply(server, wave(*(config_map(f"other-{name}") for name in long)))
     assert "spread the objects over several sets" in str(refused.value)
     assert (len(server.written()), len(recorded(server))) == (before, 10)
+
+
+class Disturbed(FakeServer):
+    """A server on which the first write of the inventory after a run meets ``answer``, once ``before`` has happened."""
+
+    def __init__(self, answer: Reply, before: Callable[[FakeServer, bytes], None]) -> None:
+        super().__init__()
+        self.answer, self.before, self.left = answer, before, 0
+        apply(self, wave(config_map("a")))
+        self.left = 1
+
+    def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
+        if method == "PATCH" and "/configmaps/rdma-fabric-web?" in path and self.left:
+            self.left -= 1
+            self.before(self, body or b"")
+            return self.answer
+        return super().send(method, path, body, content_type)
+
+
+CONFLICT = failure(409, "Conflict", "the object has been modified")
+
+
+def overtaken(server: FakeServer, _body: bytes) -> None:
+    server.put("configmaps", server.objects[("configmaps", "ns", "rdma-fabric-web")])
+
+
+def written(server: FakeServer, body: bytes) -> None:
+    """Store what is to be written, as a write whose answer was lost does."""
+    path = "/api/v1/namespaces/ns/configmaps/rdma-fabric-web?fieldManager=rdma-fabric&force=true"
+    FakeServer.send(server, "PATCH", path, body, None)
+
+
+def test_a_record_that_another_run_has_written_meanwhile_is_not_lost() -> None:
+    server = Disturbed(CONFLICT, overtaken)
+    with pytest.raises(BatchError, match="another run has taken over the set 'web'"):
+        apply(server, wave(config_map("a"), config_map("b")))
+    assert recorded(server) == ["a"]
+    assert ("configmaps", "ns", "b") not in server.objects
+
+
+@pytest.mark.parametrize("before", [written, lambda _server, _body: None])
+def test_a_record_is_written_though_an_answer_was_lost_or_the_server_was_behind(
+    before: Callable[[FakeServer, bytes], None],
+) -> None:
+    server = Disturbed(CONFLICT, before)
+    assert apply(server, wave(config_map("a"), config_map("b"))).changed
+    assert recorded(server) == ["a", "b"]
+
+
+def test_nothing_is_applied_where_the_record_is_refused() -> None:
+    server = Disturbed(failure(422, "Invalid", "too many annotations"), lambda _server, _body: None)
+    with pytest.raises(BatchError, match="too many annotations"):
+        apply(server, wave(config_map("a"), config_map("b")))
+    assert ("configmaps", "ns", "b") not in server.objects

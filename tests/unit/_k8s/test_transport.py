@@ -98,7 +98,13 @@ def test_pauses_grow_until_a_minute_and_a_half_is_over() -> None:
     with pytest.raises(ApiFault, match=r"tried 14 times in 86 s") as refused:
         ask(script, time)
     assert time.slept == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, *[10.0] * 7]
-    assert refused.value.fault is Fault.SERVER
+    assert (refused.value.fault, refused.value.status["message"]) == (Fault.SERVER, "words")
+
+
+def test_what_a_proxy_says_of_its_own_is_told_in_part() -> None:
+    with pytest.raises(ApiFault, match=r"HTTP status 403: denied by the proxy") as refused:
+        ask(Script(Reply(403, {}, b"denied by the proxy " + b"x" * 10_000)))
+    assert len(str(refused.value)) < 600
 
 
 @pytest.mark.parametrize("outage", [2, 5, 30, 60])

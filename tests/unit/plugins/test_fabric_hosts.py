@@ -271,6 +271,7 @@ def test_hosts_whose_nodes_are_drained_are_told_apart_and_the_others_of_them_are
 @pytest.mark.parametrize(
     "own",
     [
+        {"rdma_fabric_host_result": {}},
         {"rdma_fabric_host_result": {**FINE, "recorded": True}},
         {"rdma_fabric_host_result": {**FINE, "reboot_required": True}},
         {"rdma_fabric_host_result": FINE, "rdma_fabric_host_mode": "preview"},
@@ -395,6 +396,11 @@ def test_as_many_hosts_are_rebooted_at_once_as_every_policy_allows(
     result = look(variables, reboots=True, rollouts=[ROLLOUT, OTHER])
     assert (result["reboot"], result["parallel"]) == (["a", "b", "c"], parallel)
     assert said in result["notices"][0]
+
+
+def test_without_limit_by_one_policy_is_as_many_as_the_other_allows() -> None:
+    variables = done(a=labelled(nic="yes"), b=labelled(nic="yes"), c=labelled(pool="b"))
+    assert look(variables, reboots=True, rollouts=[{**ROLLOUT, "parallel": 0}, OTHER])["parallel"] == "2"
 
 
 def test_zero_is_without_limit() -> None:

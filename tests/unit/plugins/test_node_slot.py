@@ -20,7 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     STATE_LABEL,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
-from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, failure, good
+from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, connect, failure, good
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 LEASE = "rdma-fabric-slot-upgrade-0"
@@ -51,6 +52,24 @@ def done(name: str, **arguments: Any) -> dict[str, Any]:
     result = slot(name, **arguments)
     assert not result.get("failed"), result
     return result
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations", "is_short"),
+    [
+        ({"unschedulable": True}, {ANNOTATION: "{}"}, True),
+        ({}, {ANNOTATION: "{}"}, False),
+        ({"unschedulable": True}, {}, False),
+        (None, {}, False),
+    ],
+)
+def test_a_node_is_out_of_service_by_us_while_it_is_there_and_cordoned_with_our_mark(
+    server: FakeServer, spec: dict[str, Any] | None, annotations: dict[str, str], is_short: bool
+) -> None:
+    if spec is not None:
+        metadata = {"name": "a", "annotations": annotations}
+        server.put("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
+    assert SlotShelf(connect(server), "upgrade", "ns").is_short("a") is is_short
 
 
 def refused(name: str, **arguments: Any) -> str:
