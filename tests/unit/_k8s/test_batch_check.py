@@ -65,6 +65,13 @@ class TestCheck:
         assert result.requests["patch"] == 1
         assert "9 (ConfigMap ns/c0" in result.notices[0]
 
+    def test_asks_for_all_in_a_namespace_that_is_there_already(self) -> None:
+        server = FakeServer()
+        apply(server, wave(namespace_object("ns")), *BASE)
+        changed = {**namespace_object("ns"), "metadata": {"name": "ns", "labels": {"a": "b"}}}
+        result = apply(server, wave(changed), wave(config_map("ns"), config_map("new")), check=True, prune=False)
+        assert (result.requests["patch"], result.notices) == (3, [])
+
     def test_a_missing_namespace_that_nobody_would_make_is_an_error(self) -> None:
         server = FakeServer()
         with pytest.raises(BatchError, match='namespaces "nowhere" not found'):

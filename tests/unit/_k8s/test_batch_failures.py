@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
     BASE,
     INVENTORY,
@@ -88,6 +89,40 @@ class TestFailures:
             conflicts.pop() if method == "PATCH" and path.endswith("/a") and conflicts else None
         )
         assert actions(apply(server, wave(config_map("a"))))["ConfigMap ns/a"] == "created"
+
+    @pytest.mark.parametrize(
+        ("refusal", "tries"),
+        [
+            (failure(403, "Forbidden", "may not patch"), 1),
+            (failure(404, "NotFound", "the server could not find the requested resource"), 1),
+            # For twenty seconds, at pauses that grow from a tenth to two.
+            (failure(409, "Conflict", "the object has been modified"), 14),
+        ],
+    )
+    def test_what_does_not_pass_in_moments_ends_the_tries(self, refusal: Reply, tries: int) -> None:
+        server = FakeServer()
+        server.intercept = lambda _n, method, path: refusal if method == "PATCH" and path.endswith("/a") else None
+        with pytest.raises(BatchError):
+            apply(server, wave(config_map("a")))
+        sent = [path for method, path, _query in server.requests if method == "PATCH" and path.endswith("/a")]
+        assert len(sent) == tries
+
+    @pytest.mark.parametrize(
+        ("said", "is_foretold"), [("error looking up service account ns/default: not found", True), ("no", False)]
+    )
+    def test_check_mode_foretells_a_pod_whose_service_account_comes_with_its_namespace(
+        self, said: str, is_foretold: bool
+    ) -> None:
+        server = FakeServer()
+        server.intercept = lambda _n, method, path: (
+            failure(403, "Forbidden", said) if method == "PATCH" and path.endswith("/a") else None
+        )
+        if is_foretold:
+            result = apply(server, wave(config_map("a")), check=True)
+            assert "1 (ConfigMap ns/a): its service account does not exist yet" in result.notices[0]
+        else:
+            with pytest.raises(BatchError, match="patch ConfigMap ns/a: no"):
+                apply(server, wave(config_map("a")), check=True)
 
     def test_a_pod_waits_for_the_service_account_of_its_new_namespace(self) -> None:
         server = FakeServer()

@@ -88,6 +88,13 @@ def test_only_the_tests_of_gpus_use_their_memory_and_on_both_sides() -> None:
     assert len([words for words in ran if "ib_write_bw" in words]) == 8
 
 
+def test_no_test_has_the_port_or_the_files_of_another_one() -> None:
+    _tests, shell = proved()
+    served = [words for _pod, program, words, _limit in shell.calls if program == "serve"]
+    assert [words[2] for words in served] == ["-", *(f"{18515 + number:04X}" for number in (1, 2, 4, 5, 3))]
+    assert len({words[0] for words in served}) == 6
+
+
 def test_a_server_side_has_time_to_give_its_gpu_back() -> None:
     """Standard output to a file is written at the end of the program: one that is killed does not tell its GPU."""
     _tests, shell = proved()

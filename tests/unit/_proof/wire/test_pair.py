@@ -89,6 +89,24 @@ def test_each_side_tests_with_its_own_device_and_gid_index() -> None:
     assert client[-1] == ADDRESSES["b"]
 
 
+@pytest.mark.parametrize(
+    ("option", "asked"), [("-s", Settings(size=4096)), ("-n", Settings(iterations=77)), ("-q", Settings(queue_pairs=3))]
+)
+def test_both_sides_of_a_bandwidth_test_send_what_is_asked_for(option: str, asked: Settings) -> None:
+    shell = memory_pods()
+    proved(shell, asked)
+    wanted = str(asked.size or asked.iterations or asked.queue_pairs)
+    for words in (words_of(shell, "ns/a", "ib_write_bw"), words_of(shell, "ns/b", "serve", 1)):
+        assert words[words.index(option) + 1] == wanted
+
+
+def test_a_ping_that_is_lost_in_one_direction_only_ends_nothing_else() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/b", "ping")] = [Output(1, LOST_PING, "")]
+    tests = proved(shell)
+    assert (only_failure(tests)["test"], skipped(tests)) == ("ping", [])
+
+
 def test_ping_fills_the_smaller_mtu() -> None:
     shell = memory_pods(b=probe_text(ADDRESSES["b"], mtu="1500"))
     tests = proved(shell)
