@@ -270,6 +270,14 @@ class TestAbsent:
         assert not apply(server, waves, absent=True).changed
 
 
+def test_an_inventory_that_has_lost_its_label_is_still_the_record_of_the_set() -> None:
+    server = FakeServer()
+    apply(server, *BASE)
+    label(server, "rdma-fabric-web", None)
+    assert actions(apply(server, BASE[0]))["DaemonSet ns/d"] == "deleted"
+    assert recorded(server) == ["a", "b"]
+
+
 class TestFinalizers:
     """What a finalizer holds is looked at by every run until it is gone."""
 
