@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_nodes import FEATURES
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import DEVICE_LABELS, FEATURES
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.node_labels import Labelling
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold_names
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import labels_read
-
-DEVICE_LABELS = (f"{FEATURES}pci-15b3.present", f"{FEATURES}pci-10de.present")
-"""Labels that say of a node that it has a NIC, or a GPU, of the vendor."""
 
 Changes = Mapping[str, Mapping[str, "tuple[str | None, str | None]"]]
 

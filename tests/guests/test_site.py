@@ -20,7 +20,7 @@ from typing import Iterator, Sequence
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import NIC_PRESENT
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import NIC_LABEL
 from ansible_collections.rdma.fabric.tests.bench.site import per_host
 from ansible_collections.rdma.fabric.tests.guests.pods import (
     GONE_SECONDS,
@@ -198,7 +198,7 @@ def test_every_program_of_the_labs_policy_runs_in_the_place_of_the_one_before(de
 def test_nfd_labels_the_nodes_with_what_they_are(deployed: Deployed) -> None:
     for node in items(deployed.lab, "nodes"):
         labels, kernel = node["metadata"]["labels"], node["status"]["nodeInfo"]["kernelVersion"].replace("+", "_")
-        assert labels[NIC_PRESENT] == "true"
+        assert labels[NIC_LABEL] == "true"
         assert labels["feature.node.kubernetes.io/pci-8086.present"] == "true"
         assert labels["feature.node.kubernetes.io/kernel-version.full"] == kernel
 

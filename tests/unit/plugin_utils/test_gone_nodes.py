@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import node_labels
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import NIC_LABEL, WAIT_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import NIC_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.driver_container import POD_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import Written, clean_nodes

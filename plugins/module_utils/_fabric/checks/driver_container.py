@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, Mapping, Sequence
 
 from ..common import openshift
+from ..common.features import FEATURES, NIC_LABEL
 from ..common.jsontext import Problem
 from ..common.names import label_value
 
@@ -39,15 +40,13 @@ SAFE_LOAD = "nvidia.com/ofed-driver-upgrade.driver-wait-for-safe-load"
 PROXY_VARIABLES = (("HTTPS_PROXY", "httpsProxy"), ("HTTP_PROXY", "httpProxy"), ("NO_PROXY", "noProxy"))
 """Variables of the container, with the parts of the proxy's setting that they have by default."""
 
-_FEATURE = "feature.node.kubernetes.io"
-NIC_LABEL = f"{_FEATURE}/pci-15b3.present"
 LABELS = {
-    "os": f"{_FEATURE}/system-os_release.ID",
-    "os_version": f"{_FEATURE}/system-os_release.VERSION_ID",
-    "kernel": f"{_FEATURE}/kernel-version.full",
+    "os": f"{FEATURES}system-os_release.ID",
+    "os_version": f"{FEATURES}system-os_release.VERSION_ID",
+    "kernel": f"{FEATURES}kernel-version.full",
     "arch": "kubernetes.io/arch",
 }
-OSTREE_LABEL = f"{_FEATURE}/system-os_release.OSTREE_VERSION"
+OSTREE_LABEL = f"{FEATURES}system-os_release.OSTREE_VERSION"
 _RED_HAT = {"certConfig": "/etc/pki/ca-trust/extracted/pem", "repoConfig": "/etc/yum.repos.d"}
 FOLDERS: dict[str, dict[str, str]] = {
     "rhcos": _RED_HAT,

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ..common.features import FEATURES
+
 _PREFIX = "nfd.node.kubernetes.io/"
-_DEFAULT = "feature.node.kubernetes.io"
 _OF_OTHER_PARTS = (f"{_PREFIX}extended-resources", f"{_PREFIX}taints")
-FEATURES = f"{_DEFAULT}/"
 _LABELS, _ANNOTATIONS = f"{_PREFIX}feature-labels", f"{_PREFIX}feature-annotations"
 
 
@@ -45,4 +45,4 @@ def pruning_patch(node: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _names(text: Any) -> list[str]:
     words = [word.strip() for word in str(text or "").split(",")]
-    return [word if "/" in word else f"{_DEFAULT}/{word}" for word in words if word]
+    return [word if "/" in word else f"{FEATURES}{word}" for word in words if word]

@@ -11,19 +11,19 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from ..checks import sriov_policies as rules
 from ..checks.sriov_networks import RESOURCE_PREFIX
+from ..common.features import DEVICE_LABELS, FEATURES
 from ..common.findings import Place
 from ..common.names import is_alternative
 from .models_sriov import NODE_POLICY, POOL_CONFIG
-from .policy import VENDOR_GPUS, VENDOR_NICS, Policy
+from .policy import Policy
 from .pools import note
 from .resources import Resource
 
 _LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
-_KNOWN_LABELS = (*VENDOR_NICS, *VENDOR_GPUS)
 _KNOWN_PREFIXES = (
     "kubernetes.io/",
-    "feature.node.kubernetes.io/kernel-version",
-    "feature.node.kubernetes.io/system-os",
+    f"{FEATURES}kernel-version",
+    f"{FEATURES}system-os",
 )
 
 
@@ -152,7 +152,7 @@ def check_hosts(policies: Iterable[FunctionPolicy], hosts: Mapping[str, Mapping[
             policy.place.notice("makes no functions: the inventory has no hosts", hint)
             continue
         for key in policy.spec.get("nodeSelector") or {}:
-            if key not in labels and key not in _KNOWN_LABELS and not key.startswith(_KNOWN_PREFIXES):
+            if key not in labels and key not in DEVICE_LABELS and not key.startswith(_KNOWN_PREFIXES):
                 problem = "is a label that no host of the inventory is known to have: no functions are made"
                 hint = "set it in rdma_fabric_node_labels of the hosts meant"
                 policy.place.at("nodeSelector", key).notice(problem, hint)

@@ -16,9 +16,10 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 from ..checks import devplugin, doca_telemetry, ib_kubernetes, multus, nic_configuration
-from ..checks.driver_container import NIC_LABEL, in_container
+from ..checks.driver_container import in_container
 from ..checks.versions import sriov_resource_problems, version_problems, version_remarks
 from ..common.distributions import USUAL
+from ..common.features import GPU_LABEL, NIC_LABEL
 from ..common.findings import Place, one_line, shown
 from ..common.images import SECTION_COMPONENTS, effective_image, effective_version, inherited_image
 from .driver import container_request, driver_request, remark_container, remark_driver
@@ -34,7 +35,7 @@ TELEMETRY = "docaTelemetryService"
 IMAGE_PARTS = ("repository", "image", "version")
 PLUGIN_KINDS = {"rdmaSharedDevicePlugin": "rdma_shared", "sriovDevicePlugin": "sriov"}
 VENDOR_NICS = {NIC_LABEL: "true"}
-VENDOR_GPUS = {"feature.node.kubernetes.io/pci-10de.present": "true"}
+VENDOR_GPUS = {GPU_LABEL: "true"}
 """Labels of nodes with a NIC, and with a GPU, of the vendor, as NFD sets them with the operator's configuration."""
 
 

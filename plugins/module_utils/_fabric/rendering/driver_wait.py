@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ..checks.driver_container import DRIVER, NIC_LABEL
+from ..checks.driver_container import DRIVER
+from ..common.features import NIC_LABEL
 from .components.driver_container import POD_LABEL
 from .on_node import selects
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from ..checks.nfd_nodes import FEATURES, was_labelled
+from ..checks.nfd_nodes import was_labelled
+from ..common.features import FEATURES
 from .removal import offered_by
 
 Body = Mapping[str, Any]

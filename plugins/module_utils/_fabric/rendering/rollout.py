@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..checks.driver_container import NIC_LABEL, WAIT_LABEL, in_container
+from ..checks.driver_container import WAIT_LABEL, in_container
 from ..common.distributions import USUAL
+from ..common.features import NIC_LABEL
 from ..common.images import effective_version, image_reference, pull_secrets
 from ..common.objects import Object
 from ..common.openshift import SETTING
 from ..common.quantities import canonical_quantity
 from ..common.taints import toleration_of
 
-NIC_PRESENT = NIC_LABEL
 GPU_TOLERATION: Object = {"effect": "NoSchedule", "key": "nvidia.com/gpu", "operator": "Exists"}
 CRITICAL = "system-node-critical"
 _CONTROL_PLANE = ("node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane")

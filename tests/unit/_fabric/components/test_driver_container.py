@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import (
-    NIC_LABEL,
     WAIT_LABEL,
     groups_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import NIC_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.driver_wait import drivers_of, waits
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render

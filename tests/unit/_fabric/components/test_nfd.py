@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import NIC_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.nfd import (
     nic_rule,
     node_feature_discovery,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import NIC_PRESENT, Rollout
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import of_policy
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import spec_of
@@ -32,9 +33,7 @@ def pod(kind: str, name: str, **spec: Any) -> Any:
 
 def test_the_rule_labels_nodes_with_a_nic_as_the_device_plugins_ask() -> None:
     (rule,) = nic_rule()["spec"]["rules"]
-    assert {f"feature.node.kubernetes.io/{key}": value for key, value in rule["labels"].items()} == {
-        NIC_PRESENT: "true"
-    }
+    assert {f"feature.node.kubernetes.io/{key}": value for key, value in rule["labels"].items()} == {NIC_LABEL: "true"}
     (match,) = rule["matchFeatures"]
     assert match["feature"] == "pci.device"
     assert match["matchExpressions"]["vendor"] == {"op": "In", "value": ["15b3"]}

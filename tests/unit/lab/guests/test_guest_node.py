@@ -15,8 +15,9 @@ import tomllib
 import yaml
 from cryptography import x509
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import NIC_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components import nfd
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import NIC_PRESENT, Rollout
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rollout import Rollout
 from ansible_collections.rdma.fabric.tests.lab import pki
 from ansible_collections.rdma.fabric.tests.lab.guests.layout import plan_guests, pod_subnet
 from ansible_collections.rdma.fabric.tests.lab.guests.node_disk import disk_key
@@ -84,7 +85,7 @@ def test_nfd_is_told_of_the_card_by_a_file_where_it_looks_for_features(authority
     files = node_files(GUESTS[0], GUESTS, authority)
     (given,) = (text for path, text in files.items() if f"/{path}".startswith(folder))
     labels = [line for line in given.splitlines() if not line.startswith("#")]
-    assert [f"feature.node.kubernetes.io/{label}" for label in labels] == [f"{NIC_PRESENT}=true"]
+    assert [f"feature.node.kubernetes.io/{label}" for label in labels] == [f"{NIC_LABEL}=true"]
 
 
 def test_everything_the_boot_script_takes_from_the_disk_is_there(authority: pki.Authority) -> None:

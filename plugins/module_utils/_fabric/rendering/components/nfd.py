@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ...checks.versions import is_nfd_of_0_18
+from ...common.features import NIC_PCI
 from ...common.images import effective_version, image_reference
 from ...common.jsontext import pretty
 from ...common.objects import (
@@ -92,7 +93,7 @@ def nic_rule() -> Object:
             "vendor": {"op": "In", "value": ["15b3"]},
         },
     }
-    rules = [{"labels": {"pci-15b3.present": "true"}, "matchFeatures": [match], "name": "Nvidia NICs PCI"}]
+    rules = [{"labels": {NIC_PCI: "true"}, "matchFeatures": [match], "name": "Nvidia NICs PCI"}]
     return build(f"{_GROUP}/v1alpha1", "NodeFeatureRule", "nvidia-nics-rules", COMPONENT, spec={"rules": rules})
 
 
