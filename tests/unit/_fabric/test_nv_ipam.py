@@ -13,7 +13,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam
     PoolKey,
     check_pool,
     claim_of,
-    nodes_of,
     pools_named,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import pool_problems
@@ -59,11 +58,19 @@ def cidr_flaws(**changes: Any) -> list[str]:
         ({"perNodeExclusions": [{"startIndex": 0, "endIndex": 49}]}, []),
         ({"perNodeExclusions": [{"startIndex": 0, "endIndex": 50}]}, ["perNodeExclusions[0].endIndex"]),
         ({"perNodeExclusions": [{"startIndex": 5, "endIndex": 4}]}, ["perNodeExclusions[0].endIndex"]),
+        # Its webhook takes those that share addresses; then the daemon gives no pod an address.
+        (
+            {"exclusions": [{"startIP": f"192.168.0.{n}", "endIP": f"192.168.0.{n + 2}"} for n in (3, 5)]},
+            ["exclusions[1]"],
+        ),
+        ({"exclusions": [{"startIP": f"192.168.0.{n}", "endIP": f"192.168.0.{n + 1}"} for n in (3, 5)]}, []),
+        ({"perNodeExclusions": [{"startIndex": n, "endIndex": n + 1} for n in (4, 3)]}, ["perNodeExclusions[1]"]),
         ({"defaultGateway": True, "routes": [{"dst": "10.0.0.0/8"}]}, []),
         ({"defaultGateway": True, "gateway": None}, ["defaultGateway"]),
         ({"routes": [{"dst": "10.0.0.0/8"}], "gateway": None}, ["routes"]),
         ({"routes": [{"dst": "fd00::/8"}]}, ["routes[0].dst"]),
         ({"routes": [{"dst": "10.0.0.1"}]}, ["routes[0].dst"]),
+        ({"routes": [{"dst": "::ffff:10.0.0.0/104"}]}, ["routes[0].dst"]),
         ({"routes": [{"dst": "0.0.0.0/0"}]}, []),
         ({"routes": [{"dst": "0.0.0.0/0"}], "defaultGateway": True}, ["routes[0].dst"]),
         ({"nodeSelector": {"nodeSelectorTerms": []}}, ["nodeSelector.nodeSelectorTerms"]),
@@ -105,6 +112,11 @@ def test_an_ip_pool_is_judged_by_nv_ipams_rules(changes: dict[str, Any], paths: 
             ["staticAllocations[1].nodeName"],
         ),
         ({"staticAllocations": [{"prefix": "10.0.7.0/24"}] * 2}, ["staticAllocations[1].prefix"]),
+        # Two nodes had the same prefix, and two pods fd00::1.
+        (
+            {"cidr": "fd00::/62", "perNodeNetworkPrefix": 64, "staticAllocations": [{"prefix": "FD00:0:0:0::/64"}]},
+            ["staticAllocations[0].prefix"],
+        ),
     ],
 )
 def test_a_cidr_pool_is_judged_by_nv_ipams_rules(changes: dict[str, Any], paths: list[str]) -> None:
@@ -120,24 +132,12 @@ def test_a_cidr_pool_is_judged_by_nv_ipams_rules(changes: dict[str, Any], paths:
         ({"matchExpressions": [{"key": "no key", "operator": "Exists"}]}, "matchExpressions[0].key"),
         ({"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}, "matchFields[0]"),
         ({"matchFields": [{"key": "spec.x", "operator": "In", "values": ["n1"]}]}, "matchFields[0].key"),
+        ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["N1"]}]}, "matchFields[0].values[0]"),
     ],
 )
 def test_the_selector_of_a_pool_is_one_of_nodes(term: dict[str, Any], path: str) -> None:
     wanted = [f"nodeSelector.nodeSelectorTerms[0].{path}"] if path else []
     assert ip_flaws(nodeSelector={"nodeSelectorTerms": [term]}) == wanted
-
-
-@pytest.mark.parametrize(
-    ("kind", "spec", "nodes"),
-    [
-        ("IPPool", IP_POOL, 5),
-        ("IPPool", {**IP_POOL, "perNodeBlockSize": 254}, 1),
-        ("CIDRPool", CIDR_POOL, 256),
-        ("CIDRPool", {**CIDR_POOL, "staticAllocations": [{"prefix": "10.0.0.0/24"}]}, 255),
-    ],
-)
-def test_a_pool_has_room_for_so_many_nodes(kind: str, spec: dict[str, Any], nodes: int) -> None:
-    assert nodes_of(kind, spec) == nodes
 
 
 def test_what_is_excluded_is_not_handed_out() -> None:

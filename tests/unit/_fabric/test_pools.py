@@ -116,6 +116,20 @@ class TestPools:
         del hosts["h3"]
         assert said_of_pools(fabric_of(small, hosts=hosts)) == []
 
+    def test_parts_in_which_no_pod_gets_an_address_are_named(self) -> None:
+        first = {"startIP": "10.0.0.1", "endIP": "10.0.0.254"}
+        said = fabric_of(pool("CIDRPool", "a", {**CIDR, "exclusions": [first]})).accepted().said("no address for a pod")
+        assert "10.0.0.0/24" in said.problem
+        kept = {"exclusions": [{**first, "endIP": "10.0.0.5"}], "perNodeExclusions": [{"startIndex": 0, "endIndex": 0}]}
+        said = fabric_of(pool("IPPool", "a", {**SUBNET, **kept})).accepted().said("takes for faulty")
+        assert "10.0.0.1-10.0.0.10:" in said.problem
+
+    def test_parts_without_addresses_are_no_parts_for_hosts(self) -> None:
+        hosts: Any = {f"h{n}": ({}, [], []) for n in range(4)}
+        without = {"exclusions": [{"startIP": "10.0.0.0", "endIP": "10.0.0.200"}]}
+        spec = {**SUBNET, **without, "perNodeBlockSize": 20}
+        assert "2 nodes" in fabric_of(pool("IPPool", "a", spec), hosts=hosts).accepted().said("4 hosts").problem
+
 
 NOTHING_LEFT = [
     ("IPPool", {"perNodeExclusions": [{"startIndex": 0, "endIndex": 3}]}),
@@ -131,7 +145,7 @@ SOMETHING_LEFT = [
     ("IPPool", {"perNodeExclusions": [{"startIndex": 0, "endIndex": 2}]}),
     ("IPPool", {"exclusions": [{"startIP": "10.0.0.2", "endIP": "10.0.0.255"}]}),
     ("IPPool", {"subnet": "10.0.0.0/31", "perNodeBlockSize": 1, "gateway": "10.0.0.1"}),
-    ("IPPool", {"subnet": "fd00::/64", "exclusions": [{"startIP": "fd00::", "endIP": "fd00::ffff:ffff:ffff:fffe"}]}),
+    ("IPPool", {"subnet": "fd00::/64", "exclusions": [{"startIP": "fd00::", "endIP": "fd00::ffff:ffff:ffff:fffb"}]}),
     ("CIDRPool", {"perNodeExclusions": [{"startIndex": 2, "endIndex": 15}]}),
     ("CIDRPool", {"gatewayIndex": 0, "perNodeNetworkPrefix": 31}),
 ]

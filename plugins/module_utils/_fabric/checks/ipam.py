@@ -427,7 +427,11 @@ def parse_network(text: Any, path: str, strict: bool = True) -> tuple[Network | 
     if not isinstance(text, str) or not re.match(r"^[^/%]+/\d{1,3}\Z", text, re.ASCII):
         return None, [Problem(path, f"{text!r} is no network", "write address/prefix, for example 192.168.200.0/24")]
     try:
-        return ipaddress.ip_network(text, strict=strict), []
+        network = ipaddress.ip_network(text, strict=strict)
+        if getattr(network.network_address, "ipv4_mapped", None) is not None:
+            hint = "write it as one of IPv4: 10.0.0.0/24, not ::ffff:10.0.0.0/120"
+            return None, [Problem(path, f"{text!r} is IPv4 in the form of IPv6, which programs read differently", hint)]
+        return network, []
     except ValueError as error:
         hint = "the address has bits outside the prefix" if "host bits" in str(error) else ""
         return None, [Problem(path, f"{text!r} is no network", hint)]

@@ -14,7 +14,7 @@ import ipaddress
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from ..common.jsontext import Problem, kind_of
-from ..common.names import label_key
+from ..common.names import dns_subdomain, label_key
 from .ipam import Claim, Interval, Network, parse_address, parse_network, without
 
 API_VERSION = "nv-ipam.nvidia.com/v1alpha1"
@@ -44,7 +44,7 @@ def claim_of(kind: str, name: str, spec: Mapping[str, Any]) -> Claim | None:
     if network is None:
         return None
     intervals: list[Interval] = [(int(network.network_address), int(network.broadcast_address))]
-    for _where, entry in _entries(spec, "exclusions"):
+    for _where, entry in entries(spec, "exclusions"):
         first, last = (parse_address(entry.get(key), "")[0] for key in ("startIP", "endIP"))
         if first is not None and last is not None:
             intervals = without(intervals, (int(first), int(last)))
@@ -62,9 +62,9 @@ def keeping_back(kind: str, spec: Mapping[str, Any]) -> Callable[[int], bool]:
         return lambda address: bool(spec.get("perNodeExclusions")) or (gateway is not None and address == int(gateway))
     cidr = ipaddress.ip_network(spec["cidr"])
     size = 2 ** (cidr.max_prefixlen - int(spec["perNodeNetworkPrefix"]))
-    left_out = [(entry["startIndex"], entry["endIndex"]) for _where, entry in _entries(spec, "perNodeExclusions")]
+    left_out = [(entry["startIndex"], entry["endIndex"]) for _where, entry in entries(spec, "perNodeExclusions")]
     left_out += [(spec["gatewayIndex"],) * 2] if spec.get("gatewayIndex") is not None else []
-    static = [entry for _where, entry in _entries(spec, "staticAllocations")]
+    static = [entry for _where, entry in entries(spec, "staticAllocations")]
     gateways = {int(ipaddress.ip_address(entry["gateway"])) for entry in static if entry.get("gateway")}
     reserved = [ipaddress.ip_network(entry["prefix"]) for entry in static if not entry.get("nodeName")]
 
@@ -75,55 +75,6 @@ def keeping_back(kind: str, spec: Mapping[str, Any]) -> Callable[[int], bool]:
         return any(int(part.network_address) <= address <= int(part.broadcast_address) for part in reserved)
 
     return is_kept_back
-
-
-def nodes_of(kind: str, spec: Mapping[str, Any]) -> int:
-    """Return how many nodes a valid pool has addresses for."""
-    if kind == "IPPool":
-        subnet = ipaddress.ip_network(spec["subnet"], strict=False)
-        return _usable(subnet) // int(spec["perNodeBlockSize"])
-    cidr = ipaddress.ip_network(spec["cidr"])
-    # An entry of staticAllocations without a node keeps its prefix from everybody.
-    reserved = sum(1 for _where, entry in _entries(spec, "staticAllocations") if not entry.get("nodeName"))
-    return int(2 ** (spec["perNodeNetworkPrefix"] - cidr.prefixlen)) - reserved
-
-
-def hands_out(kind: str, spec: Mapping[str, Any]) -> bool:
-    """Tell whether a valid pool has an address for any pod: not with all of it, or of each node's part, left out.
-
-    Edges of a network and the gateway go to nobody (``pkg/ipam-node/allocator``).
-    """
-    claim = claim_of(kind, "", spec)
-    network = ipaddress.ip_network(spec["subnet" if kind == "IPPool" else "cidr"], strict=False)
-    if kind == "IPPool":
-        # A node's part is a row of addresses, whose first may be any.
-        part: list[Interval] = [(0, int(spec["perNodeBlockSize"]) - 1)]
-        whole = _within_edges(network, claim)
-        gateway = parse_address(spec.get("gateway"), "")[0]
-        if gateway is not None:
-            whole = without(whole, (int(gateway), int(gateway)))
-    else:
-        whole = list(claim.intervals) if claim else []
-        of_node = ipaddress.ip_network((network.network_address, int(spec["perNodeNetworkPrefix"])))
-        part = [_edges(of_node)]
-        if spec.get("gatewayIndex") is not None:
-            part = without(part, (spec["gatewayIndex"], spec["gatewayIndex"]))
-    for _where, entry in _entries(spec, "perNodeExclusions"):
-        part = without(part, (entry["startIndex"], entry["endIndex"]))
-    return bool(whole and part)
-
-
-def _within_edges(network: Network, claim: Claim | None) -> list[Interval]:
-    first, last = _edges(network)
-    start = int(network.network_address)
-    held = list(claim.intervals) if claim else []
-    return without(without(held, (start, start + first - 1)), (start + last + 1, start + network.num_addresses))
-
-
-def _edges(network: Network) -> Interval:
-    """Return the first and the last usable address of a network, counted from its own."""
-    first = 0 if network.num_addresses <= 2 else 1
-    return first, first + _usable(network) - 1
 
 
 def pools_named(ipam: Any, network: str) -> list[PoolKey]:
@@ -159,8 +110,8 @@ def _check_ip_pool(spec: Mapping[str, Any]) -> list[Problem]:
     if size is None or size < 1:
         problems.append(Problem("perNodeBlockSize", f"must be 1 or more, not {spec.get('perNodeBlockSize')!r}"))
     else:
-        if subnet is not None and size > _usable(subnet):
-            hint = f"{subnet} has {_usable(subnet)}"
+        if subnet is not None and size > usable(subnet):
+            hint = f"{subnet} has {usable(subnet)}"
             problems.append(Problem("perNodeBlockSize", f"{size} is more than the subnet has addresses", hint))
         problems += _check_indexes(spec, size - 1)
     gateway = spec.get("gateway")
@@ -185,7 +136,7 @@ def _check_cidr_pool(spec: Mapping[str, Any]) -> list[Problem]:
     elif cidr is not None:
         node = ipaddress.ip_network(f"{cidr.network_address}/{prefix}")
         if index is not None and not _has_index(node, index):
-            hint = f"1 to {_usable(node)}" if node.num_addresses > 2 else f"0 to {node.num_addresses - 1}"
+            hint = f"1 to {usable(node)}" if node.num_addresses > 2 else f"0 to {node.num_addresses - 1}"
             problems.append(Problem("gatewayIndex", f"{index!r} lies outside of a node's /{prefix}", hint))
         problems += _check_indexes(spec, min(node.num_addresses - 1, _INT32))
         problems += _check_static(spec, cidr, prefix)
@@ -202,7 +153,7 @@ def _node_prefix(value: Any, cidr: Network | None) -> int | None:
     return prefix
 
 
-def _usable(network: Network) -> int:
+def usable(network: Network) -> int:
     """Return how many addresses nv-ipam takes from a network: a point-to-point one has two, others lose their edges."""
     count = network.num_addresses
     return count if count <= 2 else count - (2 if network.version == 4 else 1)
@@ -214,12 +165,13 @@ def _has_index(node: Network, value: Any) -> bool:
         return False
     if node.num_addresses <= 2:
         return 0 <= index < node.num_addresses
-    return 1 <= index <= _usable(node)
+    return 1 <= index <= usable(node)
 
 
 def _check_exclusions(spec: Mapping[str, Any], network: Network) -> list[Problem]:
     problems = []
-    for where, entry in _entries(spec, "exclusions"):
+    earlier: dict[str, Interval] = {}
+    for where, entry in entries(spec, "exclusions"):
         ends = []
         for key in ("startIP", "endIP"):
             address, wrong = parse_address(entry.get(key), f"{where}.{key}")
@@ -228,28 +180,48 @@ def _check_exclusions(spec: Mapping[str, Any], network: Network) -> list[Problem
                 problems.append(Problem(f"{where}.{key}", f"{address} is no part of {network}"))
             ends.append(address)
         first, last = ends
-        if first is not None and last is not None and first.version == last.version and int(last) < int(first):
+        if first is None or last is None or first.version != last.version:
+            continue
+        if int(last) < int(first):
             problems.append(Problem(f"{where}.endIP", "lies before startIP", "swap them"))
+        problems += _overlap(where, (int(first), int(last)), earlier)
     return problems
 
 
 def _check_indexes(spec: Mapping[str, Any], highest: int) -> list[Problem]:
     problems = []
-    for where, entry in _entries(spec, "perNodeExclusions"):
+    earlier: dict[str, Interval] = {}
+    for where, entry in entries(spec, "perNodeExclusions"):
         first, last = _whole(entry.get("startIndex")), _whole(entry.get("endIndex"))
         for key, index in (("startIndex", first), ("endIndex", last)):
             if index is None or not 0 <= index <= highest:
                 problems.append(Problem(f"{where}.{key}", f"must be 0 to {highest}, not {entry.get(key)!r}"))
-        if first is not None and last is not None and last < first:
+        if first is None or last is None:
+            continue
+        if last < first:
             problems.append(Problem(f"{where}.endIndex", "lies before startIndex", "swap them"))
+        problems += _overlap(where, (first, last), earlier)
     return problems
+
+
+def _overlap(where: str, found: Interval, earlier: dict[str, Interval]) -> list[Problem]:
+    """Refuse an exclusion that shares addresses with an earlier one, and enter it there.
+
+    nv-ipam's webhook and controller take both, but the daemon of a node then refuses every pod: ``invalid exclusion
+    range config: subnets ... overlap`` (``pkg/ipam-node/handlers/allocate.go``).
+    """
+    other = next((path for path, (first, last) in earlier.items() if first <= found[1] and found[0] <= last), None)
+    earlier[where] = found
+    if other is None:
+        return []
+    return [Problem(where, f"shares addresses with {other}: nv-ipam refuses every pod then", "make one of the two")]
 
 
 def _check_static(spec: Mapping[str, Any], cidr: Network, prefix: int) -> list[Problem]:
     problems: list[Problem] = []
     nodes: set[str] = set()
     prefixes: set[Network] = set()
-    for where, entry in _entries(spec, "staticAllocations"):
+    for where, entry in entries(spec, "staticAllocations"):
         node = entry.get("nodeName")
         if node and node in nodes:
             problems.append(Problem(f"{where}.nodeName", f"{node} has a prefix already", "a node gets one prefix"))
@@ -262,6 +234,10 @@ def _check_static(spec: Mapping[str, Any], cidr: Network, prefix: int) -> list[P
             problems.append(Problem(f"{where}.prefix", f"{part} is no part of {cidr}"))
         elif part.prefixlen != prefix:
             problems.append(Problem(f"{where}.prefix", f"{part} is no /{prefix}", "as perNodeNetworkPrefix says"))
+        elif str(part) != entry["prefix"]:
+            # The controller holds the texts of prefixes against its own to see which are taken.
+            problem = f"{entry['prefix']!r} is not how nv-ipam writes it: another node would get the same prefix"
+            problems.append(Problem(f"{where}.prefix", problem, f"write {part}"))
         if part in prefixes:
             problems.append(Problem(f"{where}.prefix", f"{part} is given twice"))
         prefixes.add(part)
@@ -282,7 +258,7 @@ def _check_routes(spec: Mapping[str, Any], network: Network | None, gateway: str
             for key in ("defaultGateway", "routes")
             if spec.get(key)
         ]
-    for where, entry in _entries(spec, "routes"):
+    for where, entry in entries(spec, "routes"):
         target, wrong = parse_network(entry.get("dst"), f"{where}.dst", strict=False)
         problems += wrong
         if target is None:
@@ -307,11 +283,11 @@ def _check_selector(selector: Any) -> list[Problem]:
         if not isinstance(term, dict):
             problems.append(Problem(where, f"must be an object, not {kind_of(term)}"))
             continue
-        for path, requirement in _entries(term, "matchExpressions"):
+        for path, requirement in entries(term, "matchExpressions"):
             problems += [
                 each._replace(path=f"{where}.{path}.key") for each in label_key(str(requirement.get("key", "")))
             ]
-        for path, requirement in _entries(term, "matchFields"):
+        for path, requirement in entries(term, "matchFields"):
             problems += _check_field(requirement, f"{where}.{path}")
     return problems
 
@@ -325,10 +301,14 @@ def _check_field(requirement: Mapping[str, Any], path: str) -> list[Problem]:
         problems.append(
             Problem(f"{path}.key", f"{requirement.get('key')!r} is an unknown field of nodes", "metadata.name")
         )
+    else:
+        for index, value in enumerate(values if isinstance(values, list) else []):
+            problems += [each._replace(path=f"{path}.values[{index}]") for each in dns_subdomain(str(value))]
     return problems
 
 
-def _entries(owner: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def entries(owner: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield (path, entry) of each object in the list ``key``."""
     found = owner.get(key)
     for index, entry in enumerate(found if isinstance(found, list) else []):
         if isinstance(entry, dict):

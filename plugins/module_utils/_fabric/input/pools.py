@@ -9,10 +9,13 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
 from ..checks import nv_ipam
 from ..checks.ipam import earlier_sharing
 from ..checks.nv_ipam import POOL_KINDS, PoolKey
 from ..checks.nv_ipam_config import config_problems, read_config
+from ..checks.nv_ipam_parts import parts_of
 from ..checks.versions import pool_problems, reads_pool_objects
 from ..common.findings import Place
 from ..common.jsontext import Problem
@@ -98,12 +101,22 @@ def check_between(pools: Sequence[Pool]) -> None:
 def check_room(pools: Sequence[Pool], hosts: Mapping[str, Any]) -> None:
     """Say when a pool has no address for a pod, and when one for every node has no part for every host."""
     for pool in pools:
-        if pool.valid and not nv_ipam.hands_out(pool.kind, pool.entry["spec"]):
+        if not pool.valid:
+            continue
+        parts = parts_of(pool.kind, pool.entry["spec"])
+        if not parts.serve:
             hint = "a pod that asks for one does not start: leave out less"
             pool.place.notice("hands out no address by itself: exclusions and the gateway are all that it has", hint)
-        if not pool.valid or pool.entry["spec"].get("nodeSelector"):
+        elif parts.empty:
+            problem = f"has no address for a pod in {named(parts.empty)}, which nv-ipam gives to nodes all the same"
+            pool.place.notice(problem, "have exclusions hold all of such a part, then nv-ipam passes it over")
+        if parts.refused:
+            problem = f"has exclusions that nv-ipam takes for faulty in {named(parts.refused)}: no pod gets an address"
+            hint = "end them beside perNodeExclusions, and not at the first or last address of a part"
+            pool.place.notice(problem, hint)
+        if pool.entry["spec"].get("nodeSelector"):
             continue
-        nodes = nv_ipam.nodes_of(pool.kind, pool.entry["spec"])
+        nodes = parts.given - len(parts.empty) - len(parts.refused)
         if nodes < len(hosts):
             problem = f"has addresses for {nodes} nodes; the inventory has {len(hosts)} hosts"
             pool.place.notice(problem, "a pod on a node without a part of the pool does not start: give each less")

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Parts of pools, held against what nv-ipam's own controller and daemons made of the same pools for six nodes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import check_pool
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_parts import Parts, parts_of
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import FIXTURES
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
+
+IP_POOL: dict[str, Any] = {"subnet": "192.168.0.0/24", "perNodeBlockSize": 50, "gateway": "192.168.0.1"}
+CIDR_POOL: dict[str, Any] = {"cidr": "10.0.0.0/16", "perNodeNetworkPrefix": 24, "gatewayIndex": 1}
+NODES = 6
+EMPTY, REFUSED = "no free addresses", "invalid config"
+
+
+def told(parts: Parts, part: str) -> str:
+    """What a pod gets on the node of a part, as the parts tell it: nothing, a refusal, or an address (empty here)."""
+    if part in parts.refused:
+        return REFUSED
+    return EMPTY if part in parts.empty or not parts.serve else ""
+
+
+def test_parts_are_those_that_nv_ipam_gave_to_six_nodes() -> None:
+    wrong = []
+    pools = json.loads((FIXTURES / "nv-ipam" / "pools.json").read_text(encoding="utf-8"))
+    for pool in pools:
+        where = json.dumps(pool)
+        parts = parts_of(pool["kind"], pool["spec"])
+        if check_pool(pool["kind"], pool["spec"]) or len(pool["nodes"]) != min(parts.given, NODES):
+            wrong.append(f"{where}: {parts}")
+        for node, (part, seen) in pool["nodes"].items():
+            if told(parts, part) != (seen if seen in (EMPTY, REFUSED) else ""):
+                wrong.append(f"{where}: {node}: {parts}")
+    assert len(pools) > 90
+    none_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "nodes"),
+    [
+        ("IPPool", IP_POOL, 5),
+        ("IPPool", {**IP_POOL, "perNodeBlockSize": 254}, 1),
+        ("IPPool", {**IP_POOL, "exclusions": [{"startIP": "192.168.0.0", "endIP": "192.168.0.120"}]}, 3),
+        ("CIDRPool", CIDR_POOL, 256),
+        ("CIDRPool", {**CIDR_POOL, "staticAllocations": [{"prefix": "10.0.0.0/24"}]}, 255),
+        ("CIDRPool", {**CIDR_POOL, "exclusions": [{"startIP": "10.0.0.0", "endIP": "10.0.127.255"}]}, 128),
+        ("CIDRPool", {"cidr": "fd00::/16", "perNodeNetworkPrefix": 128}, 2**112),
+    ],
+)
+def test_a_pool_has_parts_for_so_many_nodes(kind: str, spec: dict[str, Any], nodes: int) -> None:
+    assert parts_of(kind, spec).given == nodes
