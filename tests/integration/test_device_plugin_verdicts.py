@@ -87,6 +87,7 @@ TAKEN: dict[str, tuple[str, str]] = {
 # What releases after the one that is built here take, and what it refuses; 3.5.1 is the last one before them.
 NEWER: dict[str, tuple[str, str]] = {
     "a dash in a name of the SR-IOV plugin": sriov({**DEVICE, "resourceName": "a-b"}),
+    "selectors in a list": sriov({**DEVICE, "selectors": [{"vendors": ["15b3"]}]}),
     "a sub-function": sriov(
         {"resourceName": "a", "deviceType": "auxNetDevice", "selectors": {"auxTypes": ["sf"], "pfNames": ["rail0"]}}
     ),

@@ -494,15 +494,31 @@ spec:
         assert "v0.0.3" in fabric.wrong("spec.nvIpam.enableWebhook").problem
         assert fabric.wrong("nfd.version").source == "rdma_fabric_image_overrides"
 
-    @pytest.mark.parametrize("item", [{"resourceName": "a-b"}, {"resourceName": "a", "deviceType": "auxNetDevice"}])
-    def test_what_an_old_sriov_plugin_does_not_know_is_refused(self, item: dict[str, Any]) -> None:
-        aux = {"auxTypes": ["sf"]} if "deviceType" in item else {"vendors": ["15b3"]}
-        section = {"config": json.dumps({"resourceList": [{**item, "selectors": aux}]})}
-        found = of_policy({"sriovDevicePlugin": {**section, "version": "v3.5.1"}})
-        path = "deviceType" if "deviceType" in item else "resourceName"
-        assert "v3.6.0" in found.wrong(f"spec.sriovDevicePlugin.config -> resourceList[0].{path}").hint
-        for version in ("v3.6.0", "network-operator-v26.4.1"):
-            of_policy({"sriovDevicePlugin": {**section, "version": version}}).accepted()
+    @pytest.mark.parametrize(
+        ("version", "newer", "path", "item"),
+        [
+            ("v3.5.1", "v3.6.0", "resourceName", {"resourceName": "a-b"}),
+            ("v3.5.1", "v3.6.0", "deviceType", {"deviceType": "auxNetDevice", "selectors": {"auxTypes": ["sf"]}}),
+            ("v3.5.1", "v3.6.0", "selectors", {"selectors": [{"vendors": ["15b3"]}]}),
+            ("v3.4.0", "v3.5.0", "excludeTopology", {"excludeTopology": True}),
+            ("v3.5.1", "v3.6.0", "selectors.acpiIndexes", {"selectors": {"acpiIndexes": ["101"]}}),
+            (
+                "v3.6.2",
+                "v3.7.0",
+                "selectors[0].pKeys",
+                {"selectors": [{"pKeys": ["0x8001"], "linkTypes": ["infiniband"]}]},
+            ),
+        ],
+    )
+    def test_what_an_old_sriov_plugin_does_not_know_is_refused(
+        self, version: str, newer: str, path: str, item: dict[str, Any]
+    ) -> None:
+        resource_ = {"resourceName": "a", "selectors": {"vendors": ["15b3"]}, **item}
+        section = {"config": json.dumps({"resourceList": [resource_]})}
+        found = of_policy({"sriovDevicePlugin": {**section, "version": version}})
+        assert newer in found.wrong(f"spec.sriovDevicePlugin.config -> resourceList[0].{path}").hint
+        for taken in (newer, "network-operator-v26.4.1"):
+            of_policy({"sriovDevicePlugin": {**section, "version": taken}}).accepted()
 
     def test_an_old_multus_is_told_with_its_line(self) -> None:
         assert of_text(self.OLD % "v0.6.1").accepted().said("never renews the token").line == 7

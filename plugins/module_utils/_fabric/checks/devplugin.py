@@ -129,7 +129,7 @@ def remarks(kind: str, config: Config) -> list[Problem]:
         if not item.get("resourcePrefix"):
             problem = f"is not set: pods must ask for intel.com/{item['resourceName']}"
             found.append(Problem(f"resourceList[{index}].resourcePrefix", problem, "set nvidia.com to match networks"))
-        groups = _groups(f"resourceList[{index}].selectors", item["selectors"])
+        groups = selector_groups(f"resourceList[{index}].selectors", item["selectors"])
         found += _unselective(groups, item)
         for where, selectors in groups:
             found += meets_none(where, selectors)
@@ -137,7 +137,8 @@ def remarks(kind: str, config: Config) -> list[Problem]:
     return found
 
 
-def _groups(path: str, given: Any) -> list[tuple[str, Config]]:
+def selector_groups(path: str, given: Any) -> list[tuple[str, Config]]:
+    """Return (path, selectors) of each set of selectors of a resource of the SR-IOV plugin that passed its check."""
     return [(path, given)] if isinstance(given, dict) else [(f"{path}[{n}]", each) for n, each in enumerate(given)]
 
 

@@ -14,6 +14,7 @@ from typing import Any, Mapping
 
 from ..common.images import older_than, version_numbers
 from ..common.jsontext import Problem
+from .devplugin import selector_groups
 
 MULTUS_THIN_ENTRYPOINT = (4, 0, 0)
 _MULTUS_PAUSING_WATCH = (4, 1, 0)
@@ -29,8 +30,18 @@ _NV_IPAM_POOLS = (0, 1, 0)
 # --leader-elect-namespace came in 0.0.3: cmd/ipam-controller/app/options of each release.
 _NV_IPAM_LEADER = (0, 0, 3)
 _NV_IPAM_CIDR_POOLS = (0, 2, 0)
-# k8snetworkplumbingwg/sriov-network-device-plugin#481 and its auxNetDevice came in 2023, after 3.5.1.
+# k8snetworkplumbingwg/sriov-network-device-plugin#481, its auxNetDevice and selectors in a list came after 3.5.1.
 _SRIOV_DASHES = (3, 6, 0)
+# First release with a field of a resource or of its selectors: pkg/types/types.go of each release.
+_SRIOV_FIELDS_SINCE: dict[str, tuple[int, int, int]] = {
+    "additionalInfo": (3, 6, 0),
+    "excludeTopology": (3, 5, 0),
+}
+_SRIOV_SELECTORS_SINCE: dict[str, tuple[int, int, int]] = {
+    "acpiIndexes": (3, 6, 0),
+    "pKeys": (3, 7, 0),
+    "vdpaType": (3, 5, 0),
+}
 # ip-reconciler came in 0.5, ip-control-loop in 0.5.3: Dockerfile of each release.
 _WHEREABOUTS_RECONCILER = (0, 5, 0)
 _WHEREABOUTS_LOOP = (0, 5, 3)
@@ -93,19 +104,47 @@ def version_remarks(component: str, version: str) -> list[Problem]:
 
 
 def sriov_resource_problems(config: Mapping[str, Any], version: str) -> list[Problem]:
-    """Return why a release of the SR-IOV device plugin would not start with a configuration that passed its check."""
-    if not older_than(version, _SRIOV_DASHES):
-        return []
+    """Return why a release of the SR-IOV device plugin would not offer what a configuration that passed its check says.
+
+    A release ignores fields that it does not know: without a selector it takes more devices than were meant.
+    """
     found = []
     for index, item in enumerate(config["resourceList"]):
-        path, hint = f"resourceList[{index}]", "use v3.6.0 or newer"
-        if "-" in item["resourceName"]:
-            problem = f"{item['resourceName']!r} stops sriov-network-device-plugin {version}, which knows no - in names"
-            found.append(Problem(f"{path}.resourceName", problem, f"{hint}, or _ in place of -"))
-        if item.get("deviceType") == "auxNetDevice":
-            problem = f"auxNetDevice stops sriov-network-device-plugin {version}, which knows no such type"
-            found.append(Problem(f"{path}.deviceType", problem, hint))
+        path = f"resourceList[{index}]"
+        if older_than(version, _SRIOV_DASHES):
+            found += _stops_sriov(path, item, version)
+        found += _ignored_by_sriov(path, item, _SRIOV_FIELDS_SINCE, version)
+        for where, selectors in selector_groups(f"{path}.selectors", item["selectors"]):
+            found += _ignored_by_sriov(where, selectors, _SRIOV_SELECTORS_SINCE, version)
     return found
+
+
+def _stops_sriov(path: str, item: Mapping[str, Any], version: str) -> list[Problem]:
+    found, plugin, hint = [], f"sriov-network-device-plugin {version}", "use v3.6.0 or newer"
+    if "-" in item["resourceName"]:
+        problem = f"{item['resourceName']!r} stops {plugin}, which knows no - in names"
+        found.append(Problem(f"{path}.resourceName", problem, f"{hint}, or _ in place of -"))
+    if item.get("deviceType") == "auxNetDevice":
+        problem = f"auxNetDevice stops {plugin}, which knows no such type"
+        found.append(Problem(f"{path}.deviceType", problem, hint))
+    if isinstance(item["selectors"], list):
+        problem = f"is a list, and {plugin} leaves out a resource with one"
+        found.append(Problem(f"{path}.selectors", problem, f"{hint}, or one object"))
+    return found
+
+
+def _ignored_by_sriov(
+    path: str, given: Mapping[str, Any], since: Mapping[str, tuple[int, int, int]], version: str
+) -> list[Problem]:
+    return [
+        Problem(
+            f"{path}.{key}",
+            f"is not known to sriov-network-device-plugin {version}: it would be ignored",
+            f"use v{'.'.join(str(number) for number in first)} or newer",
+        )
+        for key, first in since.items()
+        if given.get(key) and older_than(version, first)
+    ]
 
 
 def reads_pool_objects(version: str) -> bool:
