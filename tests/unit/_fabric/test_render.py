@@ -346,8 +346,7 @@ def test_node_policies_get_objects_of_their_own() -> None:
 
 def test_the_name_of_a_node_policy_s_daemon_set_is_the_vendor_s() -> None:
     names = {each["metadata"]["name"] for each in objects_of(render(node_groups()))}
-    # FNV-1a("ampere") = 3761490933 in Kubernetes' safe alphabet, as the vendor's operator names it.
-    assert {"rdma-shared-dp-ds-7cb58f4f77", "rdma-shared-dp-ds-7cd75c7787"} <= names
+    assert {"rdma-shared-dp-ds-ampere", "rdma-shared-dp-ds-hopper"} <= names
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,23 @@ def test_a_node_policy_narrows_the_selector_and_names_its_objects() -> None:
     assert rollout.named("rdma-devices") == "rdma-devices-hopper"
     cluster = Rollout("ns", {}, {})
     assert (cluster.named("x"), cluster.workload_name("x")) == ("x", "x")
+    assert cluster.workload_name("x", "-arm64") == "x-arm64"
     assert cluster.pod({})["nodeSelector"] == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "ending", "expected"),
+    [
+        ("rdma-shared-dp-ds", "", "rdma-shared-dp-ds-a23456789-b23456789-c23456"),
+        # 63 characters are a label; one more is none.
+        ("network-operator-sriov-device-plugin", "", "network-operator-sriov-device-plugin-a23456789-b23456789-c23456"),
+        ("network-operator-sriov-device-plugin", "-a", "network-operator-sriov-device-plugin-697d996d8c-a"),
+    ],
+)
+def test_the_name_of_a_daemon_set_is_the_operator_s_as_long_as_it_is_a_label(
+    name: str, ending: str, expected: str
+) -> None:
+    assert Rollout("ns", {}, {}, suffix="a23456789-b23456789-c23456").workload_name(name, ending) == expected
 
 
 @pytest.mark.parametrize(

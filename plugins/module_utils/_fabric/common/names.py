@@ -33,6 +33,9 @@ _DRIVER_VERSION = re.compile(
 _REQUIREMENT = re.compile(
     r"\s*!?\s*([^\s=!(),]+)\s*(?:(?:==?|!=)\s*([^\s=!(),]*)\s*|(?:in|notin)\s*\(([^()]*)\)\s*)?", re.ASCII
 )
+LONGEST_LABEL = 63
+"""The most characters of a label's value, and of the name in its key."""
+
 _LONGEST_SELECTOR = 4096
 LONGEST_INTERFACE = 15
 _LONGEST_ALTERNATIVE = 127
@@ -158,7 +161,7 @@ def _label_name(text: str) -> list[Problem]:
     if not _LABEL_NAME.fullmatch(text):
         hint = "letters, digits, '-', '_' and '.'; letter or digit at both ends"
         return [Problem("", "is no name of a label" if text else "has an empty name", hint)]
-    return _too_long(text, 63)
+    return _too_long(text, LONGEST_LABEL)
 
 
 def _too_long(text: str, longest: int) -> list[Problem]:

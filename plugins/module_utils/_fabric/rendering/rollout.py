@@ -12,6 +12,7 @@ from ..checks.driver_container import WAIT_LABEL, in_container
 from ..common.distributions import USUAL
 from ..common.features import NIC_LABEL
 from ..common.images import effective_version, image_reference, pull_secrets
+from ..common.names import LONGEST_LABEL
 from ..common.objects import Object
 from ..common.openshift import SETTING
 from ..common.quantities import canonical_quantity
@@ -75,9 +76,15 @@ class Rollout:
         """Return the name of a ConfigMap or pod label value of this policy."""
         return f"{name}-{self.suffix}" if self.suffix else name
 
-    def workload_name(self, name: str) -> str:
-        """Return the name of a DaemonSet of this policy: bounded, as the vendor's operator builds it."""
-        return f"{name}-{name_hash(self.suffix)}" if self.suffix else name
+    def workload_name(self, name: str, ending: str = "") -> str:
+        """Return the name of a DaemonSet of this policy, which is a label of its pods, too.
+
+        It is that of the vendor's operator up to 26.7 (``nameSuffix`` of ``pkg/state/state_skel.go``), so that what it
+        has made is found and taken over: two device plugins of one resource take it from each other. Where it is too
+        long for a label, with which the operator makes no pods, the policy's name is hashed, as it does after 26.7.
+        """
+        whole = f"{self.named(name)}{ending}"
+        return whole if len(whole) <= LONGEST_LABEL else f"{name}-{name_hash(self.suffix)}{ending}"
 
     def pod(self, section: Object, *, selective: bool = False, after_driver: bool = False, **fields: Any) -> Object:
         """Return a DaemonSet's pod spec with everything the policy says about placing and pulling it.

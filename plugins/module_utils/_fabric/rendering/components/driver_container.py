@@ -100,15 +100,14 @@ def driver_container(
     found = cluster_rbac(_ACCOUNT, rollout.namespace, COMPONENT, rules)
     data = {_INIT_KEY: pretty(_init_config(section))}
     found.append(config_map(rollout.named(_INIT_CONFIG), rollout.namespace, COMPONENT, data))
-    names = [_name(rollout, group) for group in groups]
+    names = [_name(group) for group in groups]
     for group, name in zip(groups, names):
         found.append(_daemon_set(rollout, section, group, config_maps, by_arch=names.count(name) > 1))
     return found
 
 
-def _name(rollout: Rollout, group: Group) -> str:
-    parts = [f"mofed-{group['os']}{group['os_version']}", name_hash(group["kernel"])]
-    return "-".join([*parts, *([name_hash(rollout.suffix)] if rollout.suffix else [])])
+def _name(group: Group) -> str:
+    return f"mofed-{group['os']}{group['os_version']}-{name_hash(group['kernel'])}"
 
 
 def _init_config(section: Object) -> Object:
@@ -135,7 +134,7 @@ def _daemon_set(
     by_arch: bool,
 ) -> Object:
     version = rollout.version(COMPONENT, section)
-    name = _name(rollout, group) + (f"-{group['arch']}" if by_arch else "")
+    name = rollout.workload_name(_name(group), f"-{group['arch']}" if by_arch else "")
     toolkit = rollout.openshift and driver.compiles(group, section, version)
     mounts, volumes = _extras(section, group, config_maps)
     env = _environment(rollout, section)
