@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
 from .objects import MANAGED_BY, MANAGER, SET_LABEL, key_of
-from .operators import base_name, containers_of, is_of_operator
+from .operators import base_name, containers_of
 
 _COMPONENT = "app.kubernetes.io/component"
 _FILES = "both would put the same files on nodes"
@@ -74,15 +74,15 @@ def names_of_doubled(objects: Iterable[Mapping[str, Any]]) -> list[str]:
 def doubles(objects: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a notice for each live DaemonSet of somebody else that does what the objects of a push would do.
 
-    One that the push would take over or be refused is left to the comparison, and one of an operator to whoever names
-    operators.
+    One that the push would take over or be refused is left to the comparison. One of another name is not, also where
+    it is an operator's: stopped or not, it goes on until its custom resource is deleted.
     """
     wanted = list(objects)
     pushed, keys = _pushed(wanted), {key_of(body).identity for body in wanted}
     found = []
     for body in live:
         key = key_of(body)
-        if key.identity in keys or _is_ours(body) or is_of_operator(body):
+        if key.identity in keys or _is_ours(body):
             continue
         for program in (_PROGRAMS[component] for component in pushed):
             image = _image_of(body, program)

@@ -65,18 +65,25 @@ def test_what_is_not_pushed_is_not_named() -> None:
 
 
 @pytest.mark.parametrize(
+    "owned", [{"labels": {STATE_LABEL: "state-SRIOV-device-plugin"}}, {"ownerReferences": [POLICY]}]
+)
+def test_a_device_plugin_that_an_operator_has_left_under_another_name_is_named(owned: dict[str, Any]) -> None:
+    left = theirs("nvcr.io/nvidia/mellanox/sriov-network-device-plugin:network-operator-v26.4.1", **owned)
+    (notice,) = doubles([pushed("sriov-device-plugin")], [left])
+    assert "a node has the devices of the one that registers last" in notice
+
+
+@pytest.mark.parametrize(
     "live",
     [
         pytest.param(theirs(labels={"app.kubernetes.io/managed-by": "rdma-fabric"}), id="ours"),
         pytest.param(theirs(labels={"rdma.fabric/set": "other"}), id="of another set"),
-        pytest.param(theirs(labels={STATE_LABEL: "state-multus-cni"}), id="of the operator"),
-        pytest.param(theirs(ownerReferences=[POLICY]), id="of a custom resource"),
         pytest.param(theirs(name="ours", namespace="fabric"), id="to be taken over"),
         pytest.param(theirs("registry.example/node-feature-discovery/tool:v1"), id="another image"),
         pytest.param({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "a"}}, id="without pods"),
     ],
 )
-def test_what_is_of_ours_or_of_an_operator_or_taken_over_is_not_named(live: dict[str, Any]) -> None:
+def test_what_is_of_ours_or_taken_over_is_not_named(live: dict[str, Any]) -> None:
     assert doubles([pushed("nfd")], [live]) == []
 
 
