@@ -50,7 +50,17 @@ class TestImages:
         driver(version=version).accepted()
 
     @pytest.mark.parametrize(
-        "version", ["latest", "v24.07", "24.07", "doca3-24.01-0.3.3.1-0", "sha256:abc", "24.07-0.6.1.0-0 ", "24.07-0\n"]
+        "version",
+        [
+            "latest",
+            "v24.07",
+            "24.07",
+            "doca3-24.01-0.3.3.1-0",
+            "sha256:abc",
+            "sha256:" + "A" * 64,
+            "24.07-0.6.1.0-0 ",
+            "24.07-0\n",
+        ],
     )
     def test_other_versions_of_the_driver_are_refused(self, version: str) -> None:
         assert "24.10-0.7.0.0-0" in driver(version=version).wrong("spec.ofedDriver.version").hint
@@ -300,6 +310,11 @@ class TestPlugins:
     def test_container_resources_obey_the_webhooks_rules(self, entry: dict[str, Any], path: str) -> None:
         assert plugin(containerResources=[entry]).wrong(f"spec.rdmaSharedDevicePlugin.containerResources{path}")
 
+    def test_a_container_has_one_entry_of_resources(self) -> None:
+        entries = [{"name": "rdma-shared-dp", kind: {"cpu": "1"}} for kind in ("limits", "requests")]
+        found = plugin(containerResources=entries).wrong("spec.rdmaSharedDevicePlugin.containerResources -> [1].name")
+        assert found.problem == "rdma-shared-dp is given twice"
+
     def test_right_container_resources_are_accepted(self) -> None:
         entry = {"name": "rdma-shared-dp", "limits": {"cpu": "1", "memory": "50Mi"}, "requests": {"cpu": "1000m"}}
         plugin(containerResources=[entry]).accepted()
@@ -315,6 +330,8 @@ class TestPlacing:
             {"key": "a", "tolerationSeconds": 5},
             {"key": "a", "effect": "NoSchedul"},
             {"key": "a", "operator": "exists"},
+            {"key": "a", "operator": "Gt"},
+            {"key": "a", "operator": "Lt", "value": "1.5"},
         ],
     )
     def test_bad_tolerations_are_reported(self, toleration: dict[str, Any]) -> None:
@@ -327,6 +344,7 @@ class TestPlacing:
             {"key": "a", "operator": "In"},
             {"key": "a", "operator": "Exists", "values": ["x"]},
             {"key": "a", "operator": "Gt", "values": ["1", "2"]},
+            {"key": "a", "operator": "Lt", "values": ["x"]},
             {"key": "a", "operator": "Is", "values": ["1"]},
             {"operator": "Exists"},
         ],

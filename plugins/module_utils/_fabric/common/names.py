@@ -25,7 +25,7 @@ _REGISTRY = re.compile(r"(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?|\[[0-9a-fA
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 _DRIVER_VERSION = re.compile(
-    r"sha256:[0-9a-fA-F]{64}"
+    r"sha256:[0-9a-f]{64}"
     r"|doca\d+\.\d+(?:\.\d+)?-\d+\.\d+-\d+\.\d+\.\d+\.\d+-\d+(?:-[\w.-]+)?"
     r"|\d+\.\d+-\d+(?:\.\d+)*(?:-\d+)?(?:-[\w.-]+)?",
     re.ASCII,
@@ -125,7 +125,10 @@ def version(text: str) -> list[Problem]:
 
 
 def driver_version(text: str) -> list[Problem]:
-    """Judge ``ofedDriver.version`` by the rule of the vendor's webhook (api/v1alpha1/validator)."""
+    """Judge ``ofedDriver.version`` by the rule of the vendor's webhook (api/v1alpha1/validator).
+
+    That takes digests in upper case as well, which name no image.
+    """
     if _DRIVER_VERSION.fullmatch(text):
         return []
     hint = "write it like 24.10-0.7.0.0-0, doca3.4.1-26.04-1.1.0.0-1 or sha256:<64 hexadecimal digits>"

@@ -8,7 +8,8 @@ Source: the published API of Kubernetes (core/v1) and its validation. ``metadata
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+import re
+from typing import Any, Mapping, Sequence
 
 from ..common.jsontext import Problem
 from ..common.names import dns_subdomain, env_name, label_key, or_empty
@@ -18,7 +19,9 @@ from ..common.schema import Field, annotation_map, flag, label_map, mapping, qua
 _TOLERATION_OPERATORS = ("Exists", "Equal", "Lt", "Gt")
 _VALUELESS_OPERATORS = ("Exists", "DoesNotExist")
 _NODE_OPERATORS = ("In", "NotIn", *_VALUELESS_OPERATORS, "Gt", "Lt")
+_NUMERIC_OPERATORS = ("Gt", "Lt")
 _RESOURCES = ("cpu", "memory")
+_INTEGER = re.compile(r"[-+]?[0-9]+\Z", re.ASCII)
 
 
 def _check_toleration(value: Mapping[str, Any]) -> list[Problem]:
@@ -27,6 +30,8 @@ def _check_toleration(value: Mapping[str, Any]) -> list[Problem]:
         problems.append(Problem("", "has a value beside the operator Exists", "drop the value, or use Equal"))
     if not value.get("key") and value.get("operator") != "Exists":
         problems.append(Problem("", "has neither a key nor the operator Exists", "name the taint's key"))
+    if value.get("operator") in _NUMERIC_OPERATORS and not _INTEGER.match(value.get("value") or ""):
+        problems.append(Problem("", f"has the operator {value['operator']} without a number", "give one, as text"))
     if "tolerationSeconds" in value and value.get("effect") != "NoExecute":
         problems.append(Problem("", "has tolerationSeconds without the effect NoExecute", "drop one of them"))
     return problems
@@ -54,8 +59,10 @@ def _check_requirement(value: Mapping[str, Any]) -> list[Problem]:
         return [Problem("", f"has values beside the operator {operator}", "drop the values")]
     if operator in ("In", "NotIn") and not values:
         return [Problem("", f"has the operator {operator} without values", "list at least one value")]
-    if operator in ("Gt", "Lt") and len(values) != 1:
+    if operator in _NUMERIC_OPERATORS and len(values) != 1:
         return [Problem("", f"has the operator {operator} with {len(values)} values", "give one number, as text")]
+    if operator in _NUMERIC_OPERATORS and not _INTEGER.match(values[0]):
+        return [Problem("", f"has the operator {operator} and a value that is no whole number", "give one, as text")]
     return []
 
 
@@ -174,6 +181,16 @@ def _check_amounts(value: Mapping[str, Any]) -> list[Problem]:
     return problems
 
 
+def _check_once(value: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    """Refuse a container that is named twice: of two entries the operator reads the last one alone."""
+    names = [entry.get("name") for entry in value]
+    return [
+        Problem(f"[{index}].name", f"{name} is given twice", "write limits and requests of a container in one entry")
+        for index, name in enumerate(names)
+        if name in names[:index]
+    ]
+
+
 def container_resources(description: str, containers: tuple[str, ...], **rules: Any) -> Field:
     """Declare the upstream list of per-container resources; ``containers`` are those the component has."""
     amounts = mapping("amounts of cpu and memory", quantity("an amount"), keys=_resource)
@@ -186,7 +203,7 @@ def container_resources(description: str, containers: tuple[str, ...], **rules: 
         },
         check=_check_amounts,
     )
-    return series(description, entry, **rules)
+    return series(description, entry, check=_check_once, **rules)
 
 
 METADATA = record(
