@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.cni import RESOURCE_NAME
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import check_sriov
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
 
+SRIOV = {"resourceList": [{"resourceName": "vfs", "resourcePrefix": "nvidia.com", "selectors": [{"isRdma": True}]}]}
 VDPA: dict[str, Any] = {"vdpaType": "virtio", "eSwitchMode": "switchdev", "externallyManaged": True}
 NICS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
 
@@ -325,6 +328,52 @@ class TestPoolConfig:
         section = {"rdmaSharedDevicePlugin": {"config": json.dumps(RDMA_CONFIG)}}
         cluster = resource("NicClusterPolicy", "nic-cluster-policy", section)
         assert "does not start" in fabric_of(cluster, self.pool(rdmaMode="exclusive")).wrong("spec.rdmaMode").problem
+
+
+class TestExclusive:
+    """With exclusive RDMA a pod sees the devices alone that its network moves."""
+
+    POOL = resource("SriovNetworkPoolConfig", "pool", {"rdmaMode": "exclusive"}, "pool.yaml")
+    LEFT = "leaves the RDMA device of a pod on the node"
+
+    @pytest.mark.parametrize("kind", ["SriovNetwork", "SriovIBNetwork", "HostDeviceNetwork"])
+    def test_a_network_without_the_program_that_moves_devices_is_named(self, kind: str) -> None:
+        network = resource(kind, "net", {"resourceName": "vfs"}, "net.yaml")
+        notice = fabric_of(self.POOL, policy(isRdma=True), network).accepted().said(self.LEFT)
+        assert notice.problem.endswith("RDMA is exclusive (SriovNetworkPoolConfig/pool)")
+        assert notice.source == "net.yaml"
+        assert '{"type": "rdma"}' in notice.hint
+
+    def test_a_host_may_ask_for_it_and_a_section_of_the_policy_offer_the_resource(self) -> None:
+        section = {"sriovDevicePlugin": {"config": json.dumps(SRIOV)}}
+        documents = [
+            resource("NicClusterPolicy", "nic-cluster-policy", section),
+            resource("HostDeviceNetwork", "net", {"resourceName": "vfs"}, "net.yaml"),
+        ]
+        hosts: dict[str, HostReading] = {"gpu-01": ({"netns_mode": "exclusive"}, [], [])}
+        notice = fabric_of(*documents, hosts=hosts).accepted().said(self.LEFT)
+        assert notice.problem.endswith("(host gpu-01)")
+
+    @pytest.mark.parametrize(
+        ("documents", "spec"),
+        [
+            ([policy(isRdma=True)], {}),
+            ([POOL, policy()], {}),
+            ([POOL, policy(isRdma=True)], {"metaPlugins": '{"type": "sbr"}, {"type": "rdma"}'}),
+        ],
+    )
+    def test_others_are_not(self, documents: list[Document], spec: dict[str, Any]) -> None:
+        network = resource("SriovNetwork", "net", {"resourceName": "vfs", **spec})
+        notices = fabric_of(*documents, network).accepted().notices
+        assert not [notice for notice in notices if self.LEFT in notice.problem]
+
+    @pytest.mark.parametrize("isolates", [True, False])
+    def test_ib_sriov_may_move_it_itself(self, isolates: bool) -> None:
+        config = {"cniVersion": "1.0.0", "type": "ib-sriov", "rdmaIsolation": isolates}
+        attachment = {"config": json.dumps(config), "annotations": {RESOURCE_NAME: "nvidia.com/vfs"}}
+        given = {"variables": {"network_attachments": {"net": attachment}}}
+        notices = fabric_of(self.POOL, policy(isRdma=True), **given).accepted().notices
+        assert any(self.LEFT in notice.problem for notice in notices) is not isolates
 
 
 def test_a_name_that_only_an_alternative_name_can_be_is_told() -> None:

@@ -186,10 +186,23 @@ def test_networks_bring_their_program_to_every_node_or_name_it(kind: str, compon
     assert pod.get("nodeSelector", {}) == {}
 
 
+@pytest.mark.parametrize("kind", ["SriovNetwork", "HostDeviceNetwork"])
+def test_a_network_that_moves_the_rdma_device_brings_the_program_for_it(kind: str) -> None:
+    spec = {"resourceName": "vfs", "metaPlugins": '{"type": "rdma"}'}
+    fabric = Fabric([resource(kind, "net", spec)], []).accepted()
+    assert not [notice for notice in fabric.notices if "names the program rdma" in notice.problem]
+    sets = [each for each in objects_of(render(fabric.spec)) if each["metadata"]["name"] == "rdma-cni-ds"]
+    (container,) = sets[0]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "nvcr.io/nvidia/mellanox/rdma-cni:network-operator-v26.4.1"
+    assert container["volumeMounts"] == [{"mountPath": "/host/opt/cni/bin", "name": "cnibin"}]
+
+
 def test_an_attachment_given_as_such_brings_no_program() -> None:
     config = json.dumps({"cniVersion": "1.0.0", "type": "sriov"})
     variables = {"network_attachments": {"net": {"config": config, "annotations": {DEVICE: "nvidia.com/vfs"}}}}
-    assert of_text(variables=variables).accepted().said("names the program sriov,")
+    fabric = of_text(variables=variables).accepted()
+    assert fabric.said("names the program sriov,")
+    assert not [each for each in objects_of(render(fabric.spec)) if each["kind"] == "DaemonSet"]
 
 
 def test_addresses_are_held_against_other_networks_of_the_same_functions() -> None:

@@ -45,6 +45,7 @@ NOT_TO_BE_HAD = {
     "nic-configuration-operator",
     "nic-feature-discovery",
     "nv-ipam",
+    "rdma-cni",
     "spectrum-x-operator",
     "sriov-cni",
     "xplane",

@@ -175,6 +175,15 @@ def resource_names(kind: str, config: Config) -> list[str]:
     return [f"{item.get('resourcePrefix') or prefix}/{item['resourceName']}" for item in items]
 
 
+def rdma_resources(config: Config) -> list[str]:
+    """Return the resources of a valid configuration of the SR-IOV device plugin whose pods get RDMA devices."""
+    return [
+        name
+        for name, item in zip(resource_names("sriov", config), config["resourceList"])
+        if any(selectors.get("isRdma") for _path, selectors in _groups("", item["selectors"]))
+    ]
+
+
 def config_text(config: Config) -> str:
     """Return the JSON text that is stored for a plugin: fixed key order, two spaces, final newline."""
     return pretty(config)

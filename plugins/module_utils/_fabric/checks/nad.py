@@ -12,7 +12,7 @@ Blanks inside ``ipam`` strings are kept. Attachments of the SR-IOV operator's ki
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ..common.jsontext import Problem, compact, kind_of, parse_json
 from ..common.objects import Object, build
@@ -164,6 +164,12 @@ def programs_of(config: str) -> list[tuple[str, str]]:
     return found
 
 
+def components_of(configs: Iterable[str]) -> list[str]:
+    """Return the components that bring programs of attachments with these configurations to the nodes."""
+    named = {program for config in configs for _path, program in programs_of(config)}
+    return [component for program, component in sriov_networks.COMPONENTS.items() if program in named]
+
+
 def pools_of(config: str, name: str) -> list[tuple[str, PoolKey]]:
     """Return (path, pool) of every pool of nv-ipam that an attachment named ``name`` takes addresses from."""
     value, problems = parse_json(config or "{}")
@@ -197,6 +203,21 @@ def waits_for_guid(config: str) -> list[str]:
     waiting = "ibKubernetesEnabled"
     plugins = [(path, plugin) for path, plugin in plugins_of(value) if plugin.get("type") == "ib-sriov"]
     return [f"{path}{waiting}" for path, plugin in plugins if plugin.get(waiting) is True]
+
+
+def moves_rdma_device(config: str) -> bool:
+    """Return whether an attachment's valid configuration moves the RDMA device to where the pod is.
+
+    ib-sriov does that itself where it is told to (``rdmaIsolation`` of its ``pkg/types``).
+    """
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return False
+    plugins = [plugin for _path, plugin in plugins_of(value)]
+    return any(
+        each.get("type") == sriov_networks.MOVER or (each.get("type") == "ib-sriov" and each.get("rdmaIsolation"))
+        for each in plugins
+    )
 
 
 def mtus_over_masters(config: str) -> list[tuple[str, str, int]]:

@@ -17,8 +17,11 @@ from ..common.jsontext import Problem, kind_of
 PROGRAMS = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork": "ovs"}
 """The CNI program of each kind."""
 
-COMPONENTS = {"SriovNetwork": "sriov-cni", "SriovIBNetwork": "ib-sriov-cni"}
-"""The component that brings the program of a kind to the nodes; that of Open vSwitch is not brought."""
+MOVER = "rdma"
+"""The program that moves the RDMA device of a pod's interface to where the pod is."""
+
+COMPONENTS = {"sriov": "sriov-cni", "ib-sriov": "ib-sriov-cni", MOVER: "rdma-cni"}
+"""The component that brings a program of networks to the nodes; that of Open vSwitch is not brought."""
 
 CNI_VERSION = "1.0.0"
 RESOURCE_PREFIX = "nvidia.com"

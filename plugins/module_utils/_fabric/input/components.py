@@ -87,8 +87,9 @@ def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]
             _check_webhook(deployed.cluster.at(NV_IPAM).at("enableWebhook"), version, deployed.settings)
     pool_checks.check_readers(pools, deployed.namespace, version)
     pool_checks.check_room(pools, deployed.hosts)
-    kinds = {network.kind for network in networks}
-    brought = [sriov_networks.PROGRAMS[kind] for kind in sriov_networks.COMPONENTS if kind in kinds]
+    configs = [network.config for network in networks if network.valid and network.kind != ATTACHMENT_KIND]
+    components = nad.components_of(configs)
+    brought = [program for program, component in sriov_networks.COMPONENTS.items() if component in components]
     known = {pool.key: None for pool in pools}
     for network in networks:
         if network.valid:

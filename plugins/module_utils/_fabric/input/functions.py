@@ -9,17 +9,24 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ..checks import nad
 from ..checks import sriov_policies as rules
+from ..checks.cni import RESOURCE_NAME
+from ..checks.devplugin import rdma_resources
 from ..checks.sriov_networks import RESOURCE_PREFIX
 from ..common.features import DEVICE_LABELS, FEATURES
-from ..common.findings import Place
+from ..common.findings import Place, one_line
 from ..common.names import is_alternative
+from .attachments import Network
 from .models_sriov import NODE_POLICY, POOL_CONFIG
-from .policy import Policy
+from .policy import Policy, plugin_config
 from .pools import note
 from .resources import Resource
 
 _LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
+_MOST_NAMED = 6
 _KNOWN_PREFIXES = (
     "kubernetes.io/",
     f"{FEATURES}kernel-version",
@@ -233,6 +240,37 @@ def _labels(selector: Mapping[str, Any], place: Place) -> dict[str, str]:
             hint = "name one value of one label (matchLabels), with a SriovNetworkPoolConfig for each"
             place.at("matchExpressions", index).violation("can't be applied to hosts", hint)
     return labels
+
+
+def check_moved(
+    policies: Iterable[FunctionPolicy],
+    configs: Iterable[PoolConfig],
+    hosts: Mapping[str, Mapping[str, Any]],
+    networks: Iterable[Network],
+    sections: Iterable[Policy],
+) -> None:
+    """Name networks whose pods get no RDMA device: with exclusive RDMA somebody has to move it to where the pod is.
+
+    Source: the README of rdma-cni. ``hosts`` are the desired states by inventory name, ``sections`` the policies that
+    may have a SR-IOV device plugin.
+    """
+    exclusive = [config.request["source"] for config in configs if config.request["netns_mode"] == "exclusive"]
+    exclusive += [
+        f"host {one_line(host)}" for host, desired in hosts.items() if desired.get("netns_mode") == "exclusive"
+    ]
+    if not exclusive:
+        return
+    resources = {policy.resource for policy in policies if policy.valid and policy.spec.get("isRdma")}
+    for each in sections:
+        resources.update(rdma_resources(plugin_config(each.spec, "sriovDevicePlugin") or {"resourceList": []}))
+    for network in networks:
+        stays = network.valid and not nad.moves_rdma_device(network.config)
+        if stays and network.annotations.get(RESOURCE_NAME) in resources:
+            problem = (
+                f"leaves the RDMA device of a pod on the node: RDMA is exclusive ({named(exclusive, _MOST_NAMED)})"
+            )
+            hint = 'chain the rdma plugin: metaPlugins with {"type": "rdma"}, which brings it to the nodes, too'
+            network.place.notice(problem, hint)
 
 
 def check_modes(configs: Iterable[PoolConfig], cluster: Policy | None) -> None:

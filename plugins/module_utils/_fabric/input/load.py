@@ -195,6 +195,7 @@ def _judge_hosts(whole: _Whole, findings: Findings) -> dict[str, dict[str, Any]]
         services.check(replace(whole.deployed, hosts=hosts), given.networks, given.objects)
         controllers.check(whole.deployed, given.objects)
         functions.check_hosts(given.function_policies, hosts)
+        functions.check_moved(given.function_policies, given.pool_configs, hosts, given.networks, whole.policies)
     else:
         asked = (whole.policies, given.function_policies, given.pool_configs)
         findings.violations += engine.contested(*asked, hosts)

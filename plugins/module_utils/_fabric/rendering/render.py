@@ -20,7 +20,7 @@ from ..common.objects import Object, canonical_given
 from ..common.openshift import SETTING
 from . import crds, openshift
 from .components import nfd, nv_ipam, nv_ipam_config, whereabouts
-from .components.cni_plugins import cni_plugins, function_cnis, ipoib_cni
+from .components.cni_plugins import cni_plugins, ipoib_cni, network_cnis
 from .components.device_plugins import rdma_shared, sriov
 from .components.doca_telemetry import doca_telemetry
 from .components.driver_container import driver_container as containers_of_driver
@@ -162,8 +162,8 @@ def _functions(spec: Object, namespace: str, defaults: Object) -> list[Object]:
     """
     everywhere = {"global": defaults, "tolerations": [{"operator": "Exists"}]}
     settings = spec.get("settings") or {}
-    kinds = {network["kind"] for network in spec.get("networks") or []}
-    found = function_cnis(Rollout(namespace, everywhere, settings), kinds)
+    configs = [nad.network_attachment(network)["spec"]["config"] for network in spec.get("networks") or []]
+    found = network_cnis(Rollout(namespace, everywhere, settings), nad.components_of(configs))
     for selector, policies in sriov_policies.by_nodes(spec.get("function_policies") or []):
         section = {"config": pretty(sriov_policies.plugin_config(policies)), **(spec.get("function_plugin") or {})}
         suffix = f"sriov-{name_hash(compact(selector))}"

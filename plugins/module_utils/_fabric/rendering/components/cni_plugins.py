@@ -8,9 +8,8 @@ Their images copy the programs to ``/host/opt/cni/bin`` when they start.
 
 from __future__ import annotations
 
-from typing import Collection
+from typing import Iterable
 
-from ...checks.sriov_networks import COMPONENTS
 from ...common.objects import Object, host_volume, mount, workload
 from ..rollout import Rollout, resources_of
 
@@ -32,9 +31,8 @@ def ipoib_cni(rollout: Rollout) -> list[Object]:
     return [] if section is None else [_copier(rollout, section, "ipoib-cni", "kube-ipoib-cni-ds")]
 
 
-def function_cnis(rollout: Rollout, kinds: Collection[str]) -> list[Object]:
-    """Return what brings the programs that networks of these kinds name, as the SR-IOV operator's daemon does."""
-    components = [component for kind, component in COMPONENTS.items() if kind in kinds]
+def network_cnis(rollout: Rollout, components: Iterable[str]) -> list[Object]:
+    """Return what brings programs that networks name, as the SR-IOV operator's daemon does."""
     return [_copier(rollout, {}, component, f"{component}-ds", **_WITHOUT_TOKEN) for component in components]
 
 
