@@ -39,6 +39,7 @@ GPU_STATE_LABEL = "nvidia.com/gpu-driver-upgrade-state"
 _OPERATORS = {STATE_LABEL: "the Network Operator", GPU_STATE_LABEL: "the GPU Operator"}
 SKIP_NODE = "nvidia.com/ofed-driver-upgrade.skip=true"
 _IDLE_STATES = ("", "upgrade-required", "upgrade-done")
+_LEFT_BEHIND = "; one that is gone has left its label, which has to be taken off (docs/guide-adopt.md)"
 _MANAGED = {"app.kubernetes.io/managed-by": "rdma-fabric"}
 _MOST_NAMED = 5
 _PERCENTAGE = re.compile(r"(?P<share>[0-9]+)%")
@@ -264,7 +265,7 @@ def decide(
     if failed:
         return Stop(_named(failed))
     if wish.node in busy:
-        return Wait(f"an operator upgrades this node ({busy[wish.node]})")
+        return Wait(f"an operator upgrades this node ({busy[wish.node]}){_LEFT_BEHIND}")
     left = [slot for slot in others if slot.index in over and not slot.failed and is_short(slot.node)]
     taken = [slot for slot in others if slot.index not in over or slot.failed or slot in left]
     of_operator = sorted(set(busy) - {slot.node for slot in taken})
@@ -301,7 +302,7 @@ def _why_full(limit: int, taken: Sequence[Slot], left: Sequence[Slot], of_operat
     if rest:
         text += f"; by {_named(rest)}"
     if of_operator:
-        text += f"; operators upgrade {named(list(of_operator), _MOST_NAMED)}"
+        text += f"; operators upgrade {named(list(of_operator), _MOST_NAMED)}{_LEFT_BEHIND}"
     return text
 
 
