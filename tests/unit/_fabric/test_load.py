@@ -82,10 +82,11 @@ class TestSeeds:
         assert "rdmaSharedDevicePlugin" in fabric.said("spec.devicePlugin: is retired").hint
         assert "peer memory" in fabric.said("spec.nvPeerDriver: is retired").hint
         assert fabric.said("spec.devicePlugin.config -> configList[0].devices").line == 15
-        # The walkthrough installs both with kubectl, outside of the operator.
+        # The walkthrough installs all three with kubectl, outside of the operator.
+        assert "does not deploy" in fabric.said("needs Multus").problem
         for program in ("macvlan", "whereabouts"):
             assert "does not deploy" in fabric.said(f"the program {program}").problem
-        assert len(fabric.notices) == 6
+        assert len(fabric.notices) == 7
 
     def test_its_drivers_are_work_of_the_hosts(self) -> None:
         requests = of_files(SEEDS / "egx-v0.1.0", EGX[0]).spec["host_requests"]

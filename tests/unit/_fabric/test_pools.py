@@ -293,6 +293,14 @@ class TestProviders:
         said = fabric.said(f"names the program {program},")
         assert (said.path, "install it on the nodes" in said.hint) == ("n.config -> plugins[1].type", True)
 
+    def test_that_nothing_brings_multus_is_said_once(self) -> None:
+        variables = {"macvlan_networks": {name: {"master": "r0"} for name in ("a", "b")}}
+        bare = fabric_of(policy={"nvIpam": {}}, variables=variables).accepted()
+        said = bare.said("needs Multus, which the input does not deploy")
+        assert (said.path, "secondaryNetwork.multus" in said.hint) == ("a", True)
+        for brought in (fabric_of(variables=variables), fabric_of(policy={"nvIpam": {}})):
+            assert not any("needs Multus" in notice.problem for notice in brought.accepted().notices)
+
     def test_the_place_of_a_networks_ipam_is_its_own_field(self) -> None:
         variables = {
             "macvlan_networks": {"m": {"master": "r0", "ipam": '{"type": "whereabouts", "range": "10.0.0.0/8"}'}}

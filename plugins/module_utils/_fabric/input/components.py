@@ -27,6 +27,7 @@ from .resources import ATTACHMENT_KIND
 
 NV_IPAM = "nvIpam"
 CNI_PLUGINS = "secondaryNetwork.cniPlugins"
+MULTUS = "secondaryNetwork.multus"
 _OF_THE_CNI_PROJECT = (
     "bandwidth",
     "bridge",
@@ -91,6 +92,7 @@ def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]
     components = nad.components_of(configs)
     brought = [program for program, component in sriov_networks.COMPONENTS.items() if component in components]
     known = {pool.key: None for pool in pools}
+    _check_multus(deployed, networks)
     for network in networks:
         if network.valid:
             _check_programs(network, deployed, brought)
@@ -106,6 +108,14 @@ def _check_webhook(place: Place, version: str, settings: Mapping[str, Any]) -> N
         problem = "needs cert-manager in the cluster for its certificate, and nothing here deploys that"
         hint = "without it leave this out: pools are checked by the same rules before they are applied"
         place.notice(problem, hint)
+
+
+def _check_multus(deployed: Deployed, networks: Sequence[Network]) -> None:
+    """Say once that nothing in the input gives pods their networks: without Multus they start and have none."""
+    if networks and deployed.section(MULTUS) is None and not deployed.settings.get(openshift.SETTING):
+        problem = "needs Multus, which the input does not deploy: without it pods start, and have no such network"
+        hint = f"add {MULTUS} to the NicClusterPolicy, or see to it that the cluster has it"
+        networks[0].place.notice(problem, hint)
 
 
 def _check_programs(network: Network, deployed: Deployed, brought: Sequence[str]) -> None:
