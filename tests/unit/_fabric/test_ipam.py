@@ -188,7 +188,7 @@ def test_a_slip_is_answered_with_the_nearest_name() -> None:
         ({"type": "whereabouts", "range": "10.0.0.0/24", "log_level": "DEBUG"}, 0),
         ({"type": "static", "addresses": [{"address": "10.0.0.5/24"}]}, 0),
         ({"type": "static"}, 1),
-        ({"type": "dhcp"}, 0),
+        ({"type": "dhcp"}, 1),
         ({}, 0),
         (None, 0),
     ],

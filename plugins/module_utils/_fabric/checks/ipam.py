@@ -4,7 +4,8 @@
 """Address management (the ``ipam`` object of a CNI configuration): whereabouts, host-local, static, nv-ipam, dhcp.
 
 The rules are those of the programs: whereabouts ``pkg/config/config.go`` and ``pkg/allocate``, the CNI project's
-host-local (``allocator.Range.Canonicalize``) and static, nv-ipam's CNI configuration.
+host-local (``allocator.Range.Canonicalize``), static and dhcp (``plugins/ipam/dhcp/main.go``), nv-ipam's CNI
+configuration.
 """
 
 from __future__ import annotations
@@ -113,6 +114,9 @@ def ipam_remarks(ipam: Any, path: str = "ipam") -> list[Problem]:
     if ipam.get("type") == "host-local":
         hint = "use whereabouts where pods of several nodes share the network"
         found.append(Problem(path, "host-local counts per node: two nodes hand out the same addresses", hint))
+    if ipam.get("type") == "dhcp":
+        problem = "asks the dhcp daemon of its node, which nothing here runs: pods fail without it"
+        found.append(Problem(path, problem, "run dhcp daemon on each node, or use nv-ipam or whereabouts"))
     return found
 
 
