@@ -18,6 +18,7 @@ from ..checks.versions import has_node_slices, reads_pool_objects
 from ..common.jsontext import compact, pretty
 from ..common.objects import Object, canonical_given
 from ..common.openshift import SETTING
+from ..common.pods import pods_of
 from . import crds, openshift
 from .components import nfd, nv_ipam, nv_ipam_config, whereabouts
 from .components.cni_plugins import cni_plugins, ipoib_cni, network_cnis
@@ -69,7 +70,6 @@ _COMPONENTS: list[Callable[[Rollout], list[Object]]] = [
     rdma_shared,
     nic_feature_discovery,
     ib_kubernetes,
-    doca_telemetry,
     nic_configuration,
     spectrum_x,
 ]
@@ -96,8 +96,22 @@ def render(spec: Object) -> list[Wave]:
     waves: dict[str, list[Object]] = {name: [] for name in WAVES}
     for each in sorted(rendered, key=_sort_key):
         waves[_WAVE_OF_KIND[each["kind"]]].append(each)
-    waves["objects"] = [each for each in given if each["kind"] != "Namespace"]
+    read = _config_maps_of(rendered)
+    for each in given:
+        if each["kind"] != "Namespace":
+            waves["configs" if _identity(each) in read else "objects"].append(each)
     return _waves(waves)
+
+
+def _config_maps_of(objects: list[Object]) -> set[tuple[str, ...]]:
+    """Return the ConfigMaps that pods of the objects read as files: they are there, and as they shall be, before."""
+    return {
+        ("", "ConfigMap", str(each["metadata"].get("namespace", "")), str(volume["configMap"].get("name", "")))
+        for each in objects
+        for pod in pods_of(each)
+        for volume in pod.get("volumes") or []
+        if "configMap" in volume
+    }
 
 
 def with_chart(waves: list[Wave], objects: list[Object]) -> list[Wave]:
@@ -140,6 +154,7 @@ def _components(spec: Object) -> list[Object]:
     found += containers_of_driver(cluster, groups, config_maps)
     for component in _COMPONENTS:
         found += component(cluster)
+    found += doca_telemetry(cluster, config_maps)
     found += _whereabouts(spec, cluster)
     found += _nv_ipam(spec, cluster)
     for each in node_policies:

@@ -85,6 +85,19 @@ def test_the_service_sees_the_nodes_network_and_the_devices_of_pods() -> None:
     assert "resources" not in main
 
 
+def test_a_change_of_a_configuration_that_is_given_makes_new_pods_which_read_it() -> None:
+    hashes = set()
+    for text in ("update=1000", "update=2000"):
+        waves = {wave["name"]: wave["objects"] for wave in render(configured({KEY: text}).accepted().spec)}
+        assert "own" in {each["metadata"]["name"] for each in waves["configs"]}
+        assert "objects" not in waves
+        (found,) = (each for each in waves["workloads"] if each["metadata"]["name"] == NAME)
+        hashes.add(found["spec"]["template"]["metadata"]["annotations"]["rdma.fabric/config-hash"])
+    assert len(hashes) == 2
+    elsewhere = rendered(OWN)["DaemonSet"]
+    assert "annotations" not in elsewhere["spec"]["template"]["metadata"]
+
+
 def test_a_configuration_of_ones_own_replaces_the_operators() -> None:
     found = rendered(OWN)
     assert "ConfigMap" not in found

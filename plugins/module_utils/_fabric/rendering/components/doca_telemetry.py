@@ -9,6 +9,8 @@ development branch after v26.4.1, which took out ``prometheus-fset-indexes``: it
 
 from __future__ import annotations
 
+from typing import Any, Mapping
+
 from ...checks.doca_telemetry import CONFIG_MAP, KEY, config_map_of
 from ...common.objects import Object, config_map, digest, field_env, host_volume, mount, service_account, workload
 from ..rollout import Rollout, resources_of
@@ -40,17 +42,22 @@ _SETTINGS = (
 _DEFAULT = "".join(f"{name}={value}\n" for name, value in _SETTINGS)
 
 
-def doca_telemetry(rollout: Rollout) -> list[Object]:
-    """Return the objects of ``docaTelemetryService``; a ConfigMap of the user's own replaces the default one."""
+def doca_telemetry(rollout: Rollout, config_maps: Mapping[str, Mapping[str, Any]]) -> list[Object]:
+    """Return the objects of ``docaTelemetryService``; a ConfigMap of the user's own replaces the default one.
+
+    ``config_maps`` are the data of those that are given, by name: where it is among them, a change makes new pods.
+    """
     section = rollout.section(SECTION)
     if section is None:
         return []
     own = config_map_of(section)
     configs = [] if own else [config_map(CONFIG_MAP, rollout.namespace, COMPONENT, {KEY: _DEFAULT})]
-    return [service_account(_NAME, rollout.namespace, COMPONENT), *configs, _daemon_set(rollout, section, own)]
+    text = (config_maps.get(own) or {}).get(KEY) if own else _DEFAULT
+    account = service_account(_NAME, rollout.namespace, COMPONENT)
+    return [account, *configs, _daemon_set(rollout, section, own, digest(text) if isinstance(text, str) else "")]
 
 
-def _daemon_set(rollout: Rollout, section: Object, own: str) -> Object:
+def _daemon_set(rollout: Rollout, section: Object, own: str, config_hash: str) -> Object:
     container = {
         "name": _NAME,
         "image": rollout.image(COMPONENT, section),
@@ -91,6 +98,6 @@ def _daemon_set(rollout: Rollout, section: Object, own: str) -> Object:
         component=COMPONENT,
         selector={"app.kubernetes.io/name": COMPONENT},
         pod=pod,
-        config_hash="" if own else digest(_DEFAULT),
+        config_hash=config_hash,
         updateStrategy={"type": "RollingUpdate"},
     )
