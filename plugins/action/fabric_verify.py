@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label, dns_subdomain
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import gpu_problems, test_image
@@ -49,6 +49,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import
     parse_host_document,
     read_host_documents,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import spec_for, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._neighbour_cluster import NeighbourCluster
@@ -79,6 +80,16 @@ class Stopwatch:
 
 class ActionModule(ClusterAction):
     """Tests every pair of nodes on every network, or the pairs of one node."""
+
+    def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the task, with what preflight has validated where they ask for that."""
+        given = super().arguments_of(task_vars)
+        if not given.get("validated"):
+            if not given.get("spec"):
+                raise ActionFailure("fabric_verify: spec is needed, as rdma.fabric.fabric_input returns it")
+            return given
+        host = str(task_vars.get("inventory_hostname", ""))
+        return {"spec": spec_for(host, validated_result(task_vars, self.templated)), **given}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Plan, and unless in check mode prove; see the module's documentation."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint as taint_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint_of
@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import spec_for, validated_result
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster, passing_as_silence
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
@@ -47,6 +48,18 @@ _NOTHING = Step(None)
 
 class ActionModule(ClusterAction):
     """Taints a node that is new, and takes the taint off once it is verified."""
+
+    def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the task, with what preflight has validated where they ask for that."""
+        given = super().arguments_of(task_vars)
+        if not given.get("validated"):
+            return given
+        host = str(task_vars.get("inventory_hostname", ""))
+        spec = spec_for(host, validated_result(task_vars, self.templated))
+        taint = (spec.get("settings") or {}).get("join_taint") or ""
+        # Only who waits for the node has to know what is wanted on it.
+        wanted = {"spec": spec} if given.get("state") == "joined" else {}
+        return {"taint": taint, **wanted, **given}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Bring the node to the state that is asked for; see the module's documentation."""
@@ -178,7 +191,9 @@ class ActionModule(ClusterAction):
 
 def _refuse(arguments: dict[str, Any]) -> None:
     """Raise ActionFailure with everything that is wrong."""
-    wrong = [f"taint: {each.problem} ({each.hint})" for each in taint_problems(arguments["taint"])]
+    taint = arguments["taint"]
+    wrong = [f"taint: {each.problem} ({each.hint})" for each in (taint_problems(taint) if taint else ())]
+    wrong += [] if taint else ["taint: is needed, as kubectl taint takes it (set rdma_fabric_join_taint)"]
     if arguments["timeout"] < 0:
         wrong.append(f"timeout: {arguments['timeout']} is less than 0, which stands for no limit")
     if arguments["state"] == "failed" and not arguments["reason"].strip():

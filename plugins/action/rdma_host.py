@@ -42,7 +42,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import TaskVariables, options_of_role
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import (
+    TaskVariables,
+    options_of_role,
+    spec_for,
+    validated_result,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import refuse_sealed, with_variables_of_task
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import TimedOut, within
 from ansible_collections.rdma.fabric.plugins.plugin_utils._process import boot_of_controller
@@ -78,16 +83,16 @@ class ActionModule(HostAction):
     def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the task, beside those of the role where it is the role's."""
         given = super().arguments_of(task_vars)
-        if not given.get("role_variables"):
+        if not (given.get("role_variables") or given.get("validated")):
             return given
-        validated: Any = validated_of(task_vars)
-        if isinstance(validated, str):  # a play hands it on
-            validated = self.templated(validated)
+        host = str(task_vars.get("inventory_hostname", ""))
+        validated = validated_result(task_vars, self.templated)
+        if not given.get("role_variables"):
+            return {"desired": spec_for(host, validated)["hosts"][host], **given}
 
         def of_controller() -> Mapping[str, Any]:
             return (task_vars.get("hostvars") or {}).get(CONTROLLER) or {}
 
-        host = str(task_vars.get("inventory_hostname", ""))
         return {**options_of_role(host, TaskVariables(task_vars, self.templated), validated, of_controller), **given}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

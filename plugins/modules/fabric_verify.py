@@ -47,8 +47,15 @@ options:
     description:
       - What the fabric is, as M(rdma.fabric.fabric_input) returns it.
       - Its networks and attachments are tested. Its C(hosts) that are Ready nodes of the cluster take part.
+      - It is needed unless O(validated) tells it.
     type: dict
-    required: true
+  validated:
+    description:
+      - Whether O(spec) is what P(rdma.fabric.preflight#role) has validated, unless it is given. With O(node) a task is
+        run for each host, and before ansible-core 2.19 a template that hands on the result of preflight writes out and
+        reads all hosts each time.
+    type: bool
+    default: false
   run_dir:
     description:
       - Directory of the run on the controller. Facts of hosts are read from its C(hosts/*.json), as

@@ -43,8 +43,9 @@ options:
     description:
       - The taint, as C(kubectl taint) takes it, with the effect C(NoSchedule) or C(NoExecute).
       - One that the kubelet has registered the node with is taken over.
+      - It is needed unless O(validated) tells it.
     type: str
-    required: true
+    default: ''
   state:
     description:
       - With V(tainted), a node that has not joined is tainted. One that is not registered yet is left alone. One
@@ -62,6 +63,14 @@ options:
         wanted on the node, and so are the resources that its device plugins offer.
     type: dict
     default: {}
+  validated:
+    description:
+      - Whether O(taint) and O(spec) are what P(rdma.fabric.preflight#role) has validated for the host of the task,
+        unless they are given. C(localhost) is skipped unless it is a host of the fabric.
+      - It is for plays over a whole fleet. Before ansible-core 2.19 a template that hands on the result of preflight
+        writes out and reads all hosts, for each host.
+    type: bool
+    default: false
   devices:
     description: Resources that the node has to offer, in place of those by O(spec). An empty list stands for none.
     type: list

@@ -186,6 +186,14 @@ options:
         skipped unless it is a host of the fabric.
     type: bool
     default: false
+  validated:
+    description:
+      - Whether O(desired) is what P(rdma.fabric.preflight#role) has validated of the host, unless it is given.
+        C(localhost) is skipped unless it is a host of the fabric.
+      - It is for plays that only look at a whole fleet. Before ansible-core 2.19 a template that picks one host out of
+        the result of preflight writes out and reads the others as well, for each host.
+    type: bool
+    default: false
 notes:
   - Applying needs root on the host, and the programs C(ip) and C(modprobe).
 seealso:
@@ -543,6 +551,7 @@ def main() -> None:
             "strict": {"type": "bool", "default": True},
             "check_variables": {"type": "bool", "default": False},
             "role_variables": {"type": "bool", "default": False},
+            "validated": {"type": "bool", "default": False},
             "sealed": {"type": "dict"},
             "links": {"type": "list", "elements": "dict", "default": []},
             "link_timeout": {"type": "int", "default": 120},

@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionF
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import Asked
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import validated_of
 
 # What the playbook is for counts, whatever the variables of a run ask of others.
 OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -36,7 +37,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 _TURN, _DRAIN = "_rdma_fabric_host_turn", "_rdma_fabric_host_drain"
 _RUN_DIR = TABLE["rdma_fabric_run_dir"]
 _NO_PREFLIGHT = (
-    "nothing was validated: run rdma.fabric.preflight before this role, in a play for localhost or once for the hosts "
+    "nothing was validated: run rdma.fabric.preflight before this task, in a play for localhost or once for the hosts "
     "of this play (run_once: true), as the playbooks of this collection do"
 )
 _NOT_VALIDATED = (
@@ -66,21 +67,41 @@ class TaskVariables:
         return None if value == self._variables.get("omit") else value
 
 
-def options_of_role(
-    host: str, variables: Asked, validated: Mapping[str, Any], of_controller: Callable[[], Asked]
-) -> dict[str, Any]:
-    """Return the options for a host: ``validated`` is what preflight has registered, ``of_controller`` is localhost's.
+def validated_result(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Mapping[str, Any]:
+    """Return what preflight has registered, for an action that is run for each host of a fleet.
+
+    Before ansible-core 2.19 a template that hands it on writes out all hosts and reads them again, for each host.
+    """
+    found: Any = validated_of(task_vars)
+    # A play hands it on.
+    result: Mapping[str, Any] = template(found) if isinstance(found, str) else found
+    return result
+
+
+def spec_for(host: str, validated: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the specification that preflight has validated, with this host in it.
 
     Raises ActionFailure for a host that was not validated, and ActionSkipped for localhost unless it is of the fabric:
     a play may have it as well, so that not every host of it can fail.
     """
-    spec = validated.get("spec")
+    spec: Mapping[str, Any] | None = validated.get("spec")
     if spec is None:
         raise ActionFailure(_NO_PREFLIGHT)
     if host not in spec["hosts"]:
         if host == CONTROLLER:
             raise ActionSkipped(f"{host} is no host of the fabric")
         raise ActionFailure(_NOT_VALIDATED.format(host=host))
+    return spec
+
+
+def options_of_role(
+    host: str, variables: Asked, validated: Mapping[str, Any], of_controller: Callable[[], Asked]
+) -> dict[str, Any]:
+    """Return the options for a host: ``validated`` is what preflight has registered, ``of_controller`` is localhost's.
+
+    Raises what :func:`spec_for` does.
+    """
+    spec = spec_for(host, validated)
     run_dir = _text(variables.get(_RUN_DIR.name)) or _text(of_controller().get(_RUN_DIR.name)) or _RUN_DIR.default
     options = {
         "desired": spec["hosts"][host],

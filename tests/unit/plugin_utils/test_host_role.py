@@ -78,7 +78,7 @@ def test_a_host_is_held_to_its_approved_plan_unless_it_goes_back() -> None:
 
 
 def test_a_host_that_nobody_validated_is_refused_and_localhost_is_passed_over() -> None:
-    with pytest.raises(ActionFailure, match=r"run rdma\.fabric\.preflight before this role"):
+    with pytest.raises(ActionFailure, match=r"run rdma\.fabric\.preflight before this task"):
         options({}, {})
     with pytest.raises(ActionFailure, match="gpu02 is no host of the fabric that"):
         options({}, host="gpu02")

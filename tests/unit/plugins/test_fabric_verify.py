@@ -55,6 +55,15 @@ def test_a_proxy_that_commands_can_not_go_through_is_refused_before_the_cluster_
     assert "commands in pods can't go through a proxy of the kind https://" in result["msg"]
 
 
+def test_the_specification_is_given_or_what_was_validated() -> None:
+    given = {"run_dir": "/nowhere", "parallel": 0}
+    assert "spec is needed" in run_action("fabric_verify", given)["msg"]
+    variables = {"inventory_hostname": "gpu01", "rdma_fabric_preflight_result": {"spec": {"hosts": {"gpu01": {}}}}}
+    result = run_action("fabric_verify", {**given, "validated": True}, task_vars=variables)
+    assert "0 pairs cannot be tested" in result["msg"]
+    assert "hosts" not in result["msg"]
+
+
 def test_module_and_variable_have_the_same_limits() -> None:
     (row,) = [row for row in ROWS if row.short == "verify_parallel"]
     assert (row.default, row.least, row.most) == (AT_ONCE, 1, MOST_AT_ONCE)

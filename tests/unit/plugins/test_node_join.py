@@ -204,9 +204,35 @@ def test_check_mode_writes_nothing_and_shows_taint_and_mark(server: Nodes) -> No
     assert server.objects[NODE] == before
 
 
+@pytest.mark.parametrize("state", ["tainted", "joined"])
+def test_what_preflight_validated_is_taken_from_there(
+    server: Nodes, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only who waits for the node looks at what is wanted on it."""
+    asked: list[Json] = []
+
+    def whole(spec: Json, _variables: Any) -> tuple[Json, str]:
+        asked.append(spec)
+        return spec, ""
+
+    monkeypatch.setattr(node_join, "whole", whole)
+    monkeypatch.setattr(node_join, "render", lambda _spec: [])
+    put(server)
+    spec = {"hosts": {"gpu01": {}}, "settings": {"join_taint": TEXT}}
+    variables = {"inventory_hostname": "gpu01", "rdma_fabric_preflight_result": {"spec": spec}}
+    arguments = {"node": "n", "validated": True, "timeout": 5, "state": state}
+    result = run_action("node_join", arguments, task_vars=variables)
+    assert result["joining"] is (state == "tainted"), result
+    assert server.tainted[0] == ["joining"]
+    assert asked == ([spec] if state == "joined" else [])
+    of_nobody = run_action("node_join", arguments, task_vars={**variables, "inventory_hostname": "localhost"})
+    assert of_nobody["skipped"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
+        ({"taint": ""}, "taint: is needed"),
         ({"taint": "joining"}, "taint: is no taint (write key=value:NoSchedule"),
         ({"timeout": -1}, "timeout: -1 is less than 0"),
         ({"state": "failed"}, "reason: is needed"),

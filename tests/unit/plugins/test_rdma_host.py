@@ -126,6 +126,32 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
+class TestWhatWasValidated:
+    VALIDATED: ClassVar[dict[str, Any]] = {"spec": {"hosts": {"egx-01": DESIRED, "egx-02": {"mtu": "of another"}}}}
+
+    @pytest.mark.parametrize("registered", [True, False])
+    def test_it_is_what_is_asked_of_the_host(self, plan: Plan, recording: Path, *, registered: bool) -> None:
+        kept = {"rdma_fabric_preflight_result": self.VALIDATED}
+        variables = kept if registered else {"hostvars": {"localhost": kept}}
+        result = plan(desired=None, validated=True, recording=str(recording), variables=variables)
+        assert result["msg"] == "4 steps: 4 planned"
+
+    def test_what_is_given_counts_before_it(self, plan: Plan, recording: Path) -> None:
+        variables = {"rdma_fabric_preflight_result": self.VALIDATED}
+        result = plan(desired={}, validated=True, recording=str(recording), variables=variables)
+        assert result["plan"]["steps"] == []
+
+    def test_localhost_is_skipped_and_a_host_that_nobody_validated_fails(self, plan: Plan) -> None:
+        result = plan(desired=None, validated=True, variables={"hostvars": {"localhost": {}}})
+        assert "nothing was validated" in result["msg"]
+        others: dict[str, Any] = {"rdma_fabric_preflight_result": {"spec": {"hosts": {}}}}
+        result = plan(desired=None, validated=True, variables=others)
+        assert "egx-01 is no host of the fabric" in result["msg"]
+        result = plan(desired=None, validated=True, variables={**others, "inventory_hostname": "localhost"})
+        assert result["skipped"]
+        assert not result.get("failed")
+
+
 class TestRecordedHost:
     def test_it_is_planned_without_any_module(self, plan: Plan, recording: Path, printed: list[str]) -> None:
         result = plan(recording=str(recording))
