@@ -9,7 +9,8 @@ sharing a NIC. Same nodes, same rounds.
 
 from __future__ import annotations
 
-from typing import Iterable, List, Mapping, Sequence, Tuple
+from itertools import islice
+from typing import Iterable, Iterator, List, Mapping, Sequence, Tuple
 
 Pair = Tuple[str, str]
 Round = List[Pair]
@@ -24,22 +25,33 @@ def rounds(nodes: Iterable[str], schedule: str = "all") -> list[Round]:
     once. ``hunt`` stops after about log2 N of these rounds: every node then has met as many different partners, which
     is enough to tell a bad node (all of its pairs fail) from its partners (one of theirs does).
     """
-    found = round_robin(sorted(set(nodes)))
-    return found if schedule == "all" else found[: hunt_length(len(set(nodes)))]
+    distinct = sorted(set(nodes))
+    return list(islice(round_robin(distinct), round_count(len(distinct), schedule)))
 
 
-def round_robin(nodes: Sequence[str]) -> list[Round]:
-    """Return rounds in which every node meets every other exactly once (the circle method)."""
+def round_count(count: int, schedule: str) -> int:
+    """Return how many rounds a schedule has over so many nodes."""
+    return hunt_length(count) if schedule == "hunt" else max(count - 1 + count % 2, 0)
+
+
+def pair_count(count: int, schedule: str) -> int:
+    """Return how many pairs the rounds of a schedule have together, without making them."""
+    return round_count(count, schedule) * (count // 2)
+
+
+def round_robin(nodes: Sequence[str]) -> Iterator[Round]:
+    """Yield rounds in which every node meets every other exactly once (the circle method).
+
+    Those of thousands of nodes hold millions of pairs, so each is made when it is asked for.
+    """
     if len(nodes) < 2:
-        return []
+        return
     circle: list[str | None] = [*nodes, None] if len(nodes) % 2 else list(nodes)
     half = len(circle) // 2
-    found: list[Round] = []
     for _turn in range(len(circle) - 1):
         meetings = zip(circle[:half], reversed(circle[half:]))
-        found.append(sorted(_ordered(one, other) for one, other in meetings if one is not None and other is not None))
+        yield sorted(_ordered(one, other) for one, other in meetings if one is not None and other is not None)
         circle = [circle[0], circle[-1], *circle[1:-1]]
-    return found
 
 
 def hunt_length(count: int) -> int:

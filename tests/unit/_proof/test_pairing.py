@@ -10,6 +10,7 @@ from itertools import combinations
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof import pairing
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import hunt_length, rounds, suspects
 
 SIZES = [2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 33, 100]
@@ -40,6 +41,25 @@ def test_a_hunt_takes_about_log2_rounds(count: int) -> None:
     found = rounds(nodes(count), "hunt")
     assert len(found) == min(hunt_length(count), len(rounds(nodes(count))))
     assert 2 ** (len(found) - count % 2) >= count or len(found) == len(rounds(nodes(count)))
+
+
+def test_only_the_pairs_of_a_hunt_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pairs of thousands of nodes are millions."""
+    made: list[pairing.Pair] = []
+
+    def ordered(one: str, other: str) -> pairing.Pair:
+        made.append((one, other))
+        return one, other
+
+    monkeypatch.setattr(pairing, "_ordered", ordered)
+    assert len(rounds(nodes(1000), "hunt")) == 10
+    assert len(made) == 10 * 500
+
+
+@pytest.mark.parametrize("count", [0, 1, *SIZES])
+@pytest.mark.parametrize("schedule", ["all", "hunt"])
+def test_pairs_are_counted_without_being_made(count: int, schedule: str) -> None:
+    assert pairing.pair_count(count, schedule) == sum(map(len, rounds(nodes(count), schedule)))
 
 
 @pytest.mark.parametrize("count", [size for size in SIZES if size > 2])

@@ -13,7 +13,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-from ..pairing import SCHEDULES, rounds
+from ..pairing import SCHEDULES, pair_count, rounds
 from .endpoint import Choice
 from .gpu import ways_of
 from .pair import TESTS
@@ -89,20 +89,24 @@ def make_plan(wish: Wish, around: Surroundings) -> Plan:
         violations.append(Violation(_SOURCE, "pairs", f"{wish.schedule!r} is no schedule", hint))
     wanted = _wanted(wish, around, violations)
     node_of, left_out = _nodes_of_hosts(around)
-    networks = []
+    networks, pairs = [], 0
     for network in wanted:
         planned, flaws, without = _planned(wish, around, network, node_of)
         networks.append(planned)
         violations += flaws
         left_out += without
-    violations += _too_many(networks)
+        pairs += _pairs(wish, len(planned["nodes"]))
+    violations += _too_many(pairs)
     if violations:
         raise InvalidInput(violations)
     return {"schedule": wish.schedule, "networks": networks, "left_out": left_out, "tests": wish.tests}
 
 
-def _too_many(networks: Sequence[dict[str, Any]]) -> list[Violation]:
-    pairs = sum(len(turn) for network in networks for turn in network["rounds"])
+def _pairs(wish: Wish, count: int) -> int:
+    return pair_count(count, wish.schedule) if wish.schedule in SCHEDULES else 0
+
+
+def _too_many(pairs: int) -> list[Violation]:
     if pairs <= MOST_PAIRS:
         return []
     hint = "test fewer networks in one run (rdma_fabric_verify_networks), or rdma_fabric_verify_pairs: hunt"
@@ -160,8 +164,9 @@ def _nodes_of_hosts(around: Surroundings) -> tuple[dict[str, str], list[dict[str
     """Return the inventory host of each node that can take a pod, and hosts that are left out with the reason."""
     node_of: dict[str, str] = {}
     left_out: list[dict[str, str]] = []
+    by_name, by_address = _index(around.nodes)
     for host in sorted(around.hosts):
-        node = _node_of(host, around)
+        node = _node_of(host, around, by_name, by_address)
         if node is None:
             left_out.append({"host": host, "network": "", "why": "no node of the cluster has its name or address"})
         elif not node["ready"]:
@@ -173,17 +178,31 @@ def _nodes_of_hosts(around: Surroundings) -> tuple[dict[str, str], list[dict[str
     return node_of, left_out
 
 
-def _node_of(host: str, around: Surroundings) -> dict[str, Any] | None:
+def _index(nodes: Sequence[dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the first node of each name (its own or its host's) and of each address."""
+    by_name: dict[str, dict[str, Any]] = {}
+    by_address: dict[str, dict[str, Any]] = {}
+    for node in nodes:
+        for name in (node["name"], node["hostname"]):
+            by_name.setdefault(name, node)
+        for address in node["addresses"]:
+            by_address.setdefault(address, node)
+    return by_name, by_address
+
+
+def _node_of(
+    host: str,
+    around: Surroundings,
+    by_name: Mapping[str, dict[str, Any]],
+    by_address: Mapping[str, dict[str, Any]],
+) -> dict[str, Any] | None:
     facts = around.hosts[host] or {}
     hostname = str((facts.get("system") or {}).get("hostname") or "")
     given = around.names.get(host)
     names = [given] if given else [name for name in (host, hostname, hostname.partition(".")[0]) if name]
-    for name in names:
-        for node in around.nodes:
-            if name in (node["name"], node["hostname"]):
-                return dict(node)
+    found = next((by_name[name] for name in names if name in by_name), None)
     address = around.addresses.get(host)
-    return next((dict(node) for node in around.nodes if address and address in node["addresses"]), None)
+    return found or (by_address.get(address) if address else None)
 
 
 def _planned(
@@ -199,10 +218,11 @@ def _planned(
     problem = _resource_problem(name, network, resource, nodes, node_of)
     if problem:
         flaws.append(problem)
-    without = [node for node in sorted(node_of) if resources and node not in nodes]
+    without = sorted(set(node_of).difference(nodes)) if resources else []
     why = f"its kubelet offers no {resource}"
     left_out = [{"host": node_of[node], "network": name, "why": why} for node in without]
-    turns = rounds(nodes, wish.schedule) if wish.schedule in SCHEDULES else []
+    # More pairs than a run may have are refused by their number: made, they would take gigabytes.
+    turns = rounds(nodes, wish.schedule) if 0 < _pairs(wish, len(nodes)) <= MOST_PAIRS else []
     planned = {
         "network": name,
         "kind": network["kind"],

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import plan as plan_module
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
     Surroundings,
@@ -25,6 +26,16 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 Json = dict[str, Any]
 
 RESOURCE = "rdma/hca_shared_devices_a"
+
+
+class Counted(list[Json]):
+    """Nodes that count how often they are looked through."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[Json]:
+        self.looks += 1
+        return super().__iter__()
 
 
 def wish(**changes: Any) -> Wish:
@@ -109,6 +120,28 @@ def test_more_pairs_than_the_report_could_read_are_refused_before_any_is_tested(
     assert problems(wish(), there) == {"100,128 pairs are more than the 100,000 of one run"}
     (planned,) = make_plan(wish(schedule="hunt"), there)["networks"]
     assert sum(map(len, planned["rounds"])) == 9 * 224
+
+
+@pytest.mark.parametrize(("schedule", "pairs"), [("all", "99,980,000"), ("hunt", "260,000")])
+def test_pairs_of_thousands_of_nodes_are_refused_by_their_number(
+    schedule: str, pairs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of eight rails and every pair of 5000 nodes are a hundred million."""
+    made: list[int] = []
+
+    def rounds(members: list[str], _schedule: str) -> list[Any]:
+        made.append(len(members))
+        return []
+
+    monkeypatch.setattr(plan_module, "rounds", rounds)
+    nodes = Counted(node(f"n{number:04}") for number in range(5000))
+    networks = [network(f"rail{rail}") for rail in range(8)]
+    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes}, networks=networks)
+    nodes.looks = 0
+    found = problems(wish(schedule=schedule), there)
+    assert found == {f"{pairs} pairs are more than the 100,000 of one run"}
+    assert made == ([] if schedule == "all" else [5000] * 8)
+    assert nodes.looks == 1 + len(networks), "nodes are looked through once, and once for each network"
 
 
 def test_pods_of_a_large_cluster_live_until_all_pairs_of_a_round_had_their_turn() -> None:
