@@ -59,7 +59,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import (
     PodShell,
     resources_by_network,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import ProofRun, Request, all_pods
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import ProofRun, Request, first_pods
 from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 
@@ -109,7 +109,7 @@ class ActionModule(ClusterAction):
                 facts = facts_of(arguments["spec"], run_dir)
                 plan = make_plan(wish_of(arguments), self._around(arguments, facts, pods, task_vars))
                 request = request_of(arguments, plan, pods.run, facts)
-                pods.try_out(all_pods(request))
+                pods.try_out(first_pods(request))
                 if self.check_mode:
                     lines = plan_lines(plan, request.image)
                     return {"changed": True, "plan": plan, "msg": lines, "notices": notices_of(request)}
@@ -122,7 +122,8 @@ class ActionModule(ClusterAction):
         self, arguments: dict[str, Any], facts: dict[str, Any], pods: ClusterPods, task_vars: dict[str, Any]
     ) -> Surroundings:
         hosts = arguments["spec"]["hosts"]
-        names = nodes_of(hosts, variables_of_hosts(task_vars))
+        variables = variables_of_hosts(task_vars)
+        names = nodes_of(hosts, variables)
         networks, attachments, namespaces = pods.networks(arguments["spec"], arguments["namespace"])
         return Surroundings(
             networks=networks,
@@ -130,7 +131,7 @@ class ActionModule(ClusterAction):
             attachments=attachments,
             namespaces=namespaces,
             hosts={host: facts.get(host) for host in hosts},
-            addresses=addresses_of(hosts, task_vars),
+            addresses={} if arguments["node"] else addresses_of(hosts, variables),
             # A host without a name of its own may be found by another one, where all nodes are read.
             names={host: name for host, name in names.items() if arguments["node"] or name != host},
         )
@@ -152,7 +153,7 @@ class ActionModule(ClusterAction):
                 facts = {host: proof.facts_of(host) for each in plan["networks"] for host in each["nodes"].values()}
                 request = replace(request_of(arguments, plan, pods.run, facts), first=tested, pairs_of=node)
                 if self.check_mode:
-                    pods.try_out(all_pods(request))
+                    pods.try_out(first_pods(request))
                     said = [*proof.notices(), *proof.pairs_of(plan)]
                     return {"changed": True, "plan": plan, "msg": plan_lines(plan, request.image), "notices": said}
                 parts.append(self._measured(request, pods, client))
@@ -279,9 +280,8 @@ def facts_of_host(run_dir: Path, host: str) -> dict[str, Any] | None:
     return found
 
 
-def addresses_of(hosts: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, str]:
+def addresses_of(hosts: dict[str, Any], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the address that Ansible uses for each host, where the inventory gives one."""
-    variables = variables_of_hosts(task_vars)
     found = {host: variables[host].get("ansible_host") for host in hosts if host in variables}
     return {host: str(address) for host, address in found.items() if address}
 
@@ -312,12 +312,8 @@ def request_of(arguments: dict[str, Any], plan: dict[str, Any], run_id: str, fac
 
 
 def notices_of(request: Request) -> list[str]:
-    """Return one sentence for each host that takes no part, and for each set of hosts that share MAC addresses."""
-    left_out = [
-        f"{each['host']} is not tested{' on ' + each['network'] if each['network'] else ''}: {each['why']}"
-        for each in request.plan["left_out"]
-    ]
-    return [*left_out, *shared_addresses(request.facts)]
+    """Return one sentence for each reason that keeps hosts from taking part, and for hosts that share MAC addresses."""
+    return [*documents.left_out_lines(request.plan["left_out"]), *shared_addresses(request.facts)]
 
 
 def recap_of(document: dict[str, Any]) -> list[str]:

@@ -38,11 +38,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reason
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import Interrupted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 _ATTACHMENTS = "k8s.cni.cncf.io/v1"
 _REMOVAL_TIMEOUT = 90.0
+_MOST_NAMED = 10
 
 
 class ClusterPods:
@@ -97,7 +99,7 @@ class ClusterPods:
             ended = leftovers(there, now or datetime.now(timezone.utc))
             found = [pod for pod in there if pod in ended or (pairs_of and _tested_with(pod) == pairs_of)]
             if found:
-                names = ", ".join(sorted(pod["metadata"]["name"] for pod in found))
+                names = named(sorted(pod["metadata"]["name"] for pod in found), _MOST_NAMED)
                 self.notices.append(f"removed test pods that an earlier run left in {namespace}: {names}")
                 self.remove(found)
 
@@ -129,7 +131,7 @@ class ClusterPods:
         try:
             run(self.connection, BatchRequest([wave], absent=True, wait=wait, wait_timeout=_REMOVAL_TIMEOUT))
         except (BatchError, ApiFault) as err:
-            names = ", ".join(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods)
+            names = named([f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods], _MOST_NAMED)
             self.notices.append(
                 f"test pods may be left: {names}: {' '.join(str(err).split())}; kubelet ends them at their deadline, "
                 "and the next run removes them"

@@ -10,9 +10,10 @@ are removed before this is left.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Iterable, Mapping, Protocol, TypeVar
+from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import pod_name, test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import network_label, pair_row
@@ -21,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair impor
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, device_limits
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Shell
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState, Side, examine
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import results_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
@@ -121,9 +123,9 @@ class ProofRun:
                 tests = prove(self.shell, self.now, sides[one], sides[other], settings=settings, port=port)
                 return pair_row(network, (one, other), tests)
 
-            for row in self._at_once(test, tasks):
-                self.rows.append(row)
-                self.progress(f"{network_label(network)}: {row['a']} - {row['b']}: {row['verdict']}")
+            rows = self._at_once(test, tasks)
+            self.rows += rows
+            self.progress(f"{network_label(network)}: round {number}: {said_of(rows)}")
 
     def _at_once(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return the result of ``work`` for each item, done at the same time; an interruption ends the waits in it."""
@@ -136,6 +138,14 @@ class ProofRun:
                 for future in futures:
                     future.cancel()
                 raise
+
+
+def said_of(rows: Sequence[Json]) -> str:
+    """Return the verdicts on the pairs of one round in a line: how many of each, and the first that fail."""
+    counts = Counter(str(row["verdict"]) for row in rows)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    red = [f"{row['a']} - {row['b']}" for row in rows if row["verdict"] == "fail"]
+    return f"{told}; fail: {named(red)}" if red else told
 
 
 def pods_of(request: Request, index: int) -> list[Json]:
@@ -161,9 +171,10 @@ def pods_of(request: Request, index: int) -> list[Json]:
     ]
 
 
-def all_pods(request: Request) -> list[Json]:
-    """Return the test pods of every network of the plan."""
-    return [pod for index in range(len(request.plan["networks"])) for pod in pods_of(request, index)]
+def first_pods(request: Request) -> list[Json]:
+    """Return the first test pod of every network of the plan: the others differ from it in name and node alone."""
+    found = (pods_of(request, index)[:1] for index in range(len(request.plan["networks"])))
+    return [pod for pods in found for pod in pods]
 
 
 def port_of(count: int) -> int:

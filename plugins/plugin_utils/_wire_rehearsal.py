@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair impor
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import Surroundings, Wish, networks_to_test
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import ClusterPods, resources_by_network
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import Request, all_pods
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import Request, first_pods
 
 _RUN = "rehearsal"
 # The pods are not made, so their times are anybody's.
@@ -66,7 +66,7 @@ def rehearse_wire_test(
         }
         name = test_image(image, spec.get("settings") or {})
         request = Request(plan, _RUN, name, Settings(), _SECONDS, spec, {}, pairs_of=node, runtime_class=runtime_class)
-        pods.try_out(all_pods(request))
+        pods.try_out(first_pods(request))
     except InvalidInput as err:
         return replace(found, problems=[f"the wire test: {each.sentence()}" for each in err.violations])
     except BatchError as err:

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .diagnosis import event_reasons, pod_reasons
 from .errors import ApiFault
@@ -95,9 +95,7 @@ def wait_for_pods(
         views = {name: found.get(name, PodView(name, gone=name in seen)) for name in wanted}
         waiting = [view for view in views.values() if not view.ready and not _is_hopeless(view)]
         if not waiting or clock.now() + interval > deadline:
-            return {
-                name: view if view.ready else _explained(connection, namespace, view) for name, view in views.items()
-            }
+            return {**views, **_explained(connection, namespace, [each for each in views.values() if not each.ready])}
         if clock.now() - said >= _PROGRESS_INTERVAL:
             said = clock.now()
             why = (waiting[0].reasons or [waiting[0].phase or "not there yet"])[0]
@@ -134,24 +132,28 @@ def _is_hopeless(view: PodView) -> bool:
     return view.gone or view.phase in _ENDED or any(reason.startswith(_HOPELESS) for reason in view.reasons)
 
 
-def _explained(connection: Connection, namespace: str, view: PodView) -> PodView:
-    """Return the view with what events say; what can't be read is said instead."""
+def _explained(connection: Connection, namespace: str, views: Sequence[PodView]) -> dict[str, PodView]:
+    """Return these views with what events say; what can't be read is said instead.
+
+    One LIST serves all of them: where an image can't be pulled, thousands of pods are not ready.
+    """
+    seen = [view.uid for view in views if view.uid and not view.gone]
+    about = f"involvedObject.uid={seen[0]}" if len(seen) == 1 else "involvedObject.kind=Pod"
+    events: dict[str, list[Json]] = {}
+    unread = []
+    try:
+        scope, selector = Key("v1", "Event", namespace, ""), {"fieldSelector": about}
+        for event in list_objects(connection, scope, EVENTS, selector) if seen else ():
+            events.setdefault(str((event.get("involvedObject") or {}).get("uid") or ""), []).append(event)
+    except ApiFault as fault:
+        unread = [f"its events can't be read: {fault.message}"]
+    return {view.name: _with_reasons(view, unread or event_reasons(events.get(view.uid, []))) for view in views}
+
+
+def _with_reasons(view: PodView, events: Sequence[str]) -> PodView:
     if view.gone:
         return PodView(view.name, gone=True, reasons=["the pod was deleted"])
     if not view.uid:
         return PodView(view.name, reasons=["the pod was never listed by the API server"])
-    selector = {"fieldSelector": f"involvedObject.uid={view.uid}"}
-    try:
-        events = event_reasons(list_objects(connection, Key("v1", "Event", namespace, ""), EVENTS, selector))
-    except ApiFault as fault:
-        events = [f"its events can't be read: {fault.message}"]
     reasons = list(dict.fromkeys([*view.reasons, *events]))[:_MOST_REASONS]
-    return PodView(
-        view.name,
-        False,
-        view.gone,
-        view.phase,
-        view.network_status,
-        reasons or [f"its phase is {view.phase}"],
-        view.uid,
-    )
+    return replace(view, ready=False, reasons=reasons or [f"its phase is {view.phase}"])

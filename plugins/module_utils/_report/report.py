@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines, left_out_together
 
 from .cluster import cluster_section, images_of
 from .hosts import STEP_STATUSES, counted, host_row, natural_key, step_counts
@@ -311,8 +311,8 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts) -> 
     if hosts["recorded"]:
         say(f"Contact with {counted(hosts['recorded'], 'recorded host')}", "facts and plan come from recordings")
     if report["validation"]:
-        for each in report["validation"]["left_out"]:
-            say(f"The proof of {each['host']}{' on ' + each['network'] if each['network'] else ''}", each["why"])
+        for who, why in left_out_together(report["validation"]["left_out"]):
+            say(f"The proof of {who}", why)
         say("GPUDirect transfers", "the wire proof writes between host memories")
     elif hosts["total"]:
         say("RDMA and GPUDirect transfers", "nothing was sent between hosts; links are as the hosts report them")

@@ -92,6 +92,29 @@ def test_a_pod_that_never_becomes_ready_comes_back_with_its_reasons_and_events()
     assert 15 < time.seconds <= 20
 
 
+def test_events_of_any_number_of_pods_are_one_list() -> None:
+    """The image of the test pods is the same on thousands of nodes, and so is what it can't be pulled for."""
+    for count in (1, 2, 40):
+        server = FakeServer()
+        names = [f"p{number}" for number in range(count)]
+        for name in names:
+            live = server.put("pods", pod(name, "Pending", ready=False))
+            event = {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": f"of-{name}", "namespace": "ns"},
+                "involvedObject": {"uid": live["metadata"]["uid"]},
+                "type": "Warning",
+                "reason": f"Failed-{name}",
+            }
+            server.put("events", event)
+        views = waited(server, *names, "never", timeout=1)
+        asked = [query for _method, path, query in server.requests if path.endswith("/events")]
+        assert len(asked) == 1
+        assert [views[name].reasons for name in names] == [[f"Failed-{name}"] for name in names]
+        assert views["never"].reasons == ["the pod was never listed by the API server"]
+
+
 def test_what_cannot_become_ready_is_not_waited_for() -> None:
     waiting = {"state": {"waiting": {"reason": "ErrImageNeverPull", "message": "no image"}}}
     for body in (

@@ -26,7 +26,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan impor
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import Interrupted, interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import ClusterPods, PodShell
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import ProofRun, Request, all_pods, port_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import (
+    ProofRun,
+    Request,
+    first_pods,
+    pods_of,
+    port_of,
+    said_of,
+)
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, connect, failure
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     MemoryPods,
@@ -280,14 +287,51 @@ def test_what_a_killed_test_of_one_node_left_is_swept_before_the_next_one_of_tha
 def test_pods_of_every_network_are_of_the_runtime_class_that_is_asked_for() -> None:
     world = World(["a", "b"], networks=2)
     request = replace(world.proof_run().request, runtime_class="nvidia")
-    assert [pod["spec"]["runtimeClassName"] for pod in all_pods(request)] == ["nvidia"] * 4
+    assert [pod["spec"]["runtimeClassName"] for pod in first_pods(request)] == ["nvidia"] * 2
 
 
 def test_plans_of_one_run_make_pods_of_different_names() -> None:
     world = World(["a", "b"])
     request = world.proof_run().request
-    names = {pod["metadata"]["name"] for first in (0, 1) for pod in all_pods(replace(request, first=first))}
+    names = {pod["metadata"]["name"] for first in (0, 1) for pod in pods_of(replace(request, first=first), 0)}
     assert len(names) == 4
+
+
+def test_one_pod_of_each_network_is_tried_out() -> None:
+    """Those of the other nodes are the same but for name and node, and there may be thousands."""
+    nodes = [f"n{number}" for number in range(9)]
+    found = first_pods(World(nodes, 3).proof_run().request)
+    assert [pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"] for pod in found] == [
+        f"ns/rail{number}" for number in range(3)
+    ]
+
+
+def test_a_round_is_told_in_lines_that_do_not_grow_with_its_pairs() -> None:
+    lines = []
+    for count in (4, 40):
+        world = World([f"n{number:02}" for number in range(count)])
+        world.plan["schedule"] = "hunt"
+        for each in world.plan["networks"]:
+            each["rounds"] = each["rounds"][:2]
+        world.proof_run().run()
+        lines.append([line for line in world.said if "round" in line])
+    assert len(lines[0]) == len(lines[1]) == 4
+    red = [{"a": "n1", "b": f"n{number}", "verdict": "fail"} for number in range(2, 10)]
+    assert said_of([{"a": "a", "b": "b", "verdict": "pass"}, *red]) == (
+        "8 fail, 1 pass; fail: n1 - n2, n1 - n3, n1 - n4 and 5 more"
+    )
+
+
+def test_pods_that_may_be_left_are_named_in_part() -> None:
+    world = World([f"n{number:02}" for number in range(30)])
+
+    def refused(_number: int, method: str, _path: str) -> Any:
+        return failure(403, "Forbidden", "may not delete") if method == "DELETE" else None
+
+    world.server.intercept = refused
+    world.proof_run().run()
+    (notice,) = world.pods.notices
+    assert "and 20 more" in notice
 
 
 def test_the_dry_run_stores_nothing() -> None:

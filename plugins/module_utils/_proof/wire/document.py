@@ -29,6 +29,7 @@ _FEW_PAIRS = 4
 # Times the usual latency. A switch adds some tenths of a microsecond to one or two.
 _FAR = 2.0
 _MOST_SLOW = 5
+_MOST_SUSPECTS = 20
 
 
 def network_label(network: Mapping[str, Any]) -> str:
@@ -145,6 +146,23 @@ def failure_lines(document: Document, most: int = 20) -> list[str]:
     return lines if more <= 0 else [*lines[:most], f"and {more} more, in verify.json"]
 
 
+def left_out_together(left_out: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
+    """Return hosts that take no part, those for the same reason together: who and where, and why."""
+    hosts: dict[tuple[str, str], list[str]] = {}
+    for each in left_out:
+        hosts.setdefault((each["network"], each["why"]), []).append(each["host"])
+    return [
+        (f"{named(members)}{' on ' + network if network else ''}", why) for (network, why), members in hosts.items()
+    ]
+
+
+def left_out_lines(left_out: Sequence[Mapping[str, str]], most: int = 20) -> list[str]:
+    """Return one sentence for each reason that keeps hosts from taking part."""
+    lines = [f"not tested: {who}: {why}" for who, why in left_out_together(left_out)]
+    more = len(lines) - most
+    return lines if more <= 0 else [*lines[:most], f"not tested for {more} more reasons, which the plan has"]
+
+
 def suspect_lines(document: Document) -> list[str]:
     """Return, for each network with red pairs, the nodes that these point at."""
     lines = []
@@ -153,7 +171,7 @@ def suspect_lines(document: Document) -> list[str]:
         if nodes:
             few = len(network["nodes"]) > 2 and len(nodes) < len(network["nodes"])
             what = "all pairs fail of" if few else "nothing passes, so it is open which is at fault of"
-            lines.append(f"{network_label(network)}: {what} {', '.join(nodes)}")
+            lines.append(f"{network_label(network)}: {what} {named(nodes, _MOST_SUSPECTS)}")
     return lines
 
 
@@ -183,7 +201,7 @@ def slow_words(rows: Sequence[dict[str, Any]]) -> str:
         return ""
     blamed = suspects({pair: pair not in slow for pair in measured})
     if all(set(pair) & set(blamed) for pair in slow):
-        told = f"that of all pairs of {', '.join(blamed)}, up to {max(slow.values()):g} us"
+        told = f"that of all pairs of {named(blamed, _MOST_SUSPECTS)}, up to {max(slow.values()):g} us"
     else:
         slowest = sorted(slow, key=lambda pair: -slow[pair])
         told = ", ".join(f"{' - '.join(pair)} {slow[pair]:g} us" for pair in slowest[:_MOST_SLOW])

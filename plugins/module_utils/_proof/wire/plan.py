@@ -11,7 +11,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 
 from ..pairing import SCHEDULES, pair_count, rounds
 from .endpoint import Choice
@@ -35,6 +35,7 @@ _PROGRAMS = 9
 _GPU_PROGRAMS = 4
 _REACH = 60
 _MARGIN = 300
+_MOST_NAMED = 8
 
 
 class Wish(NamedTuple):
@@ -170,12 +171,17 @@ def _nodes_of_hosts(around: Surroundings) -> tuple[dict[str, str], list[dict[str
         if node is None:
             left_out.append({"host": host, "network": "", "why": "no node of the cluster has its name or address"})
         elif not node["ready"]:
-            left_out.append({"host": host, "network": "", "why": f"the node {node['name']} is not Ready"})
+            left_out.append({"host": host, "network": "", "why": f"{_the_node(node, host)} is not Ready"})
         elif node["unschedulable"]:
-            left_out.append({"host": host, "network": "", "why": f"the node {node['name']} is cordoned"})
+            left_out.append({"host": host, "network": "", "why": f"{_the_node(node, host)} is cordoned"})
         else:
             node_of[node["name"]] = host
     return node_of, left_out
+
+
+def _the_node(node: Mapping[str, Any], host: str) -> str:
+    """Return how the node of a host is called: without its name where that is the host's, as for others like it."""
+    return "the node" if node["name"] == host else f"the node {node['name']}"
 
 
 def _index(nodes: Sequence[dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
@@ -219,7 +225,7 @@ def _planned(
     if problem:
         flaws.append(problem)
     without = sorted(set(node_of).difference(nodes)) if resources else []
-    why = f"its kubelet offers no {resource}"
+    why = f"the kubelet offers no {resource}"
     left_out = [{"host": node_of[node], "network": name, "why": why} for node in without]
     # More pairs than a run may have are refused by their number: made, they would take gigabytes.
     turns = rounds(nodes, wish.schedule) if 0 < _pairs(wish, len(nodes)) <= MOST_PAIRS else []
@@ -357,7 +363,7 @@ def plan_lines(plan: Plan, image: str) -> list[str]:
             f"{network['resource']}; {pairs} pairs in {len(network['rounds'])} rounds"
         )
         lines += [
-            f"  round {number}: {', '.join(' - '.join(pair) for pair in turn)}"
+            f"  round {number}: {named([' - '.join(pair) for pair in turn], _MOST_NAMED)}"
             for number, turn in enumerate(network["rounds"], 1)
         ]
     return lines

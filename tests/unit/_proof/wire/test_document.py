@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
     failure_lines,
     headline,
     held_back_lines,
+    left_out_lines,
     slow_lines,
     suspect_lines,
 )
@@ -352,3 +353,22 @@ def test_a_report_of_a_proof_of_an_earlier_release_says_nothing_of_cpus() -> Non
         del pod["cpus"], pod["any_cpu"], pod["pcie_gbps"]
     assert verification_violations("verify.json", json.loads(document_text(proof))) == []
     assert report_of(proof)["validation"]["networks"][0]["any_cpu"] == ""
+
+
+def test_hosts_that_take_no_part_for_the_same_reason_are_one_sentence() -> None:
+    """Eight rails of a rack that is down are hundreds of rows."""
+    rows = [{"host": f"gpu-{number}", "network": "", "why": "the node is not Ready"} for number in range(500)]
+    rows += [{"host": "gpu-900", "network": f"d/rail{rail}", "why": "the kubelet offers no a"} for rail in range(2)]
+    assert left_out_lines(rows) == [
+        "not tested: gpu-0, gpu-1, gpu-2 and 497 more: the node is not Ready",
+        "not tested: gpu-900 on d/rail0: the kubelet offers no a",
+        "not tested: gpu-900 on d/rail1: the kubelet offers no a",
+    ]
+    each = [{"host": f"gpu-{number}", "network": "", "why": f"the node n{number} is cordoned"} for number in range(500)]
+    assert len(left_out_lines(each)) == 21
+
+
+def test_suspects_of_a_dead_network_are_named_in_part() -> None:
+    nodes = [f"n{number:03}" for number in range(300)]
+    (line,) = suspect_lines({"networks": [{"network": "d/a", "rail": 0, "nodes": nodes, "suspects": nodes}]})
+    assert line.endswith("n019 and 280 more")

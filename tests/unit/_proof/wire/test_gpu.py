@@ -233,7 +233,7 @@ def test_pods_ask_for_a_gpu_beside_the_device_of_their_network() -> None:
     (planned,) = plan["networks"]
     assert (planned["resources"], planned["resource"]) == ([RESOURCE, GPU], f"{RESOURCE} and {GPU}")
     assert plan["left_out"] == [
-        {"host": "n3", "network": "default/rail0", "why": f"its kubelet offers no {RESOURCE} and {GPU}"}
+        {"host": "n3", "network": "default/rail0", "why": f"the kubelet offers no {RESOURCE} and {GPU}"}
     ]
     assert "gpu_bandwidth" in plan["tests"]
     without = make_plan(wish(), around())

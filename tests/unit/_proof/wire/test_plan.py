@@ -213,7 +213,7 @@ def test_a_pod_may_need_several_resources_of_a_node_that_offers_all_of_them() ->
     assert plan["networks"][0]["resource"] == f"nvidia.com/hostdev and {RESOURCE}"
     assert list(plan["networks"][0]["nodes"]) == ["n1", "n2"]
     (without,) = plan["left_out"]
-    assert (without["host"], without["why"]) == ("n3", f"its kubelet offers no nvidia.com/hostdev and {RESOURCE}")
+    assert (without["host"], without["why"]) == ("n3", f"the kubelet offers no nvidia.com/hostdev and {RESOURCE}")
 
 
 def test_hosts_that_take_no_part_are_told_with_the_reason() -> None:
@@ -227,9 +227,9 @@ def test_hosts_that_take_no_part_are_told_with_the_reason() -> None:
     hosts = dict.fromkeys(["n1", "n2", "n3", "n4", "n5", "n6"])
     left_out = {each["host"]: each["why"] for each in make_plan(wish(), around(nodes=nodes, hosts=hosts))["left_out"]}
     assert left_out == {
-        "n3": "the node n3 is not Ready",
-        "n4": "the node n4 is cordoned",
-        "n5": f"its kubelet offers no {RESOURCE}",
+        "n3": "the node is not Ready",
+        "n4": "the node is cordoned",
+        "n5": f"the kubelet offers no {RESOURCE}",
         "n6": "no node of the cluster has its name or address",
     }
 
@@ -330,3 +330,11 @@ def test_what_is_wrong_with_networks_is_told_whatever_nodes_there_are() -> None:
     }
     found = networks_to_test(wish(networks=["rail0"]), around(networks=networks, nodes=[], hosts={}))
     assert [(each["name"], each["resources"]) for each in found] == [("rail0", [RESOURCE])]
+
+
+def test_a_round_of_the_printed_plan_names_its_first_pairs() -> None:
+    nodes = [node(f"n{number:03}") for number in range(400)]
+    there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
+    lines = plan_lines(make_plan(wish(schedule="hunt"), there), "image")
+    assert all(line.endswith(" and 192 more") for line in lines[3:])
+    assert len("".join(lines)) < 2500
