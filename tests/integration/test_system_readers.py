@@ -20,11 +20,8 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import files as driver_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import LOAD_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages_files import TMPFILES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_files import (
-    LOGIN_FILE,
-    unit_file,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages import TMPFILES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import LOGIN_FILE, unit_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import files as peer_memory_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctl_names import FILE as SYSCTLS
 from ansible_collections.rdma.fabric.tests.integration.isolated import lay_out, run_over

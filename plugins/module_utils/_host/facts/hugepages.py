@@ -20,7 +20,7 @@ NODES = "/sys/devices/system/node"
 LARGEST = ("1Gi", "16Gi")
 
 
-def pool(size: str, node: str | None = None) -> str:
+def pool_directory(size: str, node: str | None = None) -> str:
     """Return the directory of the pages of one size (``2Mi``), of the whole host or of one NUMA node."""
     directory = f"hugepages-{PAGE_SIZES[size]}kB"
     return f"{POOLS}/{directory}" if node is None else f"{NODES}/node{node}/hugepages/{directory}"
@@ -38,7 +38,7 @@ def read_hugepages(probe: Probe, desired: Mapping[str, int | dict[str, int]]) ->
     for size, wanted in desired.items():
         for node in wanted if isinstance(wanted, dict) else (None,):
             key = size if node is None else f"{size}:{node}"
-            pages[key] = probe.number(f"{pool(size, node)}/nr_hugepages")
+            pages[key] = probe.number(f"{pool_directory(size, node)}/nr_hugepages")
     total = re.search(r"^MemTotal:\s+(\d{1,15}) kB", probe.content("/proc/meminfo") or "", re.MULTILINE)
     return {
         "sizes": [by_kib[kib] for kib in kibs if kib in by_kib],

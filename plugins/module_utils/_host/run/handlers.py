@@ -21,8 +21,6 @@ from ..concerns.kernel import arguments_apply as kernel_arguments
 from ..concerns.kernel import modules_apply as kmods
 from ..concerns.kernel import sysctl_apply as sysctl
 from ..concerns.links import mtu_apply as mtu
-from ..concerns.memory import hugepages_apply as hugepages
-from ..concerns.memory import limits_apply as limits
 from ..concerns.naming import apply as naming
 from ..concerns.pcie import apply as pcie
 from ..concerns.peer_memory import apply as peer_memory
@@ -47,6 +45,4 @@ HANDLERS: Mapping[str, Handler] = {
     "boot": Handler(boot.work),
     "sysctl": Handler(sysctl.work, sysctl.ERRORS, sysctl.restore),
     "routing": Handler(routing.work, routing.ERRORS, routing.restore, parts=True),
-    "limits": Handler(limits.work, limits.ERRORS),
-    "hugepages": Handler(hugepages.work, hugepages.ERRORS, hugepages.restore),
 }

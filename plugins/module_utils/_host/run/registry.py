@@ -261,15 +261,15 @@ def _routing() -> Concern:
 
 
 def _limits() -> Concern:
-    from ..concerns.memory import limits_files, limits_plan
+    from ..concerns.memory import limits
 
-    return Concern(limits_plan.plan, limits_files.boot_files)
+    return Concern(limits.plan, limits.boot_files, handler=limits.HANDLER)
 
 
 def _hugepages() -> Concern:
-    from ..concerns.memory import hugepages_files, hugepages_plan
+    from ..concerns.memory import hugepages
 
-    return Concern(hugepages_plan.plan, hugepages_files.boot_files)
+    return Concern(hugepages.plan, hugepages.boot_files, handler=hugepages.HANDLER)
 
 
 def _boot() -> Concern:

@@ -9,8 +9,8 @@ from typing import Any, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages_files import TMPFILES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import pool
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages import TMPFILES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import pool_directory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import DROP_IN, listed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import REMOVE
 
 
 def pages(kernel: Kernel, size: str, node: str | None = None) -> int:
-    return int(kernel.read(f"{pool(size, node)}/nr_hugepages"))
+    return int(kernel.read(f"{pool_directory(size, node)}/nr_hugepages"))
 
 
 def statuses(outcome: Mapping[str, Any]) -> dict[str, str]:
@@ -90,7 +90,7 @@ class TestLargestSizes:
         kernel = host()
         applied(kernel, hugepages={"1Gi": 4})
         reboot(kernel, "ro quiet hugepagesz=1G hugepages=4")
-        kernel.tree.add_file(f"{pool('1Gi')}/nr_hugepages", "4\n")
+        kernel.tree.add_file(f"{pool_directory('1Gi')}/nr_hugepages", "4\n")
         outcome = applied(kernel, hugepages={"1Gi": 4})
         assert (outcome["changed"], outcome["reboot_required"], outcome["plan"]["steps"]) == (False, False, [])
 
@@ -103,7 +103,7 @@ class TestLargestSizes:
 
     def test_fewer_pages_are_given_back_at_once(self) -> None:
         kernel = host()
-        kernel.tree.add_file(f"{pool('1Gi')}/nr_hugepages", "4\n")
+        kernel.tree.add_file(f"{pool_directory('1Gi')}/nr_hugepages", "4\n")
         applied(kernel, hugepages={"1Gi": 0})
         assert pages(kernel, "1Gi") == 0
         assert not kernel.exists(DROP_IN)
@@ -125,7 +125,7 @@ class TestAnotherDefaultSize:
         applied(kernel, **wish)
         assert listed(kernel.read(DROP_IN)) == [self.DEFAULT, "hugepagesz=1G hugepages=8"]
         self.rebooted(kernel)
-        kernel.tree.add_file(f"{pool('1Gi')}/nr_hugepages", "8\n")
+        kernel.tree.add_file(f"{pool_directory('1Gi')}/nr_hugepages", "8\n")
         outcome = applied(kernel, **wish)
         assert (outcome["changed"], outcome["reboot_required"], outcome["plan"]["steps"]) == (False, False, [])
 
@@ -183,7 +183,7 @@ class TestRefusals:
 
     def test_pages_in_use_stay_and_are_told(self) -> None:
         kernel = host()
-        kernel.tree.add_file(f"{pool('2Mi')}/nr_hugepages", "12\n")
+        kernel.tree.add_file(f"{pool_directory('2Mi')}/nr_hugepages", "12\n")
         kernel.tree.add_file("/proc/meminfo", "MemTotal: 67108864 kB\nMemFree: 0 kB\nHugepagesize: 2048 kB\n")
         outcome = applied(kernel, hugepages={"2Mi": 20})
         assert "the kernel gave 0 of 20" in outcome["failed_step"]["error"]

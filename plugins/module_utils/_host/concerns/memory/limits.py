@@ -1,21 +1,34 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans limits of logins and services."""
+"""Limits of logins, of services and of what starts containers: files of ours that PAM and systemd read."""
 
 from __future__ import annotations
 
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Mapping
 
 from ...engine.context import ConcernPlan, Context
-from ...engine.steps import BOOT, NOW, NOW_AND_BOOT, Step, make_step, removal_step
-from ...facts.limits import INFINITY, RUNTIMES
-from ...machine.paths import MANAGER_FILE
-from .limits_files import LOGIN_FILE, bearable, boot_files, found, most_files, unit_file, wanted_limits
+from ...engine.handler import Handler
+from ...engine.operations import RELOAD_UNITS, Operation, Work
+from ...engine.steps import BOOT, NOW, NOW_AND_BOOT, Step, key_of, make_step, removal_step
+from ...facts.limits import INFINITY, LIMITS, RUNTIMES, SHOW_DEFAULTS, parse_defaults
+from ...facts.settings_shapes import ServiceLimits
+from ...machine.access import Host
+from ...machine.paths import MANAGER_FILE, MARKER
+from ...spec.memory import Limits
 
 CONCERN = "limits"
 RELOAD = "reload"
 NOFILE: Final = "nofile"
+LOGIN_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
+"""Read by PAM for every new login."""
+_UNIT_FILE = "/etc/systemd/system/{unit}.d/90-rdma-fabric.conf"
+_UNTOLD: ServiceLimits = {"systemd": False, "default": {}, "units": {}, "nr_open": None}
+_SHOW_SECONDS = 10.0
+ERRORS = MappingProxyType(
+    {"ENOENT": "systemctl is missing though systemd runs the host; next: install systemd's package again"}
+)
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -132,3 +145,88 @@ def _spoken(key: str, value: int | str | None) -> str:
     if value == INFINITY:
         return "unlimited"
     return f"{value >> 10} KiB" if key == "memlock" and isinstance(value, int) else str(value)
+
+
+def found(context: Context) -> ServiceLimits:
+    """Return what the facts tell of limits, nothing for a host that was not asked."""
+    return context.actual.facts["settings"].get("limits", _UNTOLD)
+
+
+def most_files(context: Context) -> int | None:
+    """Return how many open files the kernel lets any process have: what is asked of fs.nr_open, else what it is now."""
+    asked = context.desired["sysctls"].get("fs.nr_open", "")
+    return int(asked) if asked.isdecimal() else found(context)["nr_open"]
+
+
+def bearable(context: Context) -> Limits:
+    """Return what is asked for without a number of files that the kernel denies: PAM would refuse every login.
+
+    torvalds/linux, kernel/sys.c (do_prlimit): EPERM above fs.nr_open, for root as well.
+    """
+    asked, most = context.desired["limits"], most_files(context)
+    too_many = asked["nofile"] is not None and most is not None and asked["nofile"] > most
+    return {**asked, "nofile": None} if too_many else asked
+
+
+def wanted_limits(context: Context) -> dict[str, int | str]:
+    """Return the wanted limits in systemd's units: bytes, files, or ``infinity``."""
+    asked = bearable(context)
+    memlock, nofile = asked["memlock"], asked["nofile"]
+    limits: dict[str, int | str] = {}
+    if memlock is not None:
+        limits["memlock"] = memlock * 1024 if isinstance(memlock, int) else INFINITY
+    if nofile is not None:
+        limits["nofile"] = nofile
+    return limits
+
+
+def unit_file(unit: str) -> str:
+    """Return our drop-in of a unit."""
+    return _UNIT_FILE.format(unit=unit)
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return our files, none when no limit is wanted."""
+    wanted = wanted_limits(context)
+    if not wanted:
+        return {}
+    files = {LOGIN_FILE: _login_text(bearable(context)), MANAGER_FILE: _text("Manager", "DefaultLimit", wanted)}
+    for unit in found(context)["units"]:
+        files[unit_file(unit)] = _text("Service", "Limit", wanted)
+    return files
+
+
+def _login_text(limits: Limits) -> str:
+    """Return lines for everybody and for root, for whom the line of everybody does not count (limits.conf(5))."""
+    lines = [f"{who} - {key} {value}" for key, value in limits.items() if value is not None for who in ("*", "root")]
+    return "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))
+
+
+def _text(section: str, prefix: str, limits: Mapping[str, int | str]) -> str:
+    lines = [f"{prefix}{LIMITS[key]}={value}" for key, value in limits.items()]
+    return "".join(f"{line}\n" for line in (f"# {MARKER}", f"[{section}]", *lines))
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how one file is written or removed, or how systemd is told."""
+    key = key_of(step)
+    if key == RELOAD:
+        wanted = wanted_limits(context)
+        return Work([RELOAD_UNITS], verify=lambda host: _problem(host, wanted))
+    reload: list[Operation] = [RELOAD_UNITS] if found(context)["systemd"] else []
+    wanted_files = {} if context.removing else boot_files(context)
+    if key not in wanted_files:
+        return context.work_of_removal(key, reload)
+    return context.work_of_files({key: wanted_files[key]})
+
+
+def _problem(host: Host, wanted: Mapping[str, object]) -> str:
+    result = host.run(SHOW_DEFAULTS, _SHOW_SECONDS)
+    now = parse_defaults(result.stdout)
+    other = [f"{key} is {now[key]}, not {value}" for key, value in wanted.items() if now[key] not in (None, value)]
+    if not other:
+        return ""
+    return f"{', '.join(other)}; next: look for a later file in /etc/systemd/system.conf.d that sets it, and run again"
+
+
+HANDLER = Handler(work, ERRORS)

@@ -1,23 +1,47 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans huge pages: now and at boot."""
+"""Huge pages, now and at boot.
+
+tmpfiles.d(5) is early enough for all but the largest pages. Of those there may not be enough unbroken memory by then,
+so the kernel reserves them before anything else runs. Neither goes by the kernel's default size, as ``vm.nr_hugepages``
+does: the next boot's ``default_hugepagesz`` may be another one.
+"""
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Iterator, NamedTuple
 
 from ...engine.context import ConcernPlan, Context
-from ...engine.steps import BOOT, NOW, Step, make_step
-from ...facts.hugepages import argument_of, supports, takes_argument
+from ...engine.handler import Handler
+from ...engine.operations import Operation, SetAttribute, Work
+from ...engine.steps import BOOT, NOW, Step, Value, as_planned, key_of, make_step
+from ...facts.hugepages import LARGEST, argument_of, pool_directory, supports, takes_argument
 from ...facts.kernel_arguments import told_of
+from ...facts.settings_shapes import Hugepages
+from ...machine.access import Host
+from ...machine.paths import MARKER
 from ...spec.arguments import contains
+from ...spec.host import HostSpec
 from ...spec.memory import PAGE_SIZES
-from .hugepages_files import boot_files, found
 
 CONCERN = "hugepages"
 # Programs, the page cache and the kernel itself need the rest.
 _MOST_OF_MEMORY = 0.9
+TMPFILES_FILE = "/etc/tmpfiles.d/90-rdma-fabric-hugepages.conf"
+_UNTOLD: Hugepages = {"sizes": [], "memory": None, "pages": {}}
+# The kernel moves memory about to make room, page by page.
+_SECONDS = 300.0
+ERRORS = MappingProxyType(
+    {
+        "ENOENT": "the kernel has no pages of this size or no such NUMA node; next: correct rdma_fabric_hugepages",
+        "EINVAL": (
+            "the kernel reserves pages of this size only while it boots; next: reboot with the kernel argument that is "
+            "set for it (rdma_fabric_allow_reboot: true)"
+        ),
+    }
+)
 
 
 class Pool(NamedTuple):
@@ -144,3 +168,71 @@ def _file_step(context: Context, path: str) -> Step:
         when=BOOT,
         undo=context.boot_undo_said(path),
     )
+
+
+def found(context: Context) -> Hugepages:
+    """Return what the facts tell of huge pages, nothing for a host that was not asked."""
+    return context.actual.facts["settings"].get("hugepages", _UNTOLD)
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return our file, none when it has nothing to say."""
+    lines: list[str] = []
+    for size, wanted in context.desired["hugepages"].items():
+        if not supports(context.actual.facts, size):
+            continue
+        if isinstance(wanted, dict):
+            lines += [_line(pool_directory(size, node), pages) for node, pages in wanted.items()]
+        elif size not in LARGEST:
+            lines.append(_line(pool_directory(size), wanted))
+    return {TMPFILES_FILE: "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))} if lines else {}
+
+
+def _line(directory: str, pages: int) -> str:
+    return f"w {directory}/nr_hugepages - - - - {pages}"
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how a pool gets its pages, or one of our files is written."""
+    key = key_of(step)
+    if key.startswith("/"):
+        return context.work_of_files({key: boot_files(context)[key]})
+    size, _colon, node = key.partition(":")
+    path, wanted = f"{pool_directory(size, node or None)}/nr_hugepages", as_planned(step["to"], int)
+    undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]
+
+    def verify(host: Host) -> str:
+        return _shortfall(host.read(path).strip(), wanted, size)
+
+    return Work([SetAttribute(path, str(wanted), _SECONDS)], undo, verify)
+
+
+def restore(desired: HostSpec, key: str, original: Value) -> None:
+    """Ask for the pages that there were."""
+    if isinstance(original, bool) or not isinstance(original, int):
+        return
+    size, _colon, node = key.partition(":")
+    if node:
+        nodes = desired["hugepages"].setdefault(size, {})
+        if isinstance(nodes, dict):
+            nodes[node] = original
+    else:
+        desired["hugepages"][size] = original
+
+
+def _shortfall(text: str, wanted: int, size: str) -> str:
+    now = int(text) if text.isdecimal() else -1
+    if now == wanted:
+        return ""
+    if now > wanted:
+        return (
+            f"{now} pages of {size} are left, {wanted} were asked for: programs use the others; next: end them and run "
+            "again"
+        )
+    return (
+        f"the kernel gave {max(now, 0)} of {wanted} pages of {size}: memory is in use or broken into pieces; next: "
+        "free memory and run again, or reboot, as they are reserved at boot before memory is used"
+    )
+
+
+HANDLER = Handler(work, ERRORS, restore)
