@@ -19,7 +19,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver import files as driver_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import LOAD_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages import TMPFILES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import LOGIN_FILE, unit_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import files as peer_memory_files

@@ -9,10 +9,7 @@ import copy
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import (
-    LOAD_FILE,
-    load_file,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE, load_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import name_file, rdma_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interfaces import Interface
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE, WISHES_FILE

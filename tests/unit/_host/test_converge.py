@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import LOAD_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
     JOIN_ENABLED_BY,
     JOIN_UNIT_FILE,

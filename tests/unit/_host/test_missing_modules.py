@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules_files import LOAD_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu_plan import roce_mtu
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.links.mtu import roce_mtu
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (

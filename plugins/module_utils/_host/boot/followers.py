@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..concerns.links.mtu_operations import differs, set_mtu
+from ..concerns.links.mtu import differs, set_mtu
 from ..engine.context import Context
 from ..engine.operations import Found, Operation, Run
 from ..facts.managers import network_manager

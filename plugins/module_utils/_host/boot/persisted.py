@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..concerns.links.mtu_plan import FUNCTIONS
+from ..concerns.links.mtu import FUNCTIONS
 from ..concerns.links.mtu_stack import Stack
 from ..concerns.qos.request import lasting
 from ..engine.context import Context

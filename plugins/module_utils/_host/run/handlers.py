@@ -17,10 +17,6 @@ from ..concerns.firmware import image_apply as firmware_image
 from ..concerns.functions import eswitch_apply as eswitch
 from ..concerns.functions import guids_apply as guids
 from ..concerns.functions import vfs_apply as sriov
-from ..concerns.kernel import arguments_apply as kernel_arguments
-from ..concerns.kernel import modules_apply as kmods
-from ..concerns.kernel import sysctl_apply as sysctl
-from ..concerns.links import mtu_apply as mtu
 from ..concerns.naming import apply as naming
 from ..concerns.pcie import apply as pcie
 from ..concerns.peer_memory import apply as peer_memory
@@ -29,10 +25,8 @@ from ..concerns.routing import apply as routing
 from ..engine.handler import Handler
 
 HANDLERS: Mapping[str, Handler] = {
-    "kernel_arguments": Handler(kernel_arguments.work, kernel_arguments.ERRORS),
     "firmware_image": Handler(firmware_image.work, firmware_image.ERRORS),
     "firmware": Handler(firmware.work, firmware.ERRORS, firmware.restore, parts=True, of_card=True),
-    "modules": Handler(kmods.work, kmods.ERRORS, kmods.restore),
     "driver": Handler(driver.work, driver.ERRORS),
     "peer_memory": Handler(peer_memory.work, peer_memory.ERRORS, peer_memory.restore),
     "pcie": Handler(pcie.work, pcie.ERRORS, pcie.restore),
@@ -40,9 +34,7 @@ HANDLERS: Mapping[str, Handler] = {
     "vfs": Handler(sriov.work, sriov.ERRORS, sriov.restore, parts=True),
     "eswitch": Handler(eswitch.work, eswitch.ERRORS, eswitch.restore),
     "guids": Handler(guids.work, guids.ERRORS, guids.restore, parts=True, of_card=True),
-    "mtu": Handler(mtu.work, mtu.ERRORS, mtu.restore),
     "qos": Handler(qos.work, qos.ERRORS, qos.restore),
     "boot": Handler(boot.work),
-    "sysctl": Handler(sysctl.work, sysctl.ERRORS, sysctl.restore),
     "routing": Handler(routing.work, routing.ERRORS, routing.restore, parts=True),
 }

@@ -141,9 +141,9 @@ def _is_kept_at_boot(context: Context) -> bool:
 
 
 def _kernel_arguments() -> Concern:
-    from ..concerns.kernel import arguments_files, arguments_plan
+    from ..concerns.kernel import arguments
 
-    return Concern(arguments_plan.plan, arguments_files.boot_files)
+    return Concern(arguments.plan, arguments.boot_files, handler=arguments.HANDLER)
 
 
 def _firmware_image() -> Concern:
@@ -159,9 +159,9 @@ def _firmware() -> Concern:
 
 
 def _modules() -> Concern:
-    from ..concerns.kernel import modules_files, modules_plan
+    from ..concerns.kernel import modules
 
-    return Concern(modules_plan.plan, modules_files.boot_files)
+    return Concern(modules.plan, modules.boot_files, handler=modules.HANDLER)
 
 
 def _driver() -> Concern:
@@ -213,9 +213,9 @@ def _guids() -> Concern:
 
 
 def _mtu() -> Concern:
-    from ..concerns.links import mtu_plan
+    from ..concerns.links import mtu
 
-    return Concern(mtu_plan.plan)
+    return Concern(mtu.plan, handler=mtu.HANDLER)
 
 
 def _link() -> Concern:
@@ -249,9 +249,9 @@ def _irq_affinity() -> Concern:
 
 
 def _sysctl() -> Concern:
-    from ..concerns.kernel import sysctl_files, sysctl_plan
+    from ..concerns.kernel import sysctl
 
-    return Concern(sysctl_plan.plan, sysctl_files.boot_files)
+    return Concern(sysctl.plan, sysctl.boot_files, handler=sysctl.HANDLER)
 
 
 def _routing() -> Concern:

@@ -18,7 +18,7 @@ from ...engine.context import Context
 from ...facts.uplink import ADVERTISED, IPV4, IPV6
 from ...spec import sysctl_names
 from ...spec.host import CONSENTS
-from .sysctl_targets import asked, value_of
+from .sysctl_asked import asked, value_of
 
 _ALL, _DEFAULT = "all", "default"
 _IPV6 = "net/ipv6/conf/"

@@ -1,18 +1,24 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans settings of /proc/sys: now and at boot."""
+"""Settings of /proc/sys, now and, by a file of ours, at boot."""
 
 from __future__ import annotations
 
-from typing import Mapping
+from types import MappingProxyType
+from typing import Mapping, NamedTuple
 
 from ...engine.context import ConcernPlan, Context
-from ...engine.steps import BOOT, NOTHING, NOW, Step, make_step
+from ...engine.handler import Handler
+from ...engine.operations import Operation, SetAttribute, Work
+from ...engine.steps import BOOT, NOTHING, NOW, Step, Value, key_of, make_step
+from ...facts.sysctls import parse
+from ...machine.access import Host
+from ...machine.paths import MARKER
 from ...spec import sysctl_names
+from ...spec.host import HostSpec
 from . import sysctl_uplink as uplink
-from .sysctl_files import Setting, boot_files, listed, settings
-from .sysctl_targets import value_of
+from .sysctl_asked import asked, multirail_settings, value_of
 
 CONCERN = "sysctl"
 _LIMIT = "net.{family}.neigh.default.gc_thresh{number}"
@@ -21,6 +27,40 @@ _SPOKEN = {"ipv4": "IPv4", "ipv6": "IPv6"}
 _LARGER_COUNTS = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
 _THE_UPLINK = "what reaches the node by the uplink"
 _UNGUARDED = "this is under no guard: nothing takes it back where the node is not reached any more"
+_SECONDS = 10.0
+_NOT_ALLOWED = (
+    "the kernel rejects this write; next: run as root (become: true) on the host itself, not in a container, "
+    "or leave it out of rdma_fabric_sysctls"
+)
+ERRORS = MappingProxyType(
+    {
+        "ENOENT": (
+            "this kernel has no such setting, or its module or interface is gone; next: load the module "
+            "(rdma_fabric_kernel_modules) or leave it out of rdma_fabric_sysctls"
+        ),
+        "EINVAL": "the kernel refuses the value; next: correct it in rdma_fabric_sysctls",
+        "ERANGE": "the value is outside of what the kernel takes; next: correct it in rdma_fabric_sysctls",
+        "EPERM": _NOT_ALLOWED,
+        "EACCES": _NOT_ALLOWED,
+        "EROFS": "/proc/sys is read only, as in a container; next: run on the host itself",
+    }
+)
+
+
+class Setting(NamedTuple):
+    """One wanted setting: ``now`` is its value, None when unknown; ``problem`` says why it can't be set at all.
+
+    ``waits`` is the interface that it belongs to and that is not there yet, empty for all others. ``key`` is what it is
+    remembered by: an interface's goes by the PCI address, so that it is found again under whatever name.
+    """
+
+    name: str
+    wanted: str
+    now: str | None
+    variable: str
+    problem: str = ""
+    waits: str = ""
+    key: str = ""
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -156,3 +196,111 @@ def _small_tables(context: Context) -> list[str]:
             f"kernel's log); next: raise {_LIMIT.format(family=family, number='1')} to 3 with rdma_fabric_sysctls"
         )
     return found
+
+
+def settings(context: Context) -> tuple[list[Setting], list[str]]:
+    """Return every wanted setting in order of the names, and what is to be said about them."""
+    derived, notices = multirail_settings(context)
+    explicit = asked(context)
+    found = [_setting(context, name, value, "rdma_fabric_sysctls") for name, value in explicit.items()]
+    found += [
+        _setting(context, name, value, "rdma_fabric_multirail_sysctls")
+        for name, value in derived.items()
+        if name not in explicit
+    ]
+    kept = sorted(_judged(context, setting) for setting in found if not _goes(context, setting.name))
+    return [setting._replace(key=_key(context, setting.name)) for setting in kept], notices
+
+
+def _judged(context: Context, setting: Setting) -> Setting:
+    problem = setting.problem or uplink.refusal(context, setting.name, setting.wanted, setting.now)
+    return setting._replace(problem=problem)
+
+
+def _key(context: Context, name: str) -> str:
+    interface = sysctl_names.interface_of(name)
+    for nic in context.actual.nics.values():
+        port = context.actual.port_of(nic)
+        if port is not None and context.name_of(port) == interface:
+            return sysctl_names.for_interface(name, nic["address"])
+    return name
+
+
+def _goes(context: Context, name: str) -> bool:
+    """Return whether a removal destroys the virtual function that a setting is of, and the setting with it."""
+    interface = sysctl_names.interface_of(name)
+    return any(
+        context.destroys(context.actual.nics.get(netdev["pci"] or ""))
+        and interface in (netdev["name"], context.name_of(netdev))
+        for netdev in context.actual.netdevs.values()
+    )
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return the file that sets everything at boot, none when nothing is wanted."""
+    lasting = [setting for setting in settings(context)[0] if not setting.problem]
+    return {sysctl_names.FILE: file_text({setting.name: setting.wanted for setting in lasting})} if lasting else {}
+
+
+def file_text(wanted: Mapping[str, str]) -> str:
+    """Return our file; udev applies the settings of an interface whenever one of that name appears."""
+    return "".join([f"# {MARKER}\n", *(f"{name} = {wanted[name]}\n" for name in sorted(wanted))])
+
+
+def listed(context: Context) -> dict[str, str]:
+    """Return what the host's own file sets now."""
+    return {given.name: given.value for given in parse(context.boot_files.get(sysctl_names.FILE, ""))}
+
+
+def _setting(context: Context, name: str, wanted: str, variable: str) -> Setting:
+    interface = sysctl_names.interface_of(name)
+    if interface is None:
+        problem = "" if _is_there(context, name) else f"this kernel has no {sysctl_names.attribute(name)}"
+        return Setting(name, wanted, value_of(context, name), variable, problem)
+    later_names = {context.name_of(netdev): netdev["name"] for netdev in context.actual.netdevs.values()}
+    if interface in later_names:
+        former = sysctl_names.for_interface(name, str(later_names[interface]))
+        problem = "" if _is_there(context, former) else f"this kernel has no {sysctl_names.attribute(former)}"
+        return Setting(name, wanted, value_of(context, former), variable, problem)
+    if interface in context.actual.netdevs:
+        new_name = context.name_of(context.actual.netdevs[interface])
+        problem = f"this plan renames {interface} to {new_name}: write {sysctl_names.for_interface(name, new_name)}"
+        return Setting(name, wanted, None, variable, problem)
+    now = value_of(context, name)
+    return Setting(name, wanted, now, variable, waits=interface if now is None else "")
+
+
+def _is_there(context: Context, name: str) -> bool:
+    """Return whether the kernel has a setting; a module that the plan loads may bring one."""
+    loads = any(step["concern"] == "modules" for step in context.earlier)
+    absent = context.actual.facts["settings"].get("sysctl_absent", [])
+    return loads or name not in absent
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how a setting is made, or our file written."""
+    key = key_of(step)
+    if key == sysctl_names.FILE:
+        return context.work_of_files(boot_files(context))
+    name, wanted = str(step["target"]), str(step["to"])
+    path = sysctl_names.attribute(name)
+    undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]
+
+    def verify(host: Host) -> str:
+        now = host.read(path).strip()
+        return (
+            ""
+            if sysctl_names.same_value(now, wanted)
+            else f"{name} is {now}, not {wanted}: the kernel took another value"
+        )
+
+    return Work([SetAttribute(path, wanted, _SECONDS)], undo, verify)
+
+
+def restore(desired: HostSpec, key: str, original: Value) -> None:
+    """Ask for the value that a setting had; an interface's has its PCI address in place of its name."""
+    if isinstance(original, str) and key != sysctl_names.FILE:
+        desired["sysctls"][key] = original
+
+
+HANDLER = Handler(work, ERRORS, restore)

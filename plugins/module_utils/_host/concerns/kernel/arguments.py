@@ -1,0 +1,325 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernel arguments: what the next boot gets, the file of ours that says so, and what waits for the reboot."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from ...engine.context import ConcernPlan, Context
+from ...engine.handler import Handler
+from ...engine.operations import Operation, PutFile, RemoveFile, Run, Work
+from ...engine.steps import BOOT, NEEDS_REBOOT, Step, make_step
+from ...facts.hugepages import boot_arguments
+from ...facts.iommu import INTEL, SWITCHES_INTEL_ON
+from ...facts.kernel_arguments import CMDLINE_FILE, GRUB, GRUBBY, SYSTEMD_BOOT, next_line, told_of
+from ...facts.kernel_arguments_record import DROP_IN, RECORD, REMOVED, drop_in, listed, record
+from ...facts.settings_shapes import KernelArguments
+from ...machine.access import Host
+from ...machine.probe import Probe
+from ...spec.arguments import IOMMU_OFF, NETNS_MODES, contains, count, grouped, name_of, vendor_problem, words_of
+
+CONCERN = "kernel_arguments"
+PENDING = "reboot"
+_TARGET = "kernel command line"
+_OF_IOMMU = ("iommu", "intel_iommu", "amd_iommu", "iommu.passthrough", "iommu.strict")
+_X86 = ("x86_64", "i686")
+# os-prober looks at every disk.
+_SECONDS = 600.0
+ERRORS = MappingProxyType(
+    {
+        "ENOENT": "a file or program of the boot loader is missing; next: install its package again and run again",
+        "EROFS": "/boot or /etc is mounted read only; next: mount it writable and run again",
+        "ENOSPC": "/boot is full; next: remove old kernels (apt autoremove, dnf remove) and run again",
+    }
+)
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return refusals of what does not fit, a step that changes the next boot's line, or one that awaits the reboot,
+    and what keeps arguments about the IOMMU from having an effect."""
+    steps = [_unfit(context, argument) for argument in asked_arguments(context) if problem_of(context, argument)]
+    adds, removes = missing_arguments(context), unwanted_arguments(context)
+    if adds or removes or context.boot_differs(boot_files(context)):
+        steps.append(_change(context, adds, removes))
+    else:
+        steps += _pending(context)
+    return steps, [*_iommu_remarks(context), *_mode_remarks(context)]
+
+
+def _mode_remarks(context: Context) -> list[str]:
+    """Tell that RDMA is in another mode than the one that the kernel was booted with for our sake."""
+    wanted, now = context.desired["netns_mode"], context.actual.facts["settings"].get("netns_mode")
+    if wanted is None or now in (None, wanted) or not contains(found(context)["running"], NETNS_MODES[wanted]):
+        return []
+    return [
+        f"RDMA is in {now} mode although the kernel was booted with {NETNS_MODES[wanted]}: somebody changed it (rdma "
+        f"system set netns {now}); the next boot brings {wanted} mode back"
+    ]
+
+
+def unwanted_arguments(context: Context) -> list[str]:
+    """Return the arguments that are ours and that nothing asks for any more."""
+    wanted = arguments_of_ours(context)
+    return [argument for argument in own_arguments(context) if argument not in wanted]
+
+
+def _unfit(context: Context, argument: str) -> Step:
+    return make_step(
+        CONCERN,
+        argument,
+        target=_TARGET,
+        action=f"boot with {argument}",
+        before=None,
+        after=argument,
+        reason=f"rdma_fabric_kernel_arguments asks for {argument}",
+        refusal=problem_of(context, argument),
+    )
+
+
+def _change(context: Context, adds: list[str], removes: list[str]) -> Step:
+    parts = [f"with {' '.join(adds)}"] if adds else []
+    parts += [f"without {' '.join(removes)}"] if removes else []
+    action = f"boot {' and '.join(parts)}" if parts else f"write {own_file(context)} as rdma.fabric writes it"
+    reason = f"the next boot would not have {' '.join(adds)}" if adds else "nothing asks for them any more"
+    if not parts:
+        reason = "somebody changed it"
+    return make_step(
+        CONCERN,
+        own_file(context),
+        target=_TARGET,
+        action=action,
+        before=own_arguments(context),
+        after=arguments_of_ours(context),
+        reason=reason,
+        when=BOOT,
+        undo=f"write the former arguments and run {how(context)} again",
+        detail=f"{how(context)} writes them; they take effect with a reboot",
+        refusal=found(context)["cannot"],
+    )
+
+
+def how(context: Context) -> str:
+    """Return what writes the next boot's line, for a sentence."""
+    loader = found(context)["loader"]
+    if loader == GRUBBY:
+        return "grubby"
+    return "kernel-install" if loader == SYSTEMD_BOOT else (found(context)["update"] or ["update-grub"])[0]
+
+
+def _pending(context: Context) -> list[Step]:
+    """Return a step that only a reboot can do: the next boot's line is right, the running one is not yet."""
+    running, following = list(found(context)["running"]), known_next_line(context)
+    adds = [a for a in wanted_arguments(context) if contains(following, a) and not contains(running, a)]
+    removes = [a for a in found(context)["removed"] if count(running, a) and not count(following, a)]
+    if not adds and not removes:
+        return []
+    parts = [f"{' '.join(adds)} set"] if adds else []
+    parts += [f"{' '.join(removes)} removed"] if removes else []
+    return [
+        make_step(
+            CONCERN,
+            PENDING,
+            target=_TARGET,
+            action=f"reboot into it: {', '.join(parts)} for the next boot",
+            before=running,
+            after=following,
+            reason="the kernel reads its command line only while it boots",
+            interrupts="everything on this node",
+            when=BOOT,
+            status=NEEDS_REBOOT,
+        )
+    ]
+
+
+def _iommu_remarks(context: Context) -> list[str]:
+    """Return why the IOMMU that the wanted arguments are about is off and stays off, nothing where it is on.
+
+    Sources: Documentation/admin-guide/kernel-parameters.txt (intel_iommu, amd_iommu, iommu), drivers/iommu/intel (it is
+    off without intel_iommu=on unless the kernel was built with INTEL_IOMMU_DEFAULT_ON), drivers/iommu/amd (on by
+    itself).
+    """
+    system = context.actual.facts["system"]
+    iommu = system["iommu"]
+    wanted = [argument for argument in wanted_arguments(context) if name_of(argument) in _OF_IOMMU]
+    asking = [argument for argument in wanted if argument not in IOMMU_OFF]
+    if iommu["active"] or not asking or system["machine"] not in _X86:
+        return []
+    named = ", ".join(asking)
+    line = words_of(system["cmdline"])
+    if not iommu["firmware"]:
+        return [
+            f"{named} will have no effect: the firmware of this host shows no IOMMU; switch VT-d (Intel) or AMD-Vi "
+            "(AMD) on in the BIOS"
+        ]
+    off = [word for word in line if word in IOMMU_OFF and name_of(word) not in map(name_of, asking)]
+    if off:
+        return [f"{named} will have no effect while the kernel line has {', '.join(off)}: take it out where it is set"]
+    if iommu["firmware"] == INTEL and not set(SWITCHES_INTEL_ON) & {*asking, *line}:
+        return [f"{named} will have no effect: this kernel leaves Intel's IOMMU off without intel_iommu=on; add it"]
+    return []
+
+
+def found(context: Context) -> KernelArguments:
+    """Return what the facts tell of kernel arguments, nothing for a host that was not asked."""
+    return told_of(context.actual.facts)
+
+
+def own_file(context: Context) -> str:
+    """Return where the arguments that are ours are listed: in GRUB's drop-in, or in a file of their own."""
+    return DROP_IN if found(context)["loader"] == GRUB else RECORD
+
+
+def own_arguments(context: Context) -> list[str]:
+    """Return the arguments that our file lists now."""
+    return listed(context.boot_files.get(own_file(context), ""))
+
+
+def wanted_arguments(context: Context) -> list[str]:
+    """Return every argument that the host shall boot with and that fits its processor, in order."""
+    return [argument for argument in asked_arguments(context) if not problem_of(context, argument)]
+
+
+def asked_arguments(context: Context) -> list[str]:
+    """Return every argument that is asked for, those of huge pages and of RDMA's mode included."""
+    mode = context.desired["netns_mode"]
+    of_mode = [NETNS_MODES[mode]] if mode else []
+    return [*context.desired["kernel_arguments"], *of_mode, *boot_arguments(context.desired, context.actual.facts)]
+
+
+def problem_of(context: Context, argument: str) -> str:
+    """Say why an argument means nothing to this host's processor; empty when it does."""
+    machine = context.actual.facts["system"]["machine"]
+    return vendor_problem(argument, machine, found(context)["cpu_vendor"])
+
+
+def arguments_of_ours(context: Context) -> list[str]:
+    """Return the wanted arguments that nobody else gives the host: only those are written."""
+    line = known_next_line(context)
+    active = _active(context)
+    return [argument for argument in wanted_arguments(context) if count(line, argument) <= int(argument in active)]
+
+
+def known_next_line(context: Context) -> list[str]:
+    """Return what is known of the next boot's line; where nothing is, the running one stands for it."""
+    facts = found(context)
+    return list(facts["running"] if facts["next"] is None else facts["next"])
+
+
+def missing_arguments(context: Context) -> list[str]:
+    """Return the arguments of ours that the next boot would not have."""
+    line = known_next_line(context)
+    return [argument for argument in arguments_of_ours(context) if not contains(line, argument)]
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return the file that lists our arguments, none when there are none to write or nothing may write them."""
+    arguments = arguments_of_ours(context)
+    if not arguments or found(context)["cannot"]:
+        return {}
+    return {own_file(context): file_text(context, arguments, arguments)}
+
+
+def file_text(context: Context, arguments: list[str], listing: list[str]) -> str:
+    """Return the text of our file; ``listing`` holds also those that are just being taken out."""
+    return drop_in(arguments, listing) if own_file(context) == DROP_IN else record(listing)
+
+
+def _active(context: Context) -> list[str]:
+    """Return the arguments of ours that the boot loader's configuration was last made with, as far as it is known."""
+    line = known_next_line(context)
+    return [argument for argument in own_arguments(context) if count(line, argument)]
+
+
+def work(context: Context, _step: Step) -> Work:
+    """Return how the next boot's line is changed.
+
+    Our file lists what is being taken out until the boot loader's configuration is made again: whoever is killed on the
+    way leaves a list from which the next run goes on.
+    """
+    before, after = own_arguments(context), arguments_of_ours(context)
+    gone = [argument for argument in before if argument not in after]
+    path = own_file(context)
+    listing = [*after, *gone]
+    gone_now = [argument for argument in gone if count(found(context)["running"], argument)]
+    noted = list(dict.fromkeys([*found(context)["removed"], *gone_now]))
+    do: list[Operation] = [PutFile(path, file_text(context, after, listing))]
+    do += [PutFile(REMOVED, record(noted))] if gone and noted else []
+    do += _loader_operations(context, after, gone)
+    do.append(PutFile(path, file_text(context, after, after)) if after else RemoveFile(path))
+    undo: list[Operation] = [PutFile(path, file_text(context, before, listing))]
+    undo += _loader_operations(context, before, [argument for argument in after if argument not in before])
+    undo.append(PutFile(path, file_text(context, before, before)) if before else RemoveFile(path))
+    loader = found(context)["loader"]
+
+    def verify(host: Host) -> str:
+        return _problem(next_line(Probe(host), loader), after, [a for a in gone if not _others_have(context, a)])
+
+    return Work(do, undo, verify)
+
+
+def _loader_operations(context: Context, wanted: list[str], gone: list[str]) -> list[Operation]:
+    facts = found(context)
+    if facts["loader"] == GRUBBY:
+        return _by_grubby(context, wanted, gone)
+    if facts["loader"] == SYSTEMD_BOOT:
+        installs = [
+            Run(("kernel-install", "add", version, image), _SECONDS) for version, image in facts["kernels"].items()
+        ]
+        return [PutFile(CMDLINE_FILE, _changed_line(facts["line"], wanted, gone)), *installs]
+    return [Run(tuple(facts["update"] or ("update-grub",)), _SECONDS)]
+
+
+def _by_grubby(context: Context, wanted: list[str], gone: list[str]) -> list[Operation]:
+    """Return the call of grubby after which the line has what is wanted behind what others set of the same names.
+
+    What is added takes all arguments of its name out first, whoever set them, and of one that is removed the first that
+    looks like it goes (update_args of rhboot/grubby, grubby-bls): so those of others are given as well.
+    """
+    others = [word for word in _of_others(context) if name_of(word) in {*map(name_of, _words([*wanted, *gone]))}]
+    given = [*others, *wanted]
+    kept = {*map(name_of, _words(given))}
+    removed = [word for word in _words(gone) if name_of(word) not in kept]
+    options = [f"--args={' '.join(given)}"] if given else []
+    options += [f"--remove-args={' '.join(removed)}"] if removed else []
+    return [Run(("grubby", "--update-kernel=ALL", *options), _SECONDS)] if options else []
+
+
+def _of_others(context: Context) -> list[str]:
+    """Return the words that are not ours, which are at its end, of the next boot's line, else of the running one."""
+    arguments = grouped(known_next_line(context))
+    for argument in own_arguments(context):
+        if argument in arguments:
+            del arguments[len(arguments) - 1 - arguments[::-1].index(argument)]
+    return _words(arguments)
+
+
+def _words(arguments: list[str]) -> list[str]:
+    return [word for argument in arguments for word in argument.split()]
+
+
+def _changed_line(line: str, wanted: list[str], gone: list[str]) -> str:
+    """Return the text of /etc/kernel/cmdline: what stands there stays, ours is taken out and added at the end."""
+    kept = [argument for argument in grouped(words_of(line)) if argument not in gone and argument not in wanted]
+    return f"{' '.join([*kept, *wanted])}\n"
+
+
+def _others_have(context: Context, argument: str) -> bool:
+    """Return whether somebody else sets the argument too, so that it stays on the line when ours goes."""
+    return count(found(context)["next"] or [], argument) > 1
+
+
+def _problem(line: list[str] | None, wanted: list[str], gone: list[str]) -> str:
+    if line is None:
+        return "the boot loader's default entry can't be read back; next: look at its configuration"
+    missing = [argument for argument in wanted if not contains(line, argument)]
+    left = [argument for argument in gone if contains(line, argument)]
+    problems = [f"the default entry lacks {' '.join(missing)}"] if missing else []
+    problems += [f"the default entry still has {' '.join(left)}"] if left else []
+    if not problems:
+        return ""
+    return f"{' and '.join(problems)}; next: look for a later file that sets the whole line (/etc/default/grub.d)"
+
+
+HANDLER = Handler(work, ERRORS)

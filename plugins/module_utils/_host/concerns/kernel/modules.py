@@ -1,0 +1,246 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernel modules, loaded now and at every boot."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Iterable
+
+from ...engine.context import ConcernPlan, Context
+from ...engine.failures import LOCKDOWN
+from ...engine.handler import Handler
+from ...engine.operations import Operation, PutFile, Run, Work
+from ...engine.steps import BOOT, NOW, Step, Value, key_of, make_step, moment
+from ...machine.access import Host
+from ...machine.paths import MARKER
+from ...spec.host import HostSpec
+
+# Programs open what these offer and other modules call them: the kernel counts both, so one with a count of 0 is in
+# nobody's way (drivers/infiniband/core). Nothing counts the interfaces of a driver, of ib_ipoib or 8021q, nor what
+# br_netfilter filters: they would be gone without a word.
+_COUNTED = ("ib_cm", "ib_umad", "ib_uverbs", "iw_cm", "rdma_cm", "rdma_ucm")
+# Read by systemd-modules-load.service: one name a line, # and ; start comments (modules-load.d(5)).
+LOAD_FILE = "/etc/modules-load.d/rdma-fabric.conf"
+# Loading the modules of some devices initialises them, which takes a while.
+_SECONDS = 120.0
+_NOT_FOR_THIS_KERNEL = (
+    "the module does not fit the running kernel; next: install the build of it for this kernel (uname -r), or reboot "
+    "into the kernel that it was built for, and run again"
+)
+_MISSING = (
+    "the module, or one of its symbols, is not in the running kernel's /lib/modules; next: install the package that "
+    "has it for this kernel (uname -r), and run again"
+)
+_NOT_SIGNED = (
+    "Secure Boot is on and the kernel knows no key that signed the module; next: enrol the key that signed it "
+    "(mokutil --import) or use a signed module, and run again"
+)
+# Texts of modprobe(8), which prints those of init_module(2).
+ERRORS = MappingProxyType(
+    {
+        "not found in directory": _MISSING,
+        "ENOENT": _MISSING,
+        "ENOEXEC": _NOT_FOR_THIS_KERNEL,
+        "EINVAL": _NOT_FOR_THIS_KERNEL,
+        "ENOKEY": _NOT_SIGNED,
+        "EKEYREJECTED": _NOT_SIGNED,
+        "is in use": "somebody came to use the module; next: end that, or reboot, and run again",
+        "ENODEV": "the module found no device of its kind; next: leave it out of rdma_fabric_kernel_modules",
+        "EPERM": (
+            "loading modules is forbidden; next: run as root (become: true) outside of a container, with "
+            f"kernel.modules_disabled=0, and look at {LOCKDOWN}"
+        ),
+    }
+)
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each wanted module that is not loaded, or not loaded at boot, and for what is not wanted."""
+    if context.removing:
+        return _unloading(context)
+    missing = missing_modules(context)
+    coming = context.brings_modules(context) if missing else ""
+    steps = [] if coming else [_refused(context, name) for name in missing]
+    notices = [
+        f"{name}: the kernel has no such module yet; it is loaded by the run after {coming}'s"
+        for name in missing
+        if coming
+    ]
+    for name in wanted_modules(context):
+        if name in missing:
+            continue
+        now = not context.actual.is_loaded(name)
+        boot = name not in listed_modules(context)
+        if now or boot:
+            steps.append(_load(name, now, boot))
+    unwanted = sorted(set(listed_modules(context)) - set(wanted_modules(context)))
+    if boot_files(context) and (unwanted or (not steps and context.boot_differs(boot_files(context)))):
+        steps.append(_tidy(unwanted))
+    return steps, notices
+
+
+def _load(name: str, now: bool, boot: bool) -> Step:
+    return make_step(
+        "modules",
+        name,
+        target=name,
+        action=f"load the kernel module {name}" if now else f"load the kernel module {name} at every boot",
+        before="not loaded" if now else "loaded",
+        after="loaded",
+        reason=(
+            f"rdma_fabric_kernel_modules asks for {name}; it is neither loaded nor built into the kernel"
+            if now
+            else f"rdma_fabric_kernel_modules asks for {name}; it is loaded, and nothing of ours loads it at boot"
+        ),
+        when=moment(now, boot),
+        undo=f"rmmod {name} and remove it from {LOAD_FILE}" if now else f"remove it from {LOAD_FILE}",
+        detail=f"{LOAD_FILE} loads it at every boot",
+    )
+
+
+def _refused(context: Context, name: str) -> Step:
+    kernel = context.actual.facts["system"]["kernel"]
+    return make_step(
+        "modules",
+        name,
+        target=name,
+        action=f"load the kernel module {name}",
+        before="not loaded",
+        after="loaded",
+        reason=f"rdma_fabric_kernel_modules asks for {name}",
+        refusal=(
+            f"the running kernel {kernel} has no module of this name (modinfo); next: "
+            "correct the name, or install the package that has the module for this kernel"
+        ),
+    )
+
+
+def _tidy(unwanted: list[str]) -> Step:
+    names = ", ".join(unwanted)
+    return make_step(
+        "modules",
+        LOAD_FILE,
+        target=LOAD_FILE,
+        action=f"load {names} no longer at boot" if unwanted else f"write {LOAD_FILE} as rdma.fabric writes it",
+        before=unwanted,
+        after=[],
+        reason=f"rdma_fabric_kernel_modules does not ask for {names}" if unwanted else "somebody changed it",
+        when=BOOT,
+        undo=f"write {names} to {LOAD_FILE} again" if unwanted else f"write the former text to {LOAD_FILE}",
+        detail="what is loaded now stays loaded" if unwanted else "",
+    )
+
+
+def _unloading(context: Context) -> ConcernPlan:
+    """Return a step for each module that was not loaded before the first run and that certainly nobody uses."""
+    steps, notices = [], []
+    for name in sorted({kernel_name(given) for given in context.desired.get("unload_modules", [])}):
+        known = context.actual.modules.get(name)
+        if known is None or not known["loaded"]:
+            continue
+        if known["refcount"] or known["users"]:
+            users = ", ".join(known["users"]) or f"{known['refcount']} processes or devices"
+            notices.append(f"the kernel module {name} stays loaded until the next boot: it is used by {users}")
+            continue
+        if name not in _COUNTED:
+            notices.append(
+                f"the kernel module {name} stays loaded until the next boot: its devices, interfaces or rules would go "
+                "with it"
+            )
+            continue
+        steps.append(
+            make_step(
+                "modules",
+                name,
+                target=name,
+                action=f"unload the kernel module {name}",
+                before="loaded",
+                after="not loaded",
+                reason="it was not loaded before rdma.fabric loaded it, and nothing uses it",
+                when=NOW,
+                undo=f"modprobe {name}",
+            )
+        )
+    return steps, notices
+
+
+def kernel_name(name: str) -> str:
+    """Return the name as ``/proc/modules`` writes it: modprobe takes - and _ for the same."""
+    return name.replace("-", "_")
+
+
+def wanted_modules(context: Context) -> list[str]:
+    """Return the names of the modules that are to be loaded at every boot; what the kernel has built in is left out.
+
+    So is a name that the kernel has no module of, unless the host's own file lists it: another kernel had it.
+    """
+    listed = listed_modules(context)
+    wanted = {kernel_name(name) for name in context.desired["kernel_modules"]} - set(missing_modules(context))
+    wanted |= {name for name in missing_modules(context) if name in listed}
+    modules = context.actual.modules
+    return sorted(name for name in wanted if name not in modules or not modules[name]["builtin"])
+
+
+def missing_modules(context: Context) -> list[str]:
+    """Return the wanted names that the kernel has no module of (modinfo)."""
+    wanted = {kernel_name(name) for name in context.desired["kernel_modules"]}
+    modules = context.actual.modules
+    return sorted(name for name in wanted if name in modules and modules[name].get("missing"))
+
+
+def listed_modules(context: Context) -> list[str]:
+    """Return the names that the host's own file lists now."""
+    lines = context.boot_files.get(LOAD_FILE, "").splitlines()
+    return [kernel_name(line.strip()) for line in lines if line.strip() and not line.lstrip().startswith(("#", ";"))]
+
+
+def load_file(names: Iterable[str]) -> str:
+    """Return the text of the file that loads the modules at boot."""
+    return "".join(f"{line}\n" for line in (f"# {MARKER}", *sorted(names)))
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return the file that loads the wanted modules, none when there are none."""
+    names = wanted_modules(context)
+    return {LOAD_FILE: load_file(names)} if names else {}
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how a module is loaded, now or at boot or both, or unloaded when everything of ours goes."""
+    key = key_of(step)
+    if key == LOAD_FILE:
+        return Work([PutFile(LOAD_FILE, load_file(wanted_modules(context)))])
+    if step["to"] != "loaded":
+        return Work([_unload(key)], verify=lambda host: _is_loaded(host, key, wanted=False))
+    do: list[Operation] = []
+    undo: list[Operation] = []
+    if step["when"] != BOOT:
+        do.append(Run(("modprobe", key), _SECONDS))
+        undo.append(_unload(key))
+    if step["when"] != NOW:
+        # Steps go by name: with this one the file holds what it held, and every wanted module up to this one.
+        listed = listed_modules(context)
+        do.append(PutFile(LOAD_FILE, load_file({*listed, *(name for name in wanted_modules(context) if name <= key)})))
+    return Work(do, undo, lambda host: _is_loaded(host, key, wanted=True))
+
+
+def restore(desired: HostSpec, key: str, original: Value) -> None:
+    """Ask for a module to be unloaded that was not loaded before the first run."""
+    if original == "not loaded":
+        desired.setdefault("unload_modules", []).append(key)
+
+
+def _unload(name: str) -> Run:
+    """Return how one module goes; modprobe -r takes along what it needed and nobody else does, a driver included."""
+    return Run(("rmmod", name), _SECONDS)
+
+
+def _is_loaded(host: Host, name: str, *, wanted: bool) -> str:
+    if host.exists(f"/sys/module/{name}") == wanted:
+        return ""
+    return f"the module {name} is {'not ' if wanted else 'still '}loaded"
+
+
+HANDLER = Handler(work, ERRORS, restore)
