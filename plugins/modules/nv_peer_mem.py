@@ -112,7 +112,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importin
 # Before all imports that it is about.
 compile_once()
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import summarize
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern, end_with

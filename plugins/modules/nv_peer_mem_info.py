@@ -88,7 +88,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importin
 # Before all imports that it is about.
 compile_once()
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import summarize
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import read_peer_memory

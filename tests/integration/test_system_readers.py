@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages import TMPFILES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import LOGIN_FILE, unit_file
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import files as peer_memory_files
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import modules as peer_memory_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctl_names import FILE as SYSCTLS
 from ansible_collections.rdma.fabric.tests.integration.isolated import lay_out, run_over
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers

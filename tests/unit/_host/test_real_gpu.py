@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import decide
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.status import situation_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import decide, situation_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost, load_recording

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..concerns.pcie.plan import lasting
+from ..concerns.pcie.registers import lasting
 from ..engine.context import Context
 from ..engine.steps import BOOT, is_executable
 from ..facts.managers.owner import WICKED

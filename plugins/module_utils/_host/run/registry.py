@@ -147,15 +147,15 @@ def _kernel_arguments() -> Concern:
 
 
 def _firmware_image() -> Concern:
-    from ..concerns.firmware import image_plan
+    from ..concerns.firmware import image
 
-    return Concern(image_plan.plan)
+    return Concern(image.plan, handler=image.HANDLER)
 
 
 def _firmware() -> Concern:
-    from ..concerns.firmware import plan
+    from ..concerns.firmware import parameters
 
-    return Concern(plan.plan)
+    return Concern(parameters.plan, handler=parameters.HANDLER)
 
 
 def _modules() -> Concern:
@@ -171,15 +171,15 @@ def _driver() -> Concern:
 
 
 def _peer_memory() -> Concern:
-    from ..concerns.peer_memory import files, plan
+    from ..concerns.peer_memory import modules
 
-    return Concern(plan.plan, files.boot_files)
+    return Concern(modules.plan, modules.boot_files, handler=modules.HANDLER)
 
 
 def _pcie() -> Concern:
-    from ..concerns.pcie import plan
+    from ..concerns.pcie import registers
 
-    return Concern(plan.plan)
+    return Concern(registers.plan, handler=registers.HANDLER)
 
 
 def _naming() -> Concern:
@@ -255,9 +255,9 @@ def _sysctl() -> Concern:
 
 
 def _routing() -> Concern:
-    from ..concerns.routing import plan
+    from ..concerns.routing import routes
 
-    return Concern(plan.plan)
+    return Concern(routes.plan, handler=routes.HANDLER)
 
 
 def _limits() -> Concern:

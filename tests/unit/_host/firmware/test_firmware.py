@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.cards import same
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.parameters import same
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import bluefield_mode
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_record import SET_SINCE_BOOT, record_of

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decides how GPUs give NICs access to their memory. Pure.
+"""Decides how GPUs give NICs access to their memory, and tells how it stands and who manages it. Pure.
 
 The rules, with their sources:
 - DMA-BUF needs the open GPU kernel modules from R515, a GPU of Turing or newer and an RDMA stack that registers DMA-BUF
@@ -18,8 +18,10 @@ from __future__ import annotations
 import re
 from typing import Mapping, NamedTuple, Sequence
 
-from ...facts.devices import gpu_name, has_gpudirect
+from ...facts.devices import NVIDIA, gpu_name, has_gpudirect
 from ...facts.driver_shapes import OnDisk, Symbols
+from ...facts.host_state import HostState, pci_id
+from ...facts.shapes import Gpu
 from ...spec.peer_memory import AUTO, DMA_BUF, LEGACY, MODULE_OF, NONE, PEERMEM
 
 DMA_BUF_KERNEL = (5, 12)
@@ -40,6 +42,9 @@ _GENERATIONS = {
 }
 _GENERATION_OF = {digits: name for name, all_digits in _GENERATIONS.items() for digits in all_digits}
 _BEFORE_OPEN_MODULES = ("Pascal", "Volta")
+_UNTOLD: Symbols = {"peer_memory": None, "dma_buf": None}
+# The GPU Operator labels a node so where it runs the GPU driver in a container; "pre-installed" means the host's own.
+_OPERATOR_LABEL = "nvidia.com/gpu.deploy.driver"
 
 
 class Situation(NamedTuple):
@@ -179,3 +184,60 @@ def _file_obstacle(mechanism: str, situation: Situation) -> str:
         "ends with 'Invalid argument' and an empty kernel log; rebuild it after the RDMA stack was installed (dkms "
         "remove and install of the GPU driver), or use DMA-BUF"
     )
+
+
+def nvidia_gpus(actual: HostState) -> list[Gpu]:
+    """Return the GPUs that peer memory is about."""
+    return [gpu for gpu in actual.facts["gpus"] if pci_id(gpu["vendor"]) == NVIDIA]
+
+
+def reachable_gpus(actual: HostState) -> list[Gpu]:
+    """Return the GPUs whose memory NICs can be given access to."""
+    return [gpu for gpu in nvidia_gpus(actual) if has_gpudirect(pci_id(gpu["device"]))]
+
+
+def situation_of(actual: HostState, stack_replaced: bool = False) -> Situation:
+    """Return what the choice of a mechanism depends on, from the facts of a host."""
+    state, stack = actual.facts.get("peer_memory"), actual.stack
+    return Situation(
+        gpu_devices=[pci_id(gpu["device"]) for gpu in nvidia_gpus(actual)],
+        gpu_driver=stack["gpu_driver"],
+        gpu_flavour=stack["gpu_driver_flavour"],
+        kernel=actual.facts["system"]["kernel"],
+        stack=stack["flavour"],
+        running=state["symbols"]["running"] if state is not None else _UNTOLD,
+        on_disk=state["symbols"]["on_disk"] if state is not None else _UNTOLD,
+        modules=state["modules"] if state is not None else None,
+        stack_replaced=stack_replaced,
+        exporter=state["exporter"] if state is not None else None,
+    )
+
+
+def loaded_mechanisms(actual: HostState) -> list[str]:
+    """Return the mechanisms whose kernel module is loaded."""
+    return [name for name, module in MODULE_OF.items() if actual.is_loaded(module)]
+
+
+def operator_evidence(actual: HostState, labels: Mapping[str, str]) -> list[str]:
+    """Return what shows that the GPU Operator's driver container owns the GPU driver; empty when nothing does."""
+    state = actual.facts.get("peer_memory")
+    found = list(state["operator"]) if state is not None else []
+    if labels.get(_OPERATOR_LABEL) == "true":
+        found.append(f"the label {_OPERATOR_LABEL}=true")
+    return found
+
+
+def summarize(actual: HostState) -> dict[str, object]:
+    """Return the state in a few values: what is active, what ``auto`` would choose and why, who owns it."""
+    decision = decide(AUTO, situation_of(actual))
+    loaded = loaded_mechanisms(actual)
+    state = actual.facts["peer_memory"]
+    shares = decision.mechanism == DMA_BUF and not decision.obstacle
+    return {
+        "active": loaded or ([DMA_BUF] if shares and nvidia_gpus(actual) else []),
+        "choice": {"mechanism": decision.mechanism, "cause": decision.cause, "obstacle": decision.obstacle or None},
+        "owner": "gpu operator" if operator_evidence(actual, {}) else "host",
+        "registered_clients": state["clients"],
+        "loaded_at_boot": sorted(name for name, module in MODULE_OF.items() if state["loaded_at_boot"].get(module)),
+        "conflict": all(module in (state["modules"] or {}) for module in MODULE_OF.values()),
+    }

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans values of cards' firmware: what is set for the next boot, and what waits for it.
+"""Values of cards' firmware: what is set for the next boot, and what waits for it.
 
 A value takes effect when the card is reset, which a reboot does for most cards. One that a reboot did not bring is not
 waited for again: such cards need a reset of their own or a power cycle, and a host is never rebooted twice for it.
@@ -9,12 +9,24 @@ waited for again: such cards need a reset of their own or a power cycle, and a h
 
 from __future__ import annotations
 
+from types import MappingProxyType
+from typing import Mapping, NamedTuple
+
 from ...engine.context import ConcernPlan, Context
-from ...engine.steps import BOOT, NEEDS_REBOOT, NOTHING, Step, Wording, make_step
+from ...engine.failures import LOCKDOWN
+from ...engine.handler import Handler
+from ...engine.operations import PutFile, Run, Work
+from ...engine.steps import BOOT, NEEDS_REBOOT, NOTHING, Step, Value, Wording, as_planned, key_of, make_step
 from ...facts.bluefield import arm_side_refusal, number_of, remark, restriction
-from ...facts.firmware import card_of
+from ...facts.firmware import QUERY_SECONDS, card_of, parse, query_command
+from ...facts.firmware_record import SET_SINCE_BOOT, record_text
+from ...facts.interfaces import Interface
+from ...facts.shapes import FirmwareCard
+from ...machine.access import Host
+from ...spec.firmware import meanings
+from ...spec.former import wanted_interface
+from ...spec.host import HostSpec
 from . import spectrum_x
-from .cards import CURRENT, NEXT, Card, cards_of, same
 from .effects import ADVANCED, HIDDEN, WARNED_OF, cutting, unknown, wording
 from .refusals import lockdown, uplink_refusal
 
@@ -22,6 +34,40 @@ CONCERN = "firmware"
 PENDING = ":reboot"
 ALLOW = "rdma_fabric_firmware_allow"
 _OF_THE_MODE = "INTERNAL_CPU_"
+CURRENT, NEXT = 1, 2
+_SECONDS = 120.0
+_OF_THE_FIRMWARE = (
+    "the firmware does not take the value; next: compare it with what mstconfig -d DEVICE show_confs tells, and with "
+    "the limits of the card"
+)
+_CLOSED = f"the tool does not reach the card; next: run as root, look at {LOCKDOWN}, and close other tools that use it"
+ERRORS = MappingProxyType(
+    {
+        "doesn't support": (
+            "this card or its firmware version has no such parameter; next: update the firmware, or leave it out"
+        ),
+        "out of range": _OF_THE_FIRMWARE,
+        "Failed to set configuration": _OF_THE_FIRMWARE,
+        "Failed to open": _CLOSED,
+        "EPERM": _CLOSED,
+        "EACCES": _CLOSED,
+    }
+)
+
+
+class Card(NamedTuple):
+    """A card whose firmware is asked for: the device to name, its entries, what they want, what they contradict in."""
+
+    device: str
+    interfaces: tuple[Interface, ...]
+    wanted: Mapping[str, str]
+    contradictions: tuple[str, ...]
+    read: FirmwareCard
+
+    def value(self, name: str, column: int) -> str | None:
+        """Return the value of a parameter as the tool shows it, None for one that the card does not have."""
+        values = self.read["parameters"].get(name)
+        return None if values is None else values[column]
 
 
 def plan(context: Context) -> ConcernPlan:
@@ -207,3 +253,69 @@ def _waiting(context: Context, card: Card, names: list[str]) -> Step:
         undo=f"set {', '.join(f'{name}={card.value(name, CURRENT)}' for name in names)} before the next boot",
         refusal=refusal,
     )
+
+
+def cards_of(context: Context) -> list[Card]:
+    """Return the cards that entries of the desired state ask firmware values of; ports of one card are one."""
+    cards = context.actual.facts["firmware"]["cards"]
+    by_card: dict[str, list[Interface]] = {}
+    for interface in context.interfaces:
+        if interface.nic is not None and interface.wanted["firmware"]:
+            by_card.setdefault(card_of(interface.key), []).append(interface)
+    found = []
+    for card, interfaces in sorted(by_card.items()):
+        read = cards[card] if card in cards else _unread(interfaces[0].key)
+        wanted: dict[str, str] = {}
+        contradictions = []
+        for interface in interfaces:
+            for name, value in (interface.wanted["firmware"] or {}).items():
+                if name in wanted and not same(wanted[name], value):
+                    contradictions.append(f"{name} is {wanted[name]} and {value}")
+                wanted[name] = value
+        found.append(Card(read["device"], tuple(interfaces), wanted, tuple(contradictions), read))
+    return found
+
+
+def _unread(device: str) -> FirmwareCard:
+    problem = "it is no physical function of an NVIDIA card"
+    return {"device": device, "problem": problem, "parameters": {}, "near": {}, "restricted": None}
+
+
+def same(shown: str, wanted: str) -> bool:
+    """Say whether a value as a tool shows it (``ETH(2)``) is the wanted one (``eth``, ``2``, ``ETH(2)``)."""
+    return bool(meanings(shown) & meanings(wanted))
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how a card gets values for the next boot; what was set since this one is remembered until then."""
+    device = key_of(step)
+    facts = context.actual.facts["firmware"]
+    tool, since = str(facts["tool"]), facts["set_since_boot"]
+    wanted: dict[str, str] = as_planned(step["to"], dict)
+    record = {**since, device: {**(since.get(device) or {}), **wanted}}
+    former = {name: number_of(str(value)) for name, value in as_planned(step["from"], dict).items()}
+    return Work(
+        [PutFile(SET_SINCE_BOOT, record_text(record)), _set(tool, device, wanted)],
+        [_set(tool, device, former)],
+        lambda host: _unset(host, tool, device, wanted),
+    )
+
+
+def restore(desired: HostSpec, key: str, original: Value) -> None:
+    """Ask for the values that the next boot would have had."""
+    if isinstance(original, dict) and not key.endswith(PENDING) and all(original.values()):
+        values = {name: number_of(str(value)) for name, value in original.items()}
+        wanted_interface(desired, key)["firmware"] = values
+
+
+def _set(tool: str, device: str, values: Mapping[str, str]) -> Run:
+    return Run((tool, "-y", "-d", device, "set", *(f"{name}={value}" for name, value in values.items())), _SECONDS)
+
+
+def _unset(host: Host, tool: str, device: str, wanted: Mapping[str, str]) -> str:
+    found = parse(host.run(query_command(tool, device), QUERY_SECONDS).stdout)
+    wrong = [name for name, value in wanted.items() if name not in found or not same(found[name][NEXT], value)]
+    return ", ".join(f"{name} of the next boot is {found.get(name, ['', '', 'not told'])[NEXT]}" for name in wrong)
+
+
+HANDLER = Handler(work, ERRORS, restore, parts=True, of_card=True)

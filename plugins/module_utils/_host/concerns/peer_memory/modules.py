@@ -1,0 +1,341 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The modules by which GPUs give NICs access to their memory, now and, by files of ours, at boot."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ...engine.context import ConcernPlan, Context
+from ...engine.handler import Handler
+from ...engine.host_requests import requests_for
+from ...engine.operations import Operation, RemoveFile, Run, Work
+from ...engine.steps import (
+    BOOT,
+    NEEDS_CONSENT,
+    NEEDS_REBOOT,
+    NOW,
+    PLANNED,
+    Step,
+    Value,
+    Wording,
+    as_planned,
+    make_step,
+    moment,
+)
+from ...facts.host_state import HostState, pci_id
+from ...machine.access import Host
+from ...machine.paths import MARKER
+from ...spec.driver import ABSENT
+from ...spec.driver_families import VENDOR_FLAVOURS
+from ...spec.host import HostSpec
+from ...spec.peer_memory import AUTO, MODULE_OF, NONE
+from .decide import (
+    Decision,
+    decide,
+    loaded_mechanisms,
+    nvidia_gpus,
+    operator_evidence,
+    reachable_gpus,
+    situation_of,
+    without_gpudirect,
+)
+
+KEY = "gpudirect"
+_MOST_NAMED = 4
+VARIABLE = "rdma_fabric_peer_memory"
+# The first loads the module at boot (modules-load.d(5)), the second has it loaded after what it needs, and again
+# whenever the GPU driver is (modprobe.d(5), softdep).
+LOAD_FILE = "/etc/modules-load.d/rdma-fabric-peer-memory.conf"
+ORDER_FILE = "/etc/modprobe.d/rdma-fabric-peer-memory.conf"
+OWN = (LOAD_FILE, ORDER_FILE)
+_SECONDS = 120.0
+_MIXED = (
+    "the module was built against another RDMA stack than the one that runs; next: rebuild it (dkms remove and install "
+    "of the GPU driver) with the present stack installed, and run again"
+)
+# Texts of modprobe(8) and of the kernel's log, as NVIDIA's and the operators' issue trackers have them.
+ERRORS: Mapping[str, str] = MappingProxyType(
+    {
+        "disagrees about version of symbol": _MIXED,
+        "Unknown symbol": _MIXED,
+        "Invalid argument": (
+            "the module was built without peer-memory symbols, or against another RDMA stack (then the kernel's log "
+            "names the symbol); next: use DMA-BUF, or install the vendor's RDMA stack, rebuild the GPU driver's DKMS "
+            "module, and run again"
+        ),
+        "not found in directory": (
+            "the GPU driver was installed without the module for the running kernel; next: install or build it, and "
+            "run again"
+        ),
+        "Key was rejected by service": (
+            "Secure Boot is on and the firmware does not trust the key that signed the module; next: enrol it (mokutil "
+            "--import, then confirm at the console during a reboot)"
+        ),
+        "is in use": "GPU programs came to use the module; next: end them, or reboot, and run again",
+        "EBUSY": "GPU programs came to use the module; next: end them, or reboot, and run again",
+    }
+)
+
+
+class Wish(NamedTuple):
+    """What is asked for, decided for this host.
+
+    ``operator`` shows that the GPU Operator's driver container owns the GPU driver. ``left_alone``: there is nothing
+    here to set up, because it does, or because the host has no NIC of NVIDIA or no GPU that one could reach.
+    """
+
+    asked_by: str
+    decision: Decision
+    operator: Sequence[str]
+    left_alone: bool
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step when a module has to be loaded, unloaded, or kept from the next boot; without a request none."""
+    wish = wish_of(context)
+    if wish is None or context.removing:
+        return _returning(context)
+    if wish.left_alone:
+        return [], [*_left_alone(wish), *_nothing_to_reach(context.actual, wish), *_divided(context.actual, wish)]
+    wording = _wording(context, wish)
+    if wish.decision.obstacle:
+        return [make_step("peer_memory", KEY, **wording, refusal=wish.decision.obstacle)], []
+    files = wanted_files(context, wish)
+    unwanted = [path for path in OWN if path in context.boot_files and path not in files]
+    now = loaded_mechanisms(context.actual) != _wanted_modules(wish)
+    boot = context.boot_differs(files) or bool(unwanted)
+    notices = [*_notices(wish), *_divided(context.actual, wish)]
+    if not now and not boot:
+        return [], notices
+    used = _used(context.actual, _wanted_modules(wish))
+    if used:
+        detail = f"it stays until the next boot: {used}"
+        steps = (
+            [_step(wording, now=now, boot=True, detail=detail, status=NEEDS_REBOOT)]
+            if not boot
+            else [_step(wording, now=False, boot=True, detail=detail)]
+        )
+        return steps, notices
+    return [_step(wording, now=now, boot=boot, detail=wish.decision.cause)], notices
+
+
+def _left_alone(wish: Wish) -> list[str]:
+    if not wish.operator:
+        return []
+    evidence = ", ".join(wish.operator)
+    return [f"{wish.asked_by}: peer memory is left to the GPU Operator, which owns the GPU driver here ({evidence})"]
+
+
+def _nothing_to_reach(actual: HostState, wish: Wish) -> list[str]:
+    gpus = nvidia_gpus(actual)
+    if wish.operator or not gpus:
+        return []
+    if not reachable_gpus(actual):
+        why = without_gpudirect([pci_id(gpu["device"]) for gpu in gpus])
+        return [f"{wish.asked_by}: nothing is done for peer memory: {why}"]
+    return [f"{wish.asked_by}: nothing is done for peer memory, as this host has GPUs and no NIC of NVIDIA"]
+
+
+def _notices(wish: Wish) -> list[str]:
+    if wish.decision.mechanism in MODULE_OF or wish.decision.mechanism == NONE:
+        return []
+    return [f"{wish.asked_by}: peer memory needs no module here: {wish.decision.cause}"]
+
+
+def _divided(actual: HostState, wish: Wish) -> list[str]:
+    """Name GPUs in parts (MIG): what peer memory is good for there (MIG User Guide, deployment considerations)."""
+    divided = actual.facts.get("mig", {})
+    if not divided or wish.decision.mechanism == NONE:
+        return []
+    parts = named([f"{address} ({count})" for address, count in sorted(divided.items())], _MOST_NAMED)
+    return [
+        f"{wish.asked_by}: MIG divides GPUs of this host into instances: {parts}; GPUDirect RDMA works in each, "
+        "but NCCL supports none of them; next: nothing for jobs of one instance, and nvidia-smi -i ADDRESS -mig 0 for "
+        "jobs over several GPUs"
+    ]
+
+
+def _wanted_modules(wish: Wish) -> list[str]:
+    return [wish.decision.mechanism] if wish.decision.mechanism in MODULE_OF else []
+
+
+def _wording(context: Context, wish: Wish) -> Wording:
+    mechanism = wish.decision.mechanism
+    loaded = loaded_mechanisms(context.actual)
+    if mechanism in MODULE_OF:
+        action = f"give the NICs access to GPU memory by {mechanism}"
+    else:
+        action = f"unload {' and '.join(loaded) or 'nothing'} and load no peer-memory module at boot"
+    others = [name for name in loaded if name != mechanism and mechanism in MODULE_OF]
+    if others:
+        action += f" in place of {' and '.join(others)}"
+    return {
+        "target": _target(context.actual),
+        "action": action,
+        "before": loaded,
+        "after": _wanted_modules(wish),
+        "reason": f"{wish.asked_by} asks for peer memory; {wish.decision.cause or 'none is active'}",
+    }
+
+
+def _step(wording: Wording, *, now: bool, boot: bool, detail: str, status: str = PLANNED) -> Step:
+    before = " and ".join(as_planned(wording["before"], list)) or "no module"
+    return make_step(
+        "peer_memory",
+        KEY,
+        **wording,
+        undo=f"return to {before}",
+        when=moment(now, boot),
+        status=status,
+        detail=detail,
+    )
+
+
+def _returning(context: Context) -> ConcernPlan:
+    """Return a step when a module is to be unloaded that was not loaded before the first run, or one it replaced."""
+    actual = context.actual
+    loaded = loaded_mechanisms(actual)
+    before: list[str] = context.desired.get("peer_memory_before", loaded)
+    away = [name for name in loaded if name not in before]
+    if not away:
+        return [], []
+    names = " and ".join(away)
+    operator = operator_evidence(actual, actual.facts["labels"])
+    obstacle = (
+        f"the GPU Operator owns the GPU driver here ({', '.join(operator)})" if operator else _used(actual, before)
+    )
+    if obstacle:
+        return [], [f"peer memory: {names} stays loaded until the next boot: {obstacle}"]
+    step = make_step(
+        "peer_memory",
+        KEY,
+        target=_target(actual),
+        action=f"unload {names}" + (f" and load {' and '.join(before)} again" if before else ""),
+        before=loaded,
+        after=before,
+        reason="rdma.fabric loaded it",
+        undo=f"return to {names}",
+        when=NOW,
+    )
+    return [step], []
+
+
+def _target(actual: HostState) -> str:
+    count = len(nvidia_gpus(actual))
+    return f"{count} GPU{'s' if count != 1 else ''}"
+
+
+def _used(actual: HostState, wanted: Sequence[str]) -> str:
+    """Return which module can't be unloaded now because GPU programs use it; empty when none has to be or all can."""
+    used = [
+        name for name in loaded_mechanisms(actual) if name not in wanted and actual.modules[MODULE_OF[name]]["refcount"]
+    ]
+    return f"{' and '.join(used)} is in use by GPU programs" if used else ""
+
+
+def wish_of(context: Context) -> Wish | None:
+    """Return what is wanted of peer memory, None when nobody asks for anything."""
+    own = context.desired["peer_memory"]
+    requests = requests_for(context, "peer_memory")
+    if own is None and not requests:
+        return None
+    asked_by = VARIABLE if own is not None else str(requests[0]["source"])
+    wanted = AUTO if own is None else NONE if own["state"] == ABSENT else own["mechanism"]
+    actual = context.actual
+    labels = {**actual.facts["labels"], **context.desired["node_labels"]}
+    operator = operator_evidence(actual, labels)
+    decision = decide(wanted, situation_of(actual, _replaces_stack(context)))
+    loaded = loaded_mechanisms(actual)
+    if wanted == AUTO and len(loaded) == 1:
+        # What works stays: a module that is loaded has found its symbols.
+        decision = Decision(loaded[0], f"{loaded[0]} is loaded already")
+    elif wanted in loaded:
+        decision = Decision(wanted, f"{wanted} is asked for and loaded already")
+    nothing_here = not reachable_gpus(actual) or not actual.nvidia_nics()
+    return Wish(asked_by, decision, operator, bool(operator) or (nothing_here and decision.mechanism != NONE))
+
+
+def _replaces_stack(context: Context) -> bool:
+    """Return whether an earlier step loads a vendor's stack, which takes peer-memory clients."""
+    loads = (step for step in context.earlier if step["id"] == "driver:load")
+    return any(
+        step["status"] in {PLANNED, NEEDS_CONSENT} and as_planned(step["to"], dict)["flavour"] in VENDOR_FLAVOURS
+        for step in loads
+    )
+
+
+def files_of(mechanism: str) -> dict[str, str]:
+    """Return the files that keep a mechanism over a reboot; one without a module needs none."""
+    if mechanism not in MODULE_OF:
+        return {}
+    return {
+        ORDER_FILE: (f"# {MARKER}\nsoftdep {mechanism} pre: ib_core nvidia\nsoftdep nvidia post: {mechanism}\n"),
+        LOAD_FILE: f"# {MARKER}\n{mechanism}\n",
+    }
+
+
+def wanted_files(context: Context, wish: Wish) -> dict[str, str]:
+    """Return the files that this host needs of ours: none where the module is loaded at boot by somebody else's."""
+    mechanism = wish.decision.mechanism
+    state = context.actual.facts.get("peer_memory")
+    at_boot = state["loaded_at_boot"] if state is not None else {}
+    others = [path for path in at_boot.get(MODULE_OF.get(mechanism, ""), []) if path not in OWN]
+    ours = any(path in context.boot_files for path in OWN)
+    is_kept = mechanism in loaded_mechanisms(context.actual) and (bool(others) or state is None)
+    return {} if is_kept and not ours else files_of(mechanism)
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return every file that peer memory wants; what it wrote stays while nobody asks for anything else."""
+    wish = wish_of(context)
+    if wish is not None and not wish.left_alone:
+        return {} if wish.decision.obstacle else wanted_files(context, wish)
+    return {path: text for path, text in context.boot_files.items() if path in OWN and isinstance(text, str)}
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how the modules of ``step["from"]`` become those of ``step["to"]``, now, at boot, or both."""
+    before: list[str] = as_planned(step["from"], list)
+    wanted: list[str] = as_planned(step["to"], list)
+    do, undo = _of_files(context)
+    if step["when"] == BOOT:
+        return Work(do, undo)
+    away = [name for name in before if name not in wanted]
+    # Not modprobe -r: it takes along what the module needed and nobody else does, the GPU driver included.
+    do += [Run(("rmmod", MODULE_OF[name]), _SECONDS) for name in away]
+    do += [Run(("modprobe", name), _SECONDS) for name in wanted]
+    # 1: it never came to be loaded.
+    back: list[Operation] = [
+        Run(("rmmod", MODULE_OF[name]), _SECONDS, accepted=(0, 1)) for name in wanted if name not in before
+    ]
+    back += [Run(("modprobe", name), _SECONDS) for name in away]
+
+    def verify(host: Host) -> str:
+        wrong = [name for name in (*wanted, *away) if host.exists(f"/sys/module/{MODULE_OF[name]}") != (name in wanted)]
+        return "; ".join(f"{name} is {'not' if name in wanted else 'still'} loaded" for name in wrong)
+
+    return Work(do, [*back, *undo], verify)
+
+
+def restore(desired: HostSpec, _key: str, original: Value) -> None:
+    """Ask for the modules that were loaded before the first run."""
+    if isinstance(original, list):
+        desired["peer_memory_before"] = [name for name in original if name in MODULE_OF]
+
+
+def _of_files(context: Context) -> tuple[list[Operation], list[Operation]]:
+    """Return how our files become those that are wanted, and how that is taken back; a removal has steps for them."""
+    if context.removing:
+        return [], []
+    files = boot_files(context)
+    do: list[Operation] = [RemoveFile(path) for path in OWN if path in context.boot_files and path not in files]
+    do += context.boot_operations(files)
+    return do, context.boot_undo({path: "" for path in OWN if path in files or path in context.boot_files})
+
+
+HANDLER = Handler(work, ERRORS, restore)
