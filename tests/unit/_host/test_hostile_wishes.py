@@ -19,10 +19,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import (
     driver,
+    functions,
     interfaces,
     queues,
     syntax,
-    vf_settings,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos as wanted_qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
@@ -70,7 +70,7 @@ def of_interfaces(value: Any) -> Iterator[dict[str, Any]]:
 
 def of_parts(value: Any) -> Iterator[dict[str, Any]]:
     """One key of each mapping below an interface."""
-    for key in vf_settings.VF_KEYS:
+    for key in functions.VF_KEYS:
         yield on_port(vf_settings={key: value})
     for key in queues.QUEUE_KEYS:
         yield on_port(queues={key: value})

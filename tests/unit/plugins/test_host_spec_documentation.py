@@ -12,7 +12,12 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.doc_fragments.host_spec import ModuleDocFragment
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import NETNS_MODES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.eswitch import ESWITCH_MODES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import (
+    ESWITCH_MODES,
+    LINK_STATES,
+    VF_DRIVERS,
+    VF_KEYS,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS, STATES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import LIMIT_KEYS
@@ -20,8 +25,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import QUEUE_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import ROUTE_KEYS, RULE_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_driver import VF_DRIVERS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import LINK_STATES, VF_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
 SPEC: dict[str, Any] = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]["desired"]["suboptions"]

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..spec.functions import VfSettings
 from ..spec.host import HostSpec
 from ..spec.interfaces import InterfaceSpec
 from ..spec.persisted import Wish
-from ..spec.vf_settings import VfSettings
 
 _RATE: Final = "max_tx_rate"
 

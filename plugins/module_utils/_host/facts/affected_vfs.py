@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ..spec.vf_driver import VFIO
+from ..spec.functions import VFIO
 from .eswitch import present_mode
 from .host_state import HostState, settings_of
 from .interfaces import Interface

@@ -13,9 +13,9 @@ from typing import Dict, Mapping, NamedTuple, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 from ..spec.function_requests import FunctionRequest
+from ..spec.functions import VFIO
 from ..spec.host import HostRequest, HostSpec, check_spec
 from ..spec.interfaces import InterfaceSpec
-from ..spec.vf_driver import VFIO
 from .host_state import HostState, is_guest_function
 from .labels import selects
 from .matching import match_interfaces

@@ -17,7 +17,7 @@ from typing import Mapping, Sequence
 
 from ..machine.access import Host, HostError
 from ..machine.probe import Probe, last_words, printable
-from ..spec.firmware_image import is_version
+from ..spec.firmware import is_version
 from .cards import flash_of, functions_of_flash
 from .host_state import HostState
 from .interfaces import Interface

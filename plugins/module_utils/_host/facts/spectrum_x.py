@@ -17,8 +17,7 @@ from typing import Mapping, Sequence
 
 from ..machine.access import Host, HostError
 from ..machine.probe import Probe, last_words
-from ..spec.firmware import meanings
-from ..spec.spectrum_x import ACCELERATION, ADAPTIVE_ROUTING
+from ..spec.firmware import ACCELERATION, ADAPTIVE_ROUTING, meanings
 from .interfaces import Interface
 from .shapes import RoceRegisters
 

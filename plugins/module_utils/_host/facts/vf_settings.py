@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import Dict, Final, Mapping, Sequence, Union
 
-from ..spec.vf_settings import DETERMINISTIC, VF_KEYS, VfSettings
+from ..spec.functions import DETERMINISTIC, VF_KEYS, VfSettings
 from .host_state import HostState, binds_functions
 from .shapes import Nic
 

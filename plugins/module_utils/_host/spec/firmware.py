@@ -1,23 +1,70 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what is wanted of the firmware of a card."""
+"""Reads what is wanted of the firmware of a card: parameters, those of Spectrum-X among them, and its image. Pure.
+
+Source of Spectrum-X, by the release of its reference architecture: the profiles that NVIDIA's NIC configuration
+operator had for ConnectX-8, ConnectX-9 and BlueField-3 SuperNICs that are not divided into planes
+(Mellanox/nic-configuration-operator, bindata/spectrum-x until 968bb3c). What they set of link type, functions and the
+mode of a BlueField is the user's own choice here.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Dict
+from types import MappingProxyType
+from typing import Dict, Mapping, TypedDict
 
-from .place import Place, kind_of, list_of, mapping_in, shown, text_of
-from .spectrum_x import RELEASES, SPECTRUM_X
+from .place import Place, kind_of, known_keys, list_of, mapping_in, shown, switch_of, text_of
 
 # In capitals but for EXP_ROM_UEFI_x86_ENABLE and its like (Mellanox/mstflint, mlxconfig_host.db).
 _NAME = re.compile(r"[A-Z](?:[A-Z0-9_]|x86){1,63}")
 _VALUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _WORDS = {"true": "1", "false": "0"}
-
 # By the parameter's name, as text: ``16``, ``True``, ``ETH``.
 Parameters = Dict[str, str]
+IMAGE_KEYS = ("file", "version", "psid", "downgrade")
+_PATH = re.compile(r"(?:/(?!\.\.?(?:/|$))[\w.+@=,~-]+)+")
+_VERSION = re.compile(r"\d{1,3}\.\d{1,4}\.\d{1,4}")
+# PSID_LEN of Mellanox/mstflint, mlxfwops/lib/mlxfwops_com.h, is 16.
+_PSID = re.compile(r"[A-Z0-9_]{3,16}")
+SPECTRUM_X = "spectrum_x"
+ADAPTIVE_ROUTING = "ROCE_ADAPTIVE_ROUTING_EN"
+_FIRST = {ADAPTIVE_ROUTING: "1", "USER_PROGRAMMABLE_CC": "1", "TX_SCHEDULER_LOCALITY_MODE": "2"}
+_SECOND = {**_FIRST, "ROCE_CC_STEERING_EXT": "2", "MULTIPATH_DSCP": "0"}
+_ANSWERS_AS_ASKED = {"ROCE_RTT_RESP_DSCP_P1": "0", "ROCE_RTT_RESP_DSCP_MODE_P1": "0"}
+_ANSWERS_WITH_48 = {"ROCE_RTT_RESP_DSCP_P1": "48", "ROCE_RTT_RESP_DSCP_MODE_P1": "1"}
+RELEASES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "RA1.3": _FIRST,
+        "RA2.0": {**_SECOND, **_ANSWERS_AS_ASKED},
+        "RA2.1": {**_SECOND, **_ANSWERS_AS_ASKED},
+        "RA2.2": {**_SECOND, **_ANSWERS_WITH_48},
+    }
+)
+# All releases of Spectrum-X have the same in the register ROCE_ACCL.
+ACCELERATION: Mapping[str, int] = MappingProxyType(
+    {
+        "roce_adp_retrans_en": 1,
+        "roce_tx_window_en": 1,
+        "roce_slow_restart_en": 0,
+        "roce_slow_restart_idle_en": 0,
+        "adaptive_routing_forced_en": 1,
+    }
+)
+# In bytes, without an overlay and with L3 EVPN.
+GAPS = (25, 33)
+# Trust DSCP, and lossless priority 3.
+TRUST, LOSSLESS = "dscp", 3
+
+
+class FirmwareImage(TypedDict):
+    """The firmware that a card shall have; ``file`` is a path on the host."""
+
+    file: str | None
+    version: str | None
+    psid: str | None
+    downgrade: bool
 
 
 def firmware(place: Place, value: object) -> Parameters | None:
@@ -116,3 +163,52 @@ def _decimal(text: str) -> str:
         return str(int(text, 0))
     except ValueError:
         return text
+
+
+def firmware_image(place: Place, value: object) -> FirmwareImage | None:
+    """Return the image that is asked for, None when nothing is given."""
+    given = None if value is None else mapping_in(place, value, f"a mapping of {', '.join(IMAGE_KEYS)}")
+    if given is None:
+        return None
+    known_keys(place, given, IMAGE_KEYS)
+    if given.get("file") is None and given.get("version") is None:
+        place.violation(
+            "has neither file nor version", "give file to have an image burned, version to be told of others"
+        )
+    checks = {
+        "file": ("the path of an image on the host", _path_problem),
+        "version": ("the version of a firmware", _version_problem),
+        "psid": ("the PSID of a card", _psid_problem),
+    }
+    texts = {
+        key: None if given.get(key) is None else text_of(place.at(key), given[key], what, check)
+        for key, (what, check) in checks.items()
+    }
+    return {
+        "file": texts["file"],
+        "version": texts["version"],
+        "psid": texts["psid"],
+        "downgrade": bool(switch_of(place.at("downgrade"), given.get("downgrade"))),
+    }
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """Return what versions are compared by: ``28.39.1002`` is older than ``28.43.1014``."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def is_version(text: str) -> bool:
+    """Say whether a text is a version that can be compared."""
+    return _VERSION.fullmatch(text) is not None
+
+
+def _path_problem(text: str) -> str:
+    return "" if _PATH.fullmatch(text) else "is no absolute path of letters, digits and . _ + @ = , ~ -"
+
+
+def _version_problem(text: str) -> str:
+    return "" if is_version(text) else "is no version of three numbers, such as 28.43.1014"
+
+
+def _psid_problem(text: str) -> str:
+    return "" if _PSID.fullmatch(text) else "is no PSID, such as MT_0000000838"

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TypedDict
 
 from . import syntax
-from .eswitch import eswitch_mode
+from .functions import eswitch_mode, vf_driver
 from .place import Place, choice_of, known_keys, list_of, mapping_in, switch_of, text_of, whole_number
-from .vf_driver import vf_driver
 
 LINK_LAYERS = ("Ethernet", "InfiniBand")
 _KEYS = (

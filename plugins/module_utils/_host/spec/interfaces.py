@@ -9,17 +9,22 @@ import re
 from typing import Mapping, TypedDict, cast
 
 from . import syntax
-from .eswitch import check_settings, eswitch_mode
-from .firmware import Parameters, check_functions, firmware
-from .firmware_image import FirmwareImage, firmware_image
+from .firmware import FirmwareImage, Parameters, check_functions, firmware, firmware_image
+from .functions import (
+    VfSettings,
+    check_driver,
+    check_settings,
+    eswitch_mode,
+    no_shared_addresses,
+    vf_driver,
+    vf_settings,
+)
 from .place import Found, Place, kind_of, known_keys, list_of, near_name, shown, text_of, whole_number
 from .qos import InterfaceQos, interface_qos
 from .queues import Queues, queues
 from .representors import check_prefix, no_shared_names, representor_prefix
 from .routes import ROUTES, RULES, Route, RoutingPolicy, check_state, no_shared_routes, routes, rules
-from .vf_driver import check_driver, vf_driver
 from .vf_guids import VfGuids, no_shared_guids, vf_guids
-from .vf_settings import VfSettings, no_shared_addresses, vf_settings
 
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 _OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "firmware_image", "qos", "queues", "irq_affinity")

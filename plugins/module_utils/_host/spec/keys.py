@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from .driver import DRIVER_KEYS, PEER_MEMORY_KEYS, REPOSITORY_KEYS
-from .firmware_image import IMAGE_KEYS
+from .firmware import IMAGE_KEYS
+from .functions import VF_KEYS
 from .interfaces import INTERFACE_KEYS
 from .memory import LIMIT_KEYS
 from .pcie import PCIE_KEYS
@@ -17,7 +18,6 @@ from .qos import QOS_KEYS
 from .queues import QUEUE_KEYS
 from .routes import ROUTE_KEYS, ROUTES, RULE_KEYS, RULES
 from .vf_guids import RANGE_KEYS
-from .vf_settings import VF_KEYS
 
 _ENTRY = "rdma_fabric_interfaces[]"
 KEYS: Keys = {

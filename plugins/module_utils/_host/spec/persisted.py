@@ -11,11 +11,11 @@ from typing import Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cas
 from ..machine.paths import MARKER
 from ..machine.probe import parsed
 from .cards import Cards, kept_cards
+from .functions import VfSettings
 from .host import HostSpec, check_spec
 from .qos import Qos
 from .queues import Queues
 from .vf_guids import VfGuids
-from .vf_settings import VfSettings
 
 FORMAT = 1
 # The physical function whose wish makes this virtual one.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads which GUIDs the functions of an InfiniBand port shall have.
+"""Reads which GUIDs the functions of an InfiniBand port shall have, and finds those that several would have.
 
 A GUID is kept as eight octets in lower case, as ``ip`` prints it; sysfs writes the same number in four groups.
 """
@@ -9,8 +9,11 @@ A GUID is kept as eight octets in lower case, as ``ip`` prints it; sysfs writes 
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Mapping, Sequence, TypeVar, Union
+from typing import Any, Dict, List, Mapping, Sequence, TypeVar, Union
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+
+from . import syntax
 from .place import Place, kind_of, known_keys, shown, text_of
 
 DETERMINISTIC = "deterministic"
@@ -18,10 +21,10 @@ RANGE_KEYS = ("first", "last")
 _OCTETS = 8
 _LARGEST = 2 ** (8 * _OCTETS) - 1
 _FORMS = re.compile(r"(?:[0-9a-f]{2}:){7}[0-9a-f]{2}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4}|0x[0-9a-f]{16}")
-
 # ``deterministic``, one GUID for each function, or the first and the last of a range.
 VfGuids = Union[str, List[str], Dict[str, str]]
 Owner = TypeVar("Owner")
+_HINT = "a fabric needs each GUID once: give every host its own range in host_vars, or deterministic"
 
 
 def guid_number(text: str) -> int | None:
@@ -134,3 +137,24 @@ def _problem(text: str) -> str:
     if number is None:
         return "is no GUID: eight octets such as 02:11:22:33:44:55:66:77 are needed"
     return "is no GUID that a function can have" if number in (0, _LARGEST) else ""
+
+
+def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Violation]]:
+    """Return what is wrong with the GUIDs of hosts together, by the later host; ``desired`` is by inventory name.
+
+    GUIDs that one host gives twice are told with that host's own variables.
+    """
+    owned = [
+        (span, (host, index))
+        for host, wish in desired.items()
+        for index, entry in enumerate(wish.get("interfaces") or ())
+        for span in spans_of(entry.get("vf_guids"))
+    ]
+    found: dict[str, list[Violation]] = {}
+    for (first, _first_index), (later, index), guid in doubled(owned):
+        if first == later:
+            continue
+        source = f"host {syntax.one_line(later)}: rdma_fabric_interfaces"
+        problem = f"gives {guid_text(guid)}, which host {syntax.one_line(first)} gives to functions of its own"
+        found.setdefault(later, []).append(Violation(source, f"[{index}].vf_guids", problem, _HINT))
+    return found

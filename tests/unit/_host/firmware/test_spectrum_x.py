@@ -20,8 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.spectrum_x
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.firmware import ACCELERATION, RELEASES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.spectrum_x import ACCELERATION, RELEASES
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import TOOL, connectx7
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF, host_with
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import firmware

@@ -15,12 +15,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_guids import deterministic_guid
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guid_ranges import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
     HostSpec,
     check_spec,
     parse_host_variables,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import shared_guids
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel

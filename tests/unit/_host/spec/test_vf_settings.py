@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import VF_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
     HostSpec,
     check_spec,
     parse_host_variables,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_settings import VF_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 PF = "0000:18:00.0"

@@ -24,7 +24,7 @@ from ...facts.firmware_image import SECURE, device_query, file_query, query_imag
 from ...facts.interfaces import Interface
 from ...facts.shapes import CardImage, Image
 from ...machine.access import Host
-from ...spec.firmware_image import FirmwareImage, version_numbers
+from ...spec.firmware import FirmwareImage, version_numbers
 from .refusals import lockdown, uplink_refusal
 
 CONCERN = "firmware_image"

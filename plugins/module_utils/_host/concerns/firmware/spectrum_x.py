@@ -14,7 +14,7 @@ from ...facts.interfaces import Interface
 from ...facts.qos_scope import asked
 from ...facts.shapes import RoceRegisters
 from ...facts.spectrum_x import is_asked
-from ...spec.spectrum_x import ACCELERATION, GAPS, LOSSLESS, TRUST
+from ...spec.firmware import ACCELERATION, GAPS, LOSSLESS, TRUST
 
 _MOST_NAMED = 4
 _NEXT = (

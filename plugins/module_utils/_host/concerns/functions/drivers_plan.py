@@ -31,7 +31,7 @@ from ...facts.iommu import AMD, INTEL, is_switched_on
 from ...facts.users import USER_SPACE_DRIVERS
 from ...facts.vf_users import held
 from ...spec.arguments import IOMMU_OFF, words_of
-from ...spec.vf_driver import VFIO
+from ...spec.functions import VFIO
 from .settings_plan import numbered
 
 # Ends the keys of these steps.

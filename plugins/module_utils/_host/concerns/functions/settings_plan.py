@@ -28,7 +28,7 @@ from ...facts.vf_settings import (
     without_driver,
 )
 from ...facts.vf_users import given_away, held
-from ...spec.vf_settings import DETERMINISTIC, VF_KEYS
+from ...spec.functions import DETERMINISTIC, VF_KEYS
 
 # Settings whose change stops traffic for a moment or for good.
 _INTERRUPTING = ("vlan", "link_state")

@@ -1,19 +1,25 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what is wanted of the virtual functions of an Ethernet port."""
+"""Reads what is wanted of the virtual functions of a port: their settings, their driver, and their e-switch."""
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Sequence, TypedDict
+from typing import Callable, Final, Mapping, Sequence, TypedDict
 
 from . import syntax
-from .place import Place, kind_of, known_keys, mapping_in, shown, switch_of, text_of, whole_number
+from .place import Place, choice_of, kind_of, known_keys, mapping_in, shown, switch_of, text_of, whole_number
 
 VF_KEYS = ("mac", "vlan", "trust", "spoofchk", "max_tx_rate", "link_state")
 DETERMINISTIC = "deterministic"
 # ip-link(8): what the virtual link of a function follows.
 LINK_STATES = ("auto", "enable", "disable")
+ESWITCH_MODES = ("legacy", "switchdev")
+# mlx5 takes these of a function in legacy mode only; in switchdev mode they are matters of tc and Open vSwitch.
+_OF_LEGACY_MODE: Final = ("vlan", "trust", "spoofchk")
+NETDEVICE = "netdevice"
+VFIO = "vfio-pci"
+VF_DRIVERS = (NETDEVICE, VFIO)
 
 
 class VfSettings(TypedDict):
@@ -115,3 +121,30 @@ def _function_number(place: Place, key: object, count: int | None) -> str | None
         )
         return None
     return text
+
+
+def eswitch_mode(place: Place, value: object) -> str | None:
+    """Return the wanted mode, None when none is given."""
+    return choice_of(place, value, ESWITCH_MODES)
+
+
+def check_settings(place: Place, settings: VfSettings | None, mode: str | None) -> None:
+    """Note settings of functions that their e-switch does not take in switchdev mode."""
+    if settings is None or mode != "switchdev":
+        return
+    for key in _OF_LEGACY_MODE:
+        if settings[key] is not None:
+            place.at(key).violation(
+                "is not taken in switchdev mode", "leave it out: representors and their rules (tc, OVS) do this there"
+            )
+
+
+def vf_driver(place: Place, value: object) -> str | None:
+    """Return the wanted driver in the words of SriovNetworkNodePolicy (deviceType), None when none is given."""
+    return choice_of(place, value, VF_DRIVERS)
+
+
+def check_driver(place: Place, driver: str | None, mtu: int | None) -> None:
+    """Note an MTU of functions that have no interface of this host, and so can't have one."""
+    if driver == VFIO and mtu is not None:
+        place.violation("has no effect with vf_driver vfio-pci: such functions have no interface here", "leave it out")
