@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.order import VERIFY, cycle_with
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import VERIFY, cycle_with
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.name_references import read_references

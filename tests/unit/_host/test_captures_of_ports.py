@@ -14,8 +14,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import dev
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import interrupts_of_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import read_netdevs
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.numa import NODES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import NODES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import pci_config
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost

@@ -10,7 +10,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.mig import CAPABILITIES, QUERY, parse_modes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpus import CAPABILITIES, QUERY, parse_modes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx

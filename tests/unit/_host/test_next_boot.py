@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot_entries import Entry, in_order_of_grub
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpu_operator import OPERATOR_FILES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpus import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import (
     UNTOLD,
     next_boot_of,

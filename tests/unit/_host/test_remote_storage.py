@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import SWAPS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import MOUNTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.managers import public_part
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import public_part
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec

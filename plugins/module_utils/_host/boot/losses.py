@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from ..engine.context import Context
 from ..engine.steps import Value, is_executable
-from ..facts.claims import owned_keys
 from ..facts.host_state import enabled_functions
 from ..facts.managers.owner import owner_of
+from ..facts.owners import owned_keys
 from ..facts.shapes import Netdev, Nic
-from ..facts.vf_users import held
+from ..facts.users import held
 from ..spec.persisted import MAKER, SELECTING, Setting, Wish, device_of, only
 from .away import wishes_of_present_cards
 from .persisted import KEPT

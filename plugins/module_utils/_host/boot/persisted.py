@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..concerns.links.mtu import FUNCTIONS
 from ..concerns.links.mtu_stack import Stack
-from ..concerns.qos.request import lasting
+from ..concerns.qos.settings import lasting
 from ..engine.context import Context
 from ..engine.steps import PLANNED
 from ..facts.eswitch import present_mode

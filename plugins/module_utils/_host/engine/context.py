@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Callable, List, Mapping, Sequence, Tuple, TypeVar, cast
 
-from ..facts.claims import nic_daemon, unowned
 from ..facts.host_state import HostState
 from ..facts.interfaces import Interface
 from ..facts.matching import selector_of
+from ..facts.owners import nic_daemon, unowned
 from ..facts.shapes import Netdev, Nic
 from ..spec.host import CONSENTS, HostSpec
 from . import steps

@@ -9,22 +9,24 @@ from dataclasses import replace
 from typing import Iterable, Sequence
 
 from ..machine.probe import Probe
+from ..spec.functions import VFIO
 from ..spec.host import HostSpec
-from .affected_vfs import renewed_functions
-from .eswitch import read_eswitches
+from .eswitch import present_mode, read_eswitches
 from .firmware import read_firmware
 from .firmware_image import read_firmware_images
-from .guids import read_guids
-from .host_state import HostState
+from .guids import device_guid, has_guid, port_guid, read_guids, wanted_guid
+from .host_state import HostState, settings_of
 from .interfaces import Interface
 from .interrupts import interrupts_of_functions, read_interrupts
+from .netdev import permanent_mac
 from .qos import everything_of, read_qos
 from .qos_scope import asked
 from .queues import read_queues
 from .routing import read_routing
-from .shapes import Facts
+from .shapes import Facts, Nic
 from .spectrum_x import read_roce_registers
-from .users import read_users
+from .users import USER_SPACE_DRIVERS, read_users
+from .vf_settings import BEFORE, differences, former_settings, wanted_settings
 
 
 def read_asked_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], facts: Facts) -> None:
@@ -65,3 +67,52 @@ def _read_cards(probe: Probe, desired: HostSpec, interfaces: Iterable[Interface]
     if registers:
         facts["roce_registers"] = registers
     facts["guids"] = read_guids(probe, ports)
+
+
+def renewed_functions(interfaces: Iterable[Interface], actual: HostState) -> list[Nic]:
+    """Return the virtual functions whose users have to be known before a plan is made, in the shape of the facts.
+
+    Of the facts in ``actual`` those of devices, e-switches and GUIDs count. To look for users takes its time, so a
+    host that is as it shall be has none of these functions.
+    """
+    return [function for interface in interfaces for function in _renewed(actual, interface)]
+
+
+def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
+    nic = interface.nic
+    enabled = interface.functions
+    if nic is None or not enabled:
+        return []
+    functions = actual.vfs_of(nic)
+    mode = interface.wanted["eswitch_mode"]
+    if interface.wanted["vfs"] not in (None, enabled) or mode not in (None, present_mode(actual, interface)):
+        return functions
+    before = interface.wanted.get(BEFORE)
+    mac = permanent_mac(interface.netdev) if interface.netdev is not None else None
+    given, count = interface.wanted["vf_settings"], len(functions)
+    wanted = wanted_settings(given, mac, count) if before is None else former_settings(before, count)
+    changes = differences(wanted, settings_of(nic))
+    own = port_guid(actual, nic, interface.netdev)
+    return [
+        function
+        for number, function in enumerate(functions)
+        if "mac" in changes.get(number, {})
+        or (number in changes and function["driver"] in USER_SPACE_DRIVERS)
+        or _has_another_driver(function, interface.wanted["vf_driver"])
+        or _has_another_guid(actual, interface, function, number, own)
+    ]
+
+
+def _has_another_driver(function: Nic, wanted: str | None) -> bool:
+    if wanted is None:
+        return False
+    return bool(function["driver"] != VFIO if wanted == VFIO else function["driver"] in USER_SPACE_DRIVERS)
+
+
+def _has_another_guid(actual: HostState, interface: Interface, function: Nic, number: int, own: str | None) -> bool:
+    guids = interface.wanted["vf_guids"]
+    if not guids:
+        return False
+    read = actual.facts["guids"].get(interface.key)
+    now = read["functions"][number] if read is not None and number < len(read["functions"]) else None
+    return not has_guid(now, device_guid(actual, function), wanted_guid(guids, number, own))

@@ -20,7 +20,6 @@ from .labels import node_labels
 from .matching import Matched, match_spec
 from .names import read_naming
 from .netdev import Netdev, read_netdevs
-from .numa import place_by_processors, processor_nodes
 from .own_files import read_own_files
 from .owners import read_owners
 from .pci import Function, add_slots, gpu_entry, nic_entry, read_functions
@@ -31,7 +30,7 @@ from .settings import read_settings
 from .shapes import Facts, Gpu, Nic, RdmaDevice, ReadNetdev, VfCount
 from .subnets import read_shared_subnets
 from .system import read_system
-from .topology import distances, rails
+from .topology import distances, place_by_processors, processor_nodes, rails
 from .uplink import Tables, read_carried, read_tables, read_uplinks
 
 FORMAT = 1
@@ -145,7 +144,7 @@ def _switch_managers(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> 
     """Return the functions that manage NVSwitches; only hosts with GPUs have some."""
     if not gpus:
         return []
-    from .nvlink import switch_managers
+    from .gpus import switch_managers
 
     return switch_managers(probe, nics, gpus)
 
@@ -154,8 +153,7 @@ def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts, manage
     """Add what is told of hosts with GPUs alone: NVLink, and instances."""
     if not facts["gpus"]:
         return
-    from .mig import read_instances
-    from .nvlink import read_nvlink
+    from .gpus import read_instances, read_nvlink
 
     nvlink = read_nvlink(probe, functions, facts["gpus"], managers)
     if nvlink is not None:

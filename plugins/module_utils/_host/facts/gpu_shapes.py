@@ -9,7 +9,7 @@ from typing import TypedDict
 
 
 class Service(TypedDict):
-    """A unit of systemd: whether it is there, starts at boot, may not start at all, and runs (nvlink.py)."""
+    """A unit of systemd: whether it is there, starts at boot, may not start at all, and runs (gpus.py)."""
 
     installed: bool
     enabled: bool
@@ -18,7 +18,7 @@ class Service(TypedDict):
 
 
 class Nvlink(TypedDict):
-    """What sets NVLink up between the GPUs of a host or a rack (nvlink.py)."""
+    """What sets NVLink up between the GPUs of a host or a rack (gpus.py)."""
 
     switches: list[str]
     managers: list[str]
@@ -28,7 +28,7 @@ class Nvlink(TypedDict):
 
 
 class MigMode(TypedDict):
-    """Whether a GPU is divided, now and after its next reset (mig.py)."""
+    """Whether a GPU is divided, now and after its next reset (gpus.py)."""
 
     current: bool
     pending: bool

@@ -12,7 +12,7 @@ from typing import Iterable
 from ..machine.probe import Probe, printable
 from .boot_entries import BOOT_PARTITIONS, Chosen, Entry, entry_of_systemd_boot, is_systemd_boot
 from .devices import VFIO_DRIVERS
-from .gpu_operator import container_runs
+from .gpus import container_runs
 from .grub import entry_of_grub, read_menu
 from .kernel import SYS_MODULE, built_in, is_loaded, missing_modules
 from .shapes import Facts, NextBoot

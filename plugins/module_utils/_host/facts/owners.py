@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds the cluster's operators that set up this host's NICs.
+"""Finds the cluster's operators that set up this host's NICs, and says which wishes about a device are theirs.
 
 The SR-IOV Network Operator keeps what it applied to each port in a file (``PfAppliedConfig`` in its pkg/consts, the Go
 type ``Interface`` of its api/v1). NVIDIA's NIC configuration operator writes two files of udev's (its pkg/udev). That a
@@ -12,10 +12,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, Iterable
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Literal
 
 from ..machine.probe import Probe, is_pci_address, parsed, printable
-from .shapes import Operator
+from .devices import MELLANOX
+from .shapes import Facts, Nic, Operator
+
+if TYPE_CHECKING:
+    from ..spec.interfaces import InterfaceSpec
+
 
 POD_LOGS = "/var/log/pods"
 SRIOV, NIC = "sriov_operator", "nic_operator"
@@ -31,8 +36,16 @@ _DAEMONS = {SRIOV: "sriov-network-config-daemon", NIC: "nic-configuration-daemon
 _POD = re.compile(r"(?P<namespace>[a-z0-9-]{1,63})_(?P<name>(?P<daemon>[a-z0-9-]{1,240})-[a-z0-9]{5})_[0-9a-f-]{1,64}")
 _NAMED = re.compile(r'KERNELS=="([0-9a-f:.]{1,32})"')
 _READ_OF_A_PORT = ("numVfs", "mtu", "eSwitchMode", "externallyManaged")
-
 Owners = Dict[str, Operator]
+# What of an entry of rdma_fabric_interfaces each part of a port is.
+_Key = Literal["vfs", "eswitch_mode", "mtu", "vf_settings", "vf_driver", "vf_guids", "vf_mtu", "qos", "queues"]
+_KEYS: dict[str, tuple[_Key, ...]] = {
+    NUMBER: ("vfs",),
+    ESWITCH: ("eswitch_mode",),
+    MTU: ("mtu",),
+    FUNCTIONS: ("vf_settings", "vf_driver", "vf_guids", "vf_mtu"),
+}
+_OF_THE_NIC: tuple[_Key, ...] = ("qos", "queues")
 
 
 def read_owners(probe: Probe) -> Owners:
@@ -98,3 +111,40 @@ def _state(text: str) -> dict[str, Any]:
 def _named(probe: Probe) -> list[str]:
     texts = [probe.content(path) or "" for path in NIC_NAMES]
     return sorted({printable(address) for text in texts for address in _NAMED.findall(text) if is_pci_address(address)})
+
+
+def sriov_parts(facts: Facts, address: str) -> list[str]:
+    """Return what of a port the SR-IOV operator manages: nothing where its files outlived its daemon."""
+    seen = facts["owners"].get(SRIOV)
+    return [] if seen is None or seen["daemon"] is None else seen["ports"].get(address, [])
+
+
+def sriov_evidence(facts: Facts, address: str) -> str:
+    """Return, for people, what shows that the SR-IOV operator manages a port."""
+    daemon = facts["owners"][SRIOV]["daemon"]
+    return f"{PORT_STATES}/{address}" + (f", pod {daemon}" if daemon else "")
+
+
+def nic_daemon(facts: Facts) -> str:
+    """Return the pod of NVIDIA's NIC configuration operator on this host, empty where there is none."""
+    seen = facts["owners"].get(NIC)
+    return (seen["daemon"] if seen is not None else None) or ""
+
+
+def unowned(facts: Facts, nic: Nic | None, wanted: InterfaceSpec) -> InterfaceSpec:
+    """Return a wanted interface without what operators look after: that is theirs to keep over a reboot, too."""
+    left: InterfaceSpec = {**wanted}
+    for key in owned_keys(facts, nic):
+        if key == "qos":
+            left[key] = False
+        else:
+            left[key] = None
+    return left
+
+
+def owned_keys(facts: Facts, nic: Nic | None) -> list[_Key]:
+    """Return the keys of a wanted interface that operators look after."""
+    if nic is None:
+        return []
+    found = [key for part in sriov_parts(facts, nic["address"]) for key in _KEYS[part]]
+    return [*found, *(_OF_THE_NIC if nic["vendor"] == MELLANOX and nic_daemon(facts) else ())]

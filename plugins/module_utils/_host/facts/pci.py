@@ -1,7 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the PCI functions that matter: network controllers and GPUs."""
+"""Reads the PCI functions that matter: network controllers and GPUs.
+
+The BIOS reserves memory addresses (BARs) for the virtual functions of a port; where it does not, each number of
+functions is refused (ENOMEM, "not enough MMIO resources for SR-IOV": the kernel's drivers/pci/iov.c, sriov_enable). The
+file ``resource`` (drivers/pci/pci-sysfs.c, resource_show) has a line of start, end and flags for each BAR: the SR-IOV
+ones are lines 7 to 12, counted from 0.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,6 @@ from typing import Callable, Iterable, Sequence
 from ..machine.access import HostError
 from ..machine.probe import Probe, is_pci_address, natural, printable
 from .devices import MELLANOX, PciId, gpu_name
-from .iov_memory import RESOURCE, is_unassigned
 from .shapes import Gpu, IommuGroup, Nic, PcieLink, Sriov
 
 PCI = "/sys/bus/pci/devices"
@@ -20,6 +25,11 @@ _VF_LINK = re.compile(r"virtfn\d+")
 _SR_IOV = "sriov_totalvfs"
 # Root port, upstream and downstream port of a switch.
 _ROOT_AND_SWITCH = 3
+RESOURCE = "resource"
+_FIRST, _AFTER_LAST = 7, 13
+_LINE = re.compile(r"0x([0-9a-f]{16}) 0x([0-9a-f]{16}) 0x([0-9a-f]{16})")
+# include/linux/ioport.h: IORESOURCE_UNSET, no address assigned yet.
+_UNSET = 0x20000000
 
 
 class Function:
@@ -260,3 +270,21 @@ def _model(probe: Probe, address: str) -> str | None:
     content = probe.content(f"/proc/driver/nvidia/gpus/{address}/information") or ""
     found = re.search(r"^Model:[ \t]+(\S[^\n]{0,80})", content, re.MULTILINE)
     return printable(found.group(1).strip()) if found else None
+
+
+def is_unassigned(text: str, vendor: str) -> bool:
+    """Say whether what ``resource`` shows of a physical function means that no virtual one can be made.
+
+    A BAR that keeps its flags has no address when it is marked UNSET (setup-res.c) or starts at 0. One that could not
+    be assigned is mostly wiped (setup-bus.c, reset_resource; read of Linux 5.8 and 6.18): such a line is like that of a
+    BAR that the device lacks. All six are wiped then with mlx5, whose functions need their BAR 0 (mlx5 core/main.c,
+    request_bar); of other vendors nothing is concluded from such lines, nor from a file of another form.
+    """
+    lines = map(_LINE.fullmatch, text.splitlines()[_FIRST:_AFTER_LAST])
+    bars = [(int(line[1], 16), int(line[3], 16)) for line in lines if line is not None]
+    if len(bars) < _AFTER_LAST - _FIRST:
+        return False
+    there = [(start, flags) for start, flags in bars if flags]
+    if not there:
+        return vendor == MELLANOX
+    return any(flags & _UNSET or not start for start, flags in there)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..machine.probe import Probe, printable
 from .driver.read import read_on_disk
 from .driver_shapes import PeerState, Symbols, SymbolTables
-from .gpu_operator import OPERATOR_FILES
+from .gpus import OPERATOR_FILES
 from .shapes import System
 
 # The first is exported by an RDMA stack with peer-memory clients (MLNX_OFED, DOCA-OFED, some vendors' kernels): up

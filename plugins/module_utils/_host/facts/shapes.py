@@ -27,7 +27,7 @@ class Os(TypedDict):
 
 
 class Iommu(TypedDict):
-    """Which IOMMU the kernel uses and the firmware shows (iommu.py)."""
+    """Which IOMMU the kernel uses and the firmware shows (system.py)."""
 
     active: str | None
     firmware: str | None
@@ -94,7 +94,7 @@ class _Sriov(TypedDict):
 class Sriov(_Sriov, total=False):
     """SR-IOV of a physical function (pci.py); its port tells the settings (gather.py).
 
-    ``unassigned`` is there where the kernel has no memory for virtual functions (iov_memory.py).
+    ``unassigned`` is there where the kernel has no memory for virtual functions (pci.py).
     """
 
     unassigned: bool

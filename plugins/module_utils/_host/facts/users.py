@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds who uses virtual functions.
+"""Finds who uses virtual functions, so that destroying them would break it.
 
 The kernel asks nobody before it destroys them, and an interface that went to another network namespace is not seen from
 here. Every process is looked at, so this is read only where the number of functions is to change.
@@ -15,6 +15,7 @@ from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence
 from ..machine.probe import Probe, names_at, natural, objects, parse_int, parsed, printable, target_at, text_at
 from .devices import VFIO_DRIVERS
 from .fdb import stations_of_others
+from .host_state import HostState
 from .netdev import INFINIBAND, NET
 from .owners import POD_LOGS
 from .pci import PCI
@@ -35,7 +36,6 @@ _MOST_NAMED = 4
 # What another network namespace can have of a function, by the directory that is empty here then.
 _INTERFACE, _RDMA_DEVICE = "net", "infiniband"
 _WORDS = {_INTERFACE: "interface", _RDMA_DEVICE: "RDMA device"}
-
 Users = Dict[str, List[str]]
 
 
@@ -291,3 +291,26 @@ def _process(probe: Probe, pid: str) -> _Process:
 
 def _number(probe: Probe, path: str) -> int | None:
     return parse_int(text_at(probe.host, path).strip())
+
+
+def held(actual: HostState, functions: Iterable[Nic]) -> str:
+    """Return who holds which of the functions, each named; empty when nobody is seen."""
+    return "; ".join(filter(None, (_held(actual, nic) for nic in functions)))
+
+
+def given_away(actual: HostState, nic: Nic) -> str:
+    """Return which pod or guest has a virtual function as its own, by what the host lacks; empty when none has."""
+    if nic["driver"] in USER_SPACE_DRIVERS or in_another_namespace(nic, actual.nics.values()):
+        return _held(actual, nic)
+    return ""
+
+
+def _held(actual: HostState, nic: Nic) -> str:
+    users = actual.facts["vf_users"].get(nic["address"])
+    if users is not None:
+        return f"{nic['address']}: {', '.join(users)}" if users else ""
+    # Facts that were not gathered for this wish do not name users; what the function itself tells is enough to refuse.
+    if nic["driver"] in USER_SPACE_DRIVERS:
+        return f"{nic['address']}: {bound_to_user_space(nic)}"
+    away = in_another_namespace(nic, actual.nics.values())
+    return f"{nic['address']}: {away}" if away else ""

@@ -12,7 +12,7 @@ from typing import Callable
 from ..boot.apply import installation
 from ..boot.files import unit_of
 from ..concerns.naming.files import STAMP
-from ..concerns.qos.request import CUTTING, key_for
+from ..concerns.qos.settings import CUTTING, key_for
 from ..concerns.routing.ours import RULES_KEY, unwanted_rules
 from ..concerns.routing.reach import rules_of_uplinks
 from ..engine.context import Context

@@ -1,40 +1,46 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes a recorded host of a real one: what facts read, and a little more, scrubbed."""
+"""Makes a recorded host of a real one: what facts read, and a little more, scrubbed.
+
+Of files of managers it holds what plans need, and nothing of keys and users. The tables of mounts and swap are reduced
+likewise, to what tells the same about uplinks.
+"""
 
 from __future__ import annotations
 
 import base64
+import fnmatch
 import hashlib
 import posixpath
 from typing import Callable, Sequence, TypeVar
 
 from ..facts import node_address
 from ..facts.devices import MELLANOX
+from ..facts.driver import openib
 from ..facts.eswitch import SHOW_DEVICES, features_command
 from ..facts.eswitch import show_command as show_eswitch
 from ..facts.firmware import BLUEFIELD, QUERY_SECONDS, RIGHTS_TOOLS, TOOLS, card_of, query_command, rights_command
 from ..facts.firmware_image import FLINT, device_query
 from ..facts.functions import show_command as show_port
 from ..facts.gather import read_host
+from ..facts.gpus import SIGN_OF_MANAGERS, read_modes
 from ..facts.host_state import enabled_functions
-from ..facts.mig import read_modes
+from ..facts.managers import ifupdown, ini
 from ..facts.netdev import NET
-from ..facts.nvlink import SIGN_OF_MANAGERS
-from ..facts.owners import POD_LOGS, daemons_among
+from ..facts.owners import NIC_NAMES, POD_LOGS, PORT_STATES, daemons_among, public_names, public_port_state
 from ..facts.queues import show_command as show_queues
 from ..facts.rdma import INFINIBAND
+from ..facts.remote_storage import SWAPS, public_mounts, public_swaps
 from ..facts.routing import commands as routing_commands
 from ..facts.shapes import Facts
 from ..facts.spectrum_x import TOOLS as REGISTER_TOOLS
 from ..facts.spectrum_x import acceleration_command, gap_command
 from ..facts.uplink import DEFAULT_ROUTES, IP_ADDRESSES, IPV6_ADDRESSES
-from ..machine.access import READ_LIMIT, CommandResult, Host, HostError, Names, follow
+from ..machine.access import MOUNTS, READ_LIMIT, CommandResult, Host, HostError, Names, follow
 from ..machine.paths import MARKER
 from ..machine.pci_config import without_identity
 from ..machine.probe import Probe, names_at, text_at
-from .managers import public_part
 from .recorded import FORMAT, Document
 from .scrub import Pseudonyms
 from .scrub_document import scrubbed
@@ -66,6 +72,15 @@ _ECN = tuple(f"ecn/roce_{side}/enable/{priority}" for side in ("rp", "np") for p
 _NETDEV_EXTRAS = ("mode", "pkey", *_QOS, "ecn/roce_np/cnp_dscp", "ecn/roce_np/cnp_802p_prio", *_ECN)
 _HCA_EXTRAS = ("node_type", "ports/1/cap_mask", "ports/1/lid_mask_count", "ports/1/pkeys/0", "tc/1/traffic_class")
 _PCI_EXTRAS = ("sriov_offset", "sriov_stride", "sriov_vf_total_msix", "local_cpulist", "revision")
+_PROFILE: dict[str, set[str]] = {
+    "connection": {"interface-name"},
+    "ethernet": {"mac-address", "mtu"},
+    "infiniband": {"mac-address", "mtu"},
+    "ipv4": {"route[0-9]*", "routing-rule[0-9]*"},
+    "ipv6": {"route[0-9]*", "routing-rule[0-9]*"},
+}
+_NETWORK: dict[str, set[str]] = {"Match": {"*"}, "Link": {"MTUBytes", "ActivationPolicy"}}
+_STANZA_WORDS = ("auto", "allow-auto", "allow-hotplug", "source", "source-directory", "mtu")
 
 
 class Recorder:
@@ -276,3 +291,66 @@ def _read_cards(recorder: Recorder, facts: Facts) -> None:
     flint = next((path for path in FLINT if recorder.exists(path)), None)
     for nic in ports if flint else ():
         probe.command(*device_query(str(flint), nic["address"]), seconds=QUERY_SECONDS)
+
+
+def public_part(path: str, text: str) -> str | None:
+    """Return what may be kept of a manager's or an operator's file, None for any other file.
+
+    Reading the result says the same about owners as reading the file.
+    """
+    for pattern, reduce in _REDUCERS.items():
+        if fnmatch.fnmatchcase(path, pattern):
+            return reduce(text)
+    return None
+
+
+def _sections(kept: dict[str, set[str]]) -> Callable[[str], str]:
+    def reduce(text: str) -> str:
+        lines = []
+        section = ""
+        for setting in ini.settings(text):
+            if not any(fnmatch.fnmatchcase(setting.key, pattern) for pattern in kept.get(setting.section, ())):
+                continue
+            if setting.section != section:
+                section = setting.section
+                lines.append(f"[{section}]")
+            lines.append(f"{setting.key}={setting.value}")
+        return "".join(f"{line}\n" for line in lines)
+
+    return reduce
+
+
+def _variables(*kept: str) -> Callable[[str], str]:
+    def reduce(text: str) -> str:
+        lines = [line for line in text.splitlines() if line.partition("=")[0].strip() in kept]
+        return "".join(f"{line}\n" for line in lines)
+
+    return reduce
+
+
+def _stanzas(text: str) -> str:
+    lines = []
+    for words in ifupdown.lines(text):
+        if words[0] == "iface":
+            lines.append(" ".join(words[:4]))
+        elif words[0] in _STANZA_WORDS or (words[0] in ifupdown.WHEN_UP and words[1:2] == ["ip"]):
+            lines.append(" ".join(words))
+    return "".join(f"{line}\n" for line in lines)
+
+
+_REDUCERS: dict[str, Callable[[str], str]] = {
+    "*.nmconnection": _sections(_PROFILE),
+    "/etc/sysconfig/network-scripts/ifcfg-*": _variables("DEVICE", "HWADDR", "MTU"),
+    "*/NetworkManager/NetworkManager.conf": _sections({"keyfile": {"unmanaged-devices"}}),
+    "*/NetworkManager/conf.d/*": _sections({"keyfile": {"unmanaged-devices"}}),
+    "/run/NetworkManager/devices/*": _sections({"device": {"managed"}}),
+    "*/systemd/network/*.network": _sections(_NETWORK),
+    "/run/systemd/netif/links/*": _variables("NETWORK_FILE"),
+    **dict.fromkeys(NIC_NAMES, public_names),
+    f"{PORT_STATES}/*": public_port_state,
+    openib.FILE: openib.public_part,
+    MOUNTS: public_mounts,
+    SWAPS: public_swaps,
+    "/etc/network/interfaces": _stanzas,
+    "/etc/network/interfaces.d/*": _stanzas,
+}

@@ -19,10 +19,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 from ..boot.cards import of_present_cards
 from ..boot.persisted import CONCERNS, KEPT
-from ..boot.rates import before_links, has_rates
-from ..boot.unit import DEVICE_SECONDS, LINK_SECONDS, LOCK_SECONDS, NEW_DEVICE_SECONDS, SETTLE_SECONDS
-from ..concerns.qos.request import CONCERN as QOS
-from ..concerns.qos.request import without_soft_devices
+from ..boot.unit import (
+    DEVICE_SECONDS,
+    LINK_SECONDS,
+    LOCK_SECONDS,
+    NEW_DEVICE_SECONDS,
+    SETTLE_SECONDS,
+    before_links,
+    has_rates,
+)
+from ..concerns.qos.settings import CONCERN as QOS
+from ..concerns.qos.settings import without_soft_devices
 from ..engine.context import Context
 from ..engine.execute import execute
 from ..engine.execution import Execution

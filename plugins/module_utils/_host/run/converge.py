@@ -109,7 +109,7 @@ def _asks_by_facts(desired: HostSpec) -> bool:
 
 def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, runs: bool) -> Plan:
     """Read what the next boot starts, where that is not known yet, and return the plan with what is wrong with it."""
-    from ..facts.mig import read_modes
+    from ..facts.gpus import read_modes
     from ..facts.next_boot import next_boot_of
     from .next_boot import hold_reboots
 

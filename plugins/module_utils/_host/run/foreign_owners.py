@@ -12,9 +12,19 @@ from typing import Iterable
 
 from ..engine.context import Context
 from ..engine.steps import NEEDS_CONSENT, PLANNED, Step, as_planned, key_of, with_reason
-from ..facts.claims import nic_daemon, sriov_evidence, sriov_parts
 from ..facts.devices import MELLANOX
-from ..facts.owners import ESWITCH, FUNCTIONS, MTU, NIC, NUMBER, PORT_STATES, SRIOV
+from ..facts.owners import (
+    ESWITCH,
+    FUNCTIONS,
+    MTU,
+    NIC,
+    NUMBER,
+    PORT_STATES,
+    SRIOV,
+    nic_daemon,
+    sriov_evidence,
+    sriov_parts,
+)
 from ..spec.host import CONSENTS
 from ..spec.pcie import READ_REQUEST
 

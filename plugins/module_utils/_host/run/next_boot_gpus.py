@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tells what a reboot does to the GPUs of a host: NVLink that nothing sets up again, MIG that goes or comes. Pure.
 
-Sources: facts/nvlink.py; for MIG the MIG User Guide (enabling MIG mode): from Hopper on the mode lasts as long as the
+Sources: facts/gpus.py; for MIG the MIG User Guide (enabling MIG mode): from Hopper on the mode lasts as long as the
 driver is loaded, on Ampere a change that is pending takes effect when the GPU is reset. nvidia-mig-manager.service
 (NVIDIA/mig-parted) and the GPU Operator's MIG manager bring it back.
 """
@@ -16,8 +16,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import nam
 
 from ..concerns.peer_memory.decide import generation
 from ..facts.gpu_shapes import Nvlink
+from ..facts.gpus import FABRIC_MANAGER, IMEX
 from ..facts.host_state import HostState
-from ..facts.nvlink import FABRIC_MANAGER, IMEX
 from ..facts.shapes import Facts
 
 _KEEPS_MIG = ("Ampere",)

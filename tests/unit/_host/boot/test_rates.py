@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
-    LINK_SECONDS,
-    start_seconds,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import LINK_SECONDS, start_seconds
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import (
     parse_port_settings,
     show_command,

@@ -9,8 +9,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.read import read_managers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.managers import public_part
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import public_part, record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 

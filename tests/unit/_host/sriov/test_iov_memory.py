@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.iov_memory import is_unassigned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import is_unassigned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan

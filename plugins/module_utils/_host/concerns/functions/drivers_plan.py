@@ -27,9 +27,8 @@ from ...engine.steps import (
 )
 from ...facts.host_state import binds_functions, is_guest_function
 from ...facts.interfaces import Interface
-from ...facts.iommu import AMD, INTEL, is_switched_on
-from ...facts.users import USER_SPACE_DRIVERS
-from ...facts.vf_users import held
+from ...facts.system import AMD, INTEL, is_switched_on
+from ...facts.users import USER_SPACE_DRIVERS, held
 from ...spec.arguments import IOMMU_OFF, words_of
 from ...spec.functions import VFIO
 from .settings_plan import numbered

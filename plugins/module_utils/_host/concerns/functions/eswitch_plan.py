@@ -10,7 +10,7 @@ from ...engine.steps import NOTHING, NOW, PLANNED, REFUSED, Step, make_step, wit
 from ...facts.bluefield import arm_side_refusal
 from ...facts.eswitch import LEGACY, SWITCHDEV, offload_wanted, present_mode
 from ...facts.interfaces import Interface
-from ...facts.vf_users import held
+from ...facts.users import held
 from .eswitch_mode import leaves_switchdev, representors_in_use, switches, unbound_functions
 from .settings_plan import numbered
 from .vfs_plan import set_up

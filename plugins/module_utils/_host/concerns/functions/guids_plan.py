@@ -15,10 +15,10 @@ from ...engine.context import ConcernPlan, Context
 from ...engine.effects import BOUND
 from ...engine.steps import NOTHING, NOW, Step, Wording, make_step
 from ...facts.bluefield import arm_side_refusal
+from ...facts.guids import device_guid, has_guid, port_guid, wanted_guid
 from ...facts.interfaces import Interface
 from ...facts.shapes import FunctionGuids
-from ...facts.vf_guids import device_guid, has_guid, port_guid, wanted_guid
-from ...facts.vf_users import held
+from ...facts.users import held
 from ...spec.vf_guids import DETERMINISTIC, size_of
 from .eswitch_mode import unbound_functions
 from .settings_plan import numbered

@@ -18,6 +18,7 @@ from ...facts.bluefield import arm_side_refusal
 from ...facts.host_state import settings_of
 from ...facts.interfaces import Interface
 from ...facts.netdev import permanent_mac
+from ...facts.users import given_away, held
 from ...facts.vf_settings import (
     BEFORE,
     Changes,
@@ -27,7 +28,6 @@ from ...facts.vf_settings import (
     wanted_settings,
     without_driver,
 )
-from ...facts.vf_users import given_away, held
 from ...spec.functions import DETERMINISTIC, VF_KEYS
 
 # Settings whose change stops traffic for a moment or for good.

@@ -29,7 +29,7 @@ from ...facts.eswitch import SWITCHDEV, present_mode
 from ...facts.host_state import is_guest_function, most_functions
 from ...facts.interfaces import Interface
 from ...facts.shapes import Nic, VfCount
-from ...facts.vf_users import held
+from ...facts.users import held
 from . import drivers_plan as drivers
 from . import settings_plan as functions
 from .eswitch_mode import leaves_switchdev, representors_in_use, switches

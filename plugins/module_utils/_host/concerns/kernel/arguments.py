@@ -12,10 +12,10 @@ from ...engine.handler import Handler
 from ...engine.operations import Operation, PutFile, RemoveFile, Run, Work
 from ...engine.steps import BOOT, NEEDS_REBOOT, Step, make_step
 from ...facts.hugepages import boot_arguments
-from ...facts.iommu import INTEL, SWITCHES_INTEL_ON
 from ...facts.kernel_arguments import CMDLINE_FILE, GRUB, GRUBBY, SYSTEMD_BOOT, next_line, told_of
 from ...facts.kernel_arguments_record import DROP_IN, RECORD, REMOVED, drop_in, listed, record
 from ...facts.settings_shapes import KernelArguments
+from ...facts.system import INTEL, SWITCHES_INTEL_ON
 from ...machine.access import Host
 from ...machine.probe import Probe
 from ...spec.arguments import IOMMU_OFF, NETNS_MODES, contains, count, grouped, name_of, vendor_problem, words_of

@@ -18,7 +18,7 @@ from ...engine.handler import Handler
 from ...engine.operations import SetRegister, Work
 from ...engine.ports import PCI_DEVICES
 from ...engine.steps import NOW, PLANNED, Step, Value, as_planned, key_of, make_step
-from ...facts.pcie_path import read_request_of, redirected_pairs
+from ...facts.pcie import read_request_of, redirected_pairs
 from ...machine.access import Host
 from ...machine.paths import WISHES_FILE
 from ...machine.pci_config import (

@@ -22,10 +22,9 @@ from ...spec import qos_values
 from ...spec.former import wanted_interface
 from ...spec.host import HostSpec
 from ...spec.qos import DSCP, OS, QOS_KEYS, only
-from . import state
+from . import settings
 from .files import UNIT_FILE, boot_files
-from .request import CUTTING
-from .wording import name_of, value_of
+from .settings import CUTTING, name_of, value_of
 
 _SECONDS = 30.0
 # The driver takes the link down and up; optics of 400 Gb/s take their time.
@@ -88,7 +87,7 @@ class _Subject(NamedTuple):
 
     def has(self, which: str) -> bool:
         """Return whether the port has a file of the vendor's driver."""
-        return state.has_file(self.port, which)
+        return settings.has_file(self.port, which)
 
 
 class _Handler(NamedTuple):
@@ -106,7 +105,7 @@ def work(context: Context, step: Step) -> Work:
         return context.work_of_files({path: boot_files(context)[path]}, [RELOAD_UNITS] if path == UNIT_FILE else [])
     setting, _colon, key = key_of(step).partition(":")
     interface = context.interface_of(key)
-    port = state.port_of(context, interface)
+    port = settings.port_of(context, interface)
     name = context.port_name(interface)
     subject = _Subject(interface, port, name, _device_of(interface, port), step["from"], step["to"])
     handler = _HANDLERS[setting]
@@ -306,7 +305,7 @@ def _read_ecn(subject: _Subject, host: Host) -> dict[str, list[int]]:
 
 def _notification(setting: str) -> _Handler:
     def path(subject: _Subject) -> str:
-        tree = state.notification_tree(subject.port, setting)
+        tree = settings.notification_tree(subject.port, setting)
         return qos_paths.notification(subject.name, _address(subject) or None, setting)[tree]
 
     def read(subject: _Subject, host: Host) -> int | None:
@@ -339,7 +338,7 @@ _NOTIFICATION_PRIORITY = _notification("cnp_priority")
 
 def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
     """Return what makes the directory that holds the setting: RDMA-CM, configfs, and mkdir(2) in it."""
-    host = state.of_host(context)
+    host = settings.of_host(context)
     do: list[Operation] = []
     if not host["rdma_cm"]:
         do.append(Run(("modprobe", "rdma_cm"), _SECONDS))
@@ -349,7 +348,7 @@ def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
         do.append(
             WaitFor(f"{qos_paths.RDMA_CM} of the kernel", lambda host: host.exists(qos_paths.RDMA_CM), _CM_SECONDS)
         )
-    if state.is_renamed(context, subject.interface):
+    if settings.is_renamed(context, subject.interface):
         # Either name may have had a directory: it only means something while a device has that name.
         do.append(Run(("mkdir", qos_paths.directory(subject.device)), _SECONDS, (0, 1)))
     elif subject.now is None:
@@ -360,7 +359,7 @@ def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
 def _without_former_name(context: Context, subject: _Subject) -> list[Operation]:
     """Return what removes the directory of a name that the device has no more."""
     former = _rdma_name(subject.port)
-    if not former or not state.is_renamed(context, subject.interface):
+    if not former or not settings.is_renamed(context, subject.interface):
         return []
     return [Run(("rmdir", qos_paths.directory(former)), _SECONDS, (0, 1))]
 

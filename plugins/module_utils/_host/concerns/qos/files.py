@@ -16,7 +16,7 @@ from ...facts.interfaces import Interface
 from ...facts.qos_scope import OF_DEVICE, rdma_of
 from ...machine.paths import MARKER, PYTHON_OPTIONS, WISHES_FILE
 from ...machine.program import program_path
-from .request import lasting
+from .settings import lasting
 
 UNIT = "rdma-fabric-devices.service"
 UNIT_FILE = f"/etc/systemd/system/{UNIT}"

@@ -17,11 +17,10 @@ from ...facts.interfaces import Interface
 from ...facts.qos_scope import asked, given
 from ...facts.settings_shapes import QosPort
 from ...spec.qos import Qos
-from . import state
+from . import settings
 from .files import boot_files
 from .refusals import firmware_default, inability
-from .request import CONCERN, CUTTING, key_for
-from .wording import name_of, told, value_of
+from .settings import CONCERN, CUTTING, key_for, name_of, told, value_of
 
 _OF_DCBX = ("trust", "dscp_priority", "ets", "pfc")
 _LOSSLESS = (
@@ -41,7 +40,7 @@ def plan(context: Context) -> ConcernPlan:
     notices: list[str] = []
     for interface in context.interfaces:
         wanted = asked(context.desired, interface)
-        port = state.port_of(context, interface)
+        port = settings.port_of(context, interface)
         for setting in _sequence(wanted):
             steps += _step(context, interface, port, setting, wanted)
         remarks = _lost if context.removing else _remarks
@@ -82,12 +81,12 @@ def _sequence(wanted: Qos) -> list[str]:
 def _step(context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos) -> list[Step]:
     if setting == "ecn" and firmware_default(context, interface, port, wanted):
         return []
-    now, to = state.now_and_wanted(context, interface, port, setting, wanted)
+    now, to = settings.now_and_wanted(context, interface, port, setting, wanted)
     problem = inability(context, interface, port, setting, wanted)
     if context.removing and problem:
         # Told by a remark: an original value that has nowhere to go is no reason to keep all others.
         return []
-    if (state.holds(context, interface, setting, now, to) and not problem) or (
+    if (settings.holds(context, interface, setting, now, to) and not problem) or (
         setting == "pause" and _is_needless(context, interface, port, wanted)
     ):
         return []
@@ -136,7 +135,7 @@ def _lost(context: Context, interface: Interface, port: QosPort, wanted: Qos) ->
     for setting in wanted:
         problem = inability(context, interface, port, setting, wanted)
         if problem:
-            value = value_of(setting, state.now_and_wanted(context, interface, port, setting, wanted)[1])
+            value = value_of(setting, settings.now_and_wanted(context, interface, port, setting, wanted)[1])
             what = f"{context.target_of(interface)}: {name_of(setting)}"
             remarks.append(f"{what} can't be set to {value} again: {problem}")
     return remarks
@@ -183,7 +182,7 @@ def _of_host(context: Context, steps: list[Step]) -> list[str]:
         remarks.append(_LOSSLESS)
     if not context.removing and any(step["id"].startswith(f"{CONCERN}:cable_length:") for step in steps):
         remarks.append(_CABLE)
-    if state.of_host(context)["lldpad"] and asked_keys & {*_OF_DCBX, "dcbx"}:
+    if settings.of_host(context)["lldpad"] and asked_keys & {*_OF_DCBX, "dcbx"}:
         remarks.append(
             "lldpad is there and sets trust, PFC and ETS by itself as the switch tells it to: switch it off "
             "(systemctl disable --now lldpad), or leave these settings to it"

@@ -15,7 +15,7 @@ from ...facts.interfaces import Interface
 from ...facts.qos_scope import OF_DEVICE, is_function
 from ...facts.settings_shapes import QosPort
 from ...spec.qos import FIRMWARE, Qos
-from . import state
+from . import settings
 
 # Settings that a file of the vendor's driver may have; without it they are asked of DCB.
 _FILES = {
@@ -31,7 +31,7 @@ Check = Callable[[Context, Interface, QosPort, Qos], str]
 
 def inability(context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos) -> str:
     """Return why a host can't have a setting, empty when it can; what holds already is denied to nobody."""
-    now, to = state.now_and_wanted(context, interface, port, setting, wanted)
+    now, to = settings.now_and_wanted(context, interface, port, setting, wanted)
     if now == to and now is not None:
         return ""
     problem = _of_interface(interface)
@@ -40,16 +40,18 @@ def inability(context: Context, interface: Interface, port: QosPort, setting: st
     if setting in OF_DEVICE:
         return _of_device(context, port, setting, to)
     problem = _of_port(context, interface)
-    if not problem and setting in _BY_DCB and not state.has_file(port, _FILES.get(setting, "")):
+    if not problem and setting in _BY_DCB and not settings.has_file(port, _FILES.get(setting, "")):
         problem = _without_dcb(interface, port)
     check = _CHECKS.get(setting)
-    return problem if problem or check is None or not state.is_told(port) else check(context, interface, port, wanted)
+    return (
+        problem if problem or check is None or not settings.is_told(port) else check(context, interface, port, wanted)
+    )
 
 
 def firmware_default(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> bool:
     """Return whether ECN is only asked to be on, of a driver that can't show it: the firmware has it on."""
     given = wanted.get("ecn")
-    if context.removing or not given or state.has_file(port, qos_paths.ECN) or _of_interface(interface):
+    if context.removing or not given or settings.has_file(port, qos_paths.ECN) or _of_interface(interface):
         return False
     all_on = all(on for points in given.values() for on in points.values())
     return all_on and interface.driver == NETDEV_DRIVER and not _of_port(context, interface)
@@ -81,7 +83,7 @@ def _of_port(context: Context, interface: Interface) -> str:
 
 def _of_device(context: Context, port: QosPort, setting: str, to: object) -> str:
     device = port["rdma"]
-    if state.is_told(port) and device is None:
+    if settings.is_told(port) and device is None:
         return (
             "it has no RDMA device of its own (a bond's belongs to its first port): load the driver of its card "
             "(mlx5_ib), or make a soft one (rdma link add)"
@@ -91,7 +93,7 @@ def _of_device(context: Context, port: QosPort, setting: str, to: object) -> str
             "only the vendor's driver has a traffic class for all queue pairs; programs ask for one themselves: "
             f"NCCL_IB_TC={to}, UCX_IB_TRAFFIC_CLASS={to}, perftest --tclass={to}; tos reaches those that use RDMA-CM"
         )
-    host = state.of_host(context)
+    host = settings.of_host(context)
     loaded = context.actual.is_loaded("rdma_cm")
     if setting == "tos" and loaded and host["configfs"] and not host["rdma_cm"]:
         return f"this kernel's rdma_cm has no {qos_paths.RDMA_CM}: it lacks CONFIG_INFINIBAND_ADDR_TRANS_CONFIGFS"
@@ -116,14 +118,14 @@ def _without_dcb(interface: Interface, port: QosPort) -> str:
 
 
 def _dcbx(context: Context, _interface: Interface, _port: QosPort, wanted: Qos) -> str:
-    if wanted["dcbx"] != FIRMWARE or state.of_host(context)["mlnx_qos"]:
+    if wanted["dcbx"] != FIRMWARE or settings.of_host(context)["mlnx_qos"]:
         return ""
     return "only mlnx_qos (mlnx-tools) gives DCBX back to the firmware: install it, or reload the driver"
 
 
 def _cable(_context: Context, interface: Interface, port: QosPort, _wanted: Qos) -> str:
     driver = interface.driver
-    if state.has_file(port, qos_paths.CABLE) or driver == NETDEV_DRIVER:
+    if settings.has_file(port, qos_paths.CABLE) or driver == NETDEV_DRIVER:
         return ""
     return f"the driver {driver} takes a delay in bit times there, not a length"
 
@@ -141,7 +143,7 @@ def _pause(_context: Context, _interface: Interface, port: QosPort, _wanted: Qos
 
 
 def _ecn(_context: Context, _interface: Interface, port: QosPort, _wanted: Qos) -> str:
-    if state.has_file(port, qos_paths.ECN):
+    if settings.has_file(port, qos_paths.ECN):
         return ""
     return (
         "only the vendor's driver has switches for it; with this one it is a value of the firmware: "
@@ -151,7 +153,7 @@ def _ecn(_context: Context, _interface: Interface, port: QosPort, _wanted: Qos) 
 
 def _notification(setting: str) -> Check:
     def check(_context: Context, _interface: Interface, port: QosPort, _wanted: Qos) -> str:
-        if state.notification_tree(port, setting):
+        if settings.notification_tree(port, setting):
             return ""
         return (
             f"neither the vendor's driver nor {qos_paths.DEBUGFS} is there (debugfs may be closed by lockdown); the "

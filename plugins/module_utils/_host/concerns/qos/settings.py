@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each setting is and what it shall be, in one form for both. Pure.
+"""The QoS settings of one interface: what is asked for, what is, in one form for both, and how a plan calls them. Pure.
 
 Tables are whole, as ranges: only so can an original one come back after several runs have changed it.
 """
@@ -11,16 +11,67 @@ from __future__ import annotations
 from typing import Callable, Mapping, cast
 
 from ...engine.context import Context
-from ...engine.steps import Value
+from ...engine.steps import REFUSED, Value, as_planned
 from ...facts import qos_paths
+from ...facts.host_state import NETDEV_DRIVER
 from ...facts.interfaces import Interface
-from ...facts.qos_scope import OF_DEVICE
+from ...facts.qos_scope import OF_DEVICE, given
 from ...facts.settings_shapes import HostQos, QosPort
+from ...facts.shapes import Facts
 from ...spec import qos_values
-from ...spec.qos import DSCP, Qos
+from ...spec.host import HostSpec
+from ...spec.interfaces import InterfaceSpec
+from ...spec.qos import DSCP, Qos, only
 
+CONCERN = "qos"
+# Drivers take the link down and up for these.
+CUTTING = ("pause", "pfc")
 _UNTOLD: HostQos = {"ports": {}, "lldpad": False, "mlnx_qos": False, "configfs": False, "rdma_cm": False}
 _UNTOLD_PORT: QosPort = {"files": [], "dcb": None, "rdma": None}
+_NAMES = {
+    "dcbx": "the owner of DCBX",
+    "pause": "global pause",
+    "trust": "trust",
+    "dscp_priority": "priorities of DSCPs",
+    "cable_length": "the cable length",
+    "ets": "shares of priorities",
+    "pfc": "priority flow control",
+    "ecn": "ECN",
+    "cnp_dscp": "the DSCP of congestion notifications",
+    "cnp_priority": "the priority of congestion notifications",
+    "traffic_class": "the traffic class of all queue pairs",
+    "tos": "the ToS of RDMA-CM",
+}
+
+
+def lasting(context: Context, interface: Interface) -> Qos:
+    """Return what the boot unit makes again: all that is given and not refused."""
+    refused = {step["id"] for step in context.earlier if step["status"] == REFUSED}
+    wanted = given(context.desired, interface)
+    return only(wanted, [key for key in wanted if step_id(key, interface) not in refused])
+
+
+def key_for(setting: str, interface: Interface) -> str:
+    """Return what the step about one setting of an interface is called by within this concern."""
+    return f"{setting}:{interface.key}"
+
+
+def step_id(setting: str, interface: Interface) -> str:
+    """Return the id of the step about one setting of an interface."""
+    return f"{CONCERN}:{key_for(setting, interface)}"
+
+
+def without_soft_devices(desired: HostSpec, facts: Facts) -> HostSpec:
+    """Return what can be had while the host starts: software makes RDMA devices on other cards' ports later."""
+    drivers = {nic["address"]: nic["driver"] for nic in facts["nics"]}
+
+    def had(entry: InterfaceSpec) -> InterfaceSpec:
+        qos = entry["qos"]
+        if not qos or isinstance(qos, bool) or drivers.get(entry.get("pci", "")) in {None, NETDEV_DRIVER}:
+            return entry
+        return {**entry, "qos": only(qos, [key for key in qos if key not in OF_DEVICE])}
+
+    return {**desired, "interfaces": list(map(had, desired["interfaces"]))}
 
 
 def of_host(context: Context) -> HostQos:
@@ -110,4 +161,59 @@ _FORMS: Mapping[str, Callable[[QosPort, Qos], Value]] = {
     "pause": lambda _port, wanted: dict.fromkeys(("rx", "tx"), wanted["pause"]),
     "ets": lambda _port, wanted: qos_values.ets_wanted(wanted["ets"]),
     "ecn": lambda port, wanted: _points(port.get("ecn", {}), wanted["ecn"]),
+}
+
+
+def told(setting: str, value: Value) -> str:
+    """Return ``priority flow control to 3``."""
+    return f"{name_of(setting)} to {value_of(setting, value)}"
+
+
+def name_of(setting: str) -> str:
+    """Return what a setting is called."""
+    return _NAMES[setting]
+
+
+def value_of(setting: str, value: Value) -> str:
+    """Return a value in words."""
+    if value is None:
+        return "the kernel's own" if setting == "tos" else "not known"
+    words = _WORDS.get(setting)
+    return words(value) if words is not None else str(value)
+
+
+def _sides(value: Value) -> str:
+    return " ".join(f"{side} {'on' if on else 'off'}" for side, on in as_planned(value, dict).items())
+
+
+def _table(value: Value) -> str:
+    return ", ".join(f"{dscps} -> {priority}" for dscps, priority in as_planned(value, dict).items()) or "none"
+
+
+def _shares(value: Value) -> str:
+    told_of: dict[str, list[int | str]] = as_planned(value, dict)
+    shares = (
+        f"{number} {kind}" if kind != "ets" else f"{number} {share}%"
+        for number, (kind, share) in enumerate(zip(told_of["tc_tsa"], told_of["tc_bw"]))
+        if share or kind != "ets"
+    )
+    return ", ".join(shares)
+
+
+def _list(value: Value) -> str:
+    return " ".join(map(str, as_planned(value, list))) or "off"
+
+
+def _points_said(value: Value) -> str:
+    return ", ".join(f"{point} {_list(on)}" for point, on in as_planned(value, dict).items())
+
+
+_WORDS: Mapping[str, Callable[[Value], str]] = {
+    "pause": _sides,
+    "dscp_priority": _table,
+    "cable_length": lambda value: f"{value} m",
+    "ets": _shares,
+    "pfc": _list,
+    "ecn": _points_said,
+    "traffic_class": lambda value: "none" if value == qos_values.UNSET else str(value),
 }

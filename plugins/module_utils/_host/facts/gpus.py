@@ -1,14 +1,18 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what sets NVLink up: the fabric manager of hosts with NVSwitches, IMEX of hosts of a rack.
+"""Reads which GPUs are divided into instances (MIG), and what sets NVLink up: fabric manager or IMEX.
 
-Until the fabric manager has set the NVSwitches up, CUDA ends with error 802 (cudaErrorSystemNotReady), so it has to
-start at each boot (NVIDIA/nccl-tests issue 264; pytorch/pytorch issue 35710). From B200 on it needs its subnet manager
-nvlsm (siderolabs/extensions pull request 717). Trays of a GB200 or GB300 rack have no NVSwitch and no fabric manager,
-but nvidia-imex, either as the host's own service or in pods of ComputeDomains, never both (Azure/AgentBaker pull
-request 8839; NVIDIA/cloud-native-docs issue 453). The GPU Operator's driver container starts the fabric manager by
-itself (NVIDIA/gpu-driver-container, nvidia-driver).
+Until the fabric manager of hosts with NVSwitches has set those up, CUDA ends with error 802 (cudaErrorSystemNotReady),
+so it has to start at each boot (NVIDIA/nccl-tests issue 264; pytorch/pytorch issue 35710). From B200 on it needs its
+subnet manager nvlsm (siderolabs/extensions pull request 717). Trays of a GB200 or GB300 rack have no NVSwitch and no
+fabric manager, but nvidia-imex (IMEX), either as the host's own service or in pods of ComputeDomains, never both
+(Azure/AgentBaker pull request 8839; NVIDIA/cloud-native-docs issue 453). The GPU Operator's driver container starts the
+fabric manager by itself (NVIDIA/gpu-driver-container, nvidia-driver).
+
+The driver has a directory for each instance that anybody may list (/proc/driver/nvidia/capabilities/gpuN/mig/giN; MIG
+User Guide, device nodes and capabilities); N of gpuN is the minor number of the GPU's device. Whether a GPU that has no
+instance is in MIG mode, and in which it will be after its next reset, only nvidia-smi tells.
 """
 
 from __future__ import annotations
@@ -19,8 +23,7 @@ from typing import Iterable, Sequence
 from ..machine.paths import UNIT_DIRECTORIES
 from ..machine.probe import Probe
 from .devices import VFIO_DRIVERS, has_hidden_switches, is_of_a_rack
-from .gpu_operator import container_runs
-from .gpu_shapes import Nvlink, Service
+from .gpu_shapes import MigMode, Nvlink, Service
 from .pci import PCI, Function
 from .shapes import Gpu, Nic
 
@@ -31,6 +34,17 @@ _PATHS = {"nvidia-fabricmanager.service": "nvidia-nvswitch-devices.path"}
 # Of cgroup v2, and of v1; systemd removes the group of a unit that has stopped.
 _GROUPS = ("/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice")
 _FAMILY_OF_MANAGERS, SIGN_OF_MANAGERS = "ConnectX-7", b"SW_MNG"
+CAPABILITIES = "/proc/driver/nvidia/capabilities"
+QUERY = ("nvidia-smi", "--query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending", "--format=csv,noheader")
+# It brings GPUs up that no program uses, one after the other.
+_SECONDS = 60.0
+_ROW = re.compile(r"([0-9a-f]{4,8}):(\S{7}),\s*(Enabled|Disabled),\s*(Enabled|Disabled)", re.IGNORECASE)
+# The GPU Operator's driver container makes these (NVIDIA/gpu-operator, NVIDIA/gpu-driver-container).
+OPERATOR_FILES = (
+    "/run/nvidia/validations/.driver-ctr-ready",
+    "/run/nvidia/nvidia-driver.pid",
+    "/run/nvidia/driver/usr/bin/nvidia-smi",
+)
 
 
 def switch_managers(probe: Probe, nics: Iterable[Nic], gpus: Iterable[Gpu]) -> list[str]:
@@ -89,3 +103,46 @@ def _state(probe: Probe, unit: str) -> Service:
         "masked": masked,
         "active": any(exists(f"{group}/{unit}") for group in _GROUPS),
     }
+
+
+def read_instances(probe: Probe, gpus: Iterable[Gpu]) -> dict[str, int]:
+    """Return how many instances the GPUs have that have any, by PCI address."""
+    by_minor: dict[str, int] = {}
+    for name in probe.names(CAPABILITIES):
+        if re.fullmatch(r"gpu\d{1,4}", name):
+            found = [part for part in probe.names(f"{CAPABILITIES}/{name}/mig") if re.fullmatch(r"gi\d{1,3}", part)]
+            if found:
+                by_minor[name[3:]] = len(found)
+    if not by_minor:
+        return {}
+    minors = {gpu["address"]: _minor(probe, gpu["address"]) for gpu in gpus}
+    return {address: by_minor[minor] for address, minor in minors.items() if minor in by_minor}
+
+
+def read_modes(probe: Probe, gpus: Iterable[Gpu]) -> dict[str, MigMode]:
+    """Ask nvidia-smi for the mode of each GPU that can be divided; nothing where it does not answer."""
+    if not any(gpu["driver"] == "nvidia" for gpu in gpus) or not probe.host.exists(CAPABILITIES):
+        return {}
+    return parse_modes(probe.output(*QUERY, seconds=_SECONDS))
+
+
+def parse_modes(text: str) -> dict[str, MigMode]:
+    """Read rows such as ``00000000:36:00.0, Enabled, Enabled``; GPUs without MIG have [N/A] there."""
+    found: dict[str, MigMode] = {}
+    for line in text.splitlines():
+        row = _ROW.fullmatch(line.strip())
+        if row:
+            address = f"{row[1][-4:]}:{row[2]}".lower()
+            found[address] = {"current": row[3].lower() == "enabled", "pending": row[4].lower() == "enabled"}
+    return found
+
+
+def _minor(probe: Probe, address: str) -> str | None:
+    content = probe.content(f"/proc/driver/nvidia/gpus/{address}/information") or ""
+    found = re.search(r"^Device Minor:\s*(\d{1,4})\s*$", content, re.MULTILINE)
+    return found[1] if found else None
+
+
+def container_runs(probe: Probe) -> bool:
+    """Say whether the GPU Operator's driver container runs here."""
+    return any(probe.host.exists(path) for path in OPERATOR_FILES)
