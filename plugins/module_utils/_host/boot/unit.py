@@ -13,12 +13,12 @@ from typing import Final, Iterable
 
 from ..machine.paths import (
     GUARD_FILE,
-    MARKER,
     PROGRAM_DIRECTORY,
     PYTHON_OPTIONS,
     REVERTING_FILE,
     STAGED_FILE,
     WISHES_FILE,
+    marked,
 )
 from ..spec.functions import VfSettings
 from ..spec.host import HostSpec
@@ -82,9 +82,8 @@ def unit_text(python: str, program: str, wishes: Iterable[Wish] = (), *, with_wi
     Without wishes and without a guard to take back it does nothing, so a unit that is left behind does no harm.
     """
     first = [] if with_wicked else [_NETWORK]
-    return "\n".join(
+    return marked(
         [
-            f"# {MARKER}",
             "[Unit]",
             "Description=RDMA network settings (rdma.fabric)",
             "DefaultDependencies=no",
@@ -107,7 +106,6 @@ def unit_text(python: str, program: str, wishes: Iterable[Wish] = (), *, with_wi
             "",
             "[Install]",
             "WantedBy=multi-user.target",
-            "",
         ]
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ..machine.paths import MARKER
+from ..machine.paths import marked
 from ..spec.arguments import grouped
 
 DROP_IN = "/etc/default/grub.d/90-rdma-fabric.cfg"
@@ -36,4 +36,4 @@ def drop_in(arguments: Sequence[str], listing: Sequence[str]) -> str:
 
 def record(listing: Sequence[str]) -> str:
     """Return a file that only lists what is ours."""
-    return f"# {MARKER}\n# arguments: {' '.join(listing)}\n"
+    return marked([f"# arguments: {' '.join(listing)}"])

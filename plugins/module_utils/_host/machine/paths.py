@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Iterable
+
 # First line of every file of ours, after the comment sign of its format; removal takes exactly the files that have it.
 MARKER = "Managed by rdma.fabric: changes are overwritten, rdma.fabric removes this file"
 
@@ -30,3 +32,8 @@ CONFIRMED_FILE = "/var/lib/rdma-fabric/guard-confirmed.json"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # Isolated and without site packages: nothing but the program and the standard library is imported.
 PYTHON_OPTIONS = ("-I", "-S")
+
+
+def marked(lines: Iterable[str]) -> str:
+    """Return the text of a file of ours that has these lines, and takes comments that start with ``#``."""
+    return "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))

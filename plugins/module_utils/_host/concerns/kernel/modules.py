@@ -14,7 +14,7 @@ from ...engine.handler import Handler
 from ...engine.operations import Operation, PutFile, Run, Work
 from ...engine.steps import BOOT, NOW, Step, Value, key_of, make_step, moment
 from ...machine.access import Host
-from ...machine.paths import MARKER
+from ...machine.paths import marked
 from ...spec.host import HostSpec
 
 # Programs open what these offer and other modules call them: the kernel counts both, so one with a count of 0 is in
@@ -198,7 +198,7 @@ def listed_modules(context: Context) -> list[str]:
 
 def load_file(names: Iterable[str]) -> str:
     """Return the text of the file that loads the modules at boot."""
-    return "".join(f"{line}\n" for line in (f"# {MARKER}", *sorted(names)))
+    return marked(sorted(names))
 
 
 def boot_files(context: Context) -> dict[str, str]:

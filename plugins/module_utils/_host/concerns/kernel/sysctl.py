@@ -14,7 +14,7 @@ from ...engine.operations import Operation, SetAttribute, Work
 from ...engine.steps import BOOT, NOTHING, NOW, Step, Value, key_of, make_step
 from ...facts.sysctls import parse
 from ...machine.access import Host
-from ...machine.paths import MARKER
+from ...machine.paths import marked
 from ...spec import sysctl_names
 from ...spec.host import HostSpec
 from . import sysctl_uplink as uplink
@@ -244,7 +244,7 @@ def boot_files(context: Context) -> dict[str, str]:
 
 def file_text(wanted: Mapping[str, str]) -> str:
     """Return our file; udev applies the settings of an interface whenever one of that name appears."""
-    return "".join([f"# {MARKER}\n", *(f"{name} = {wanted[name]}\n" for name in sorted(wanted))])
+    return marked(f"{name} = {wanted[name]}" for name in sorted(wanted))
 
 
 def listed(context: Context) -> dict[str, str]:

@@ -21,7 +21,7 @@ from ...facts.hugepages import LARGEST, argument_of, pool_directory, supports, t
 from ...facts.kernel_arguments import told_of
 from ...facts.settings_shapes import Hugepages
 from ...machine.access import Host
-from ...machine.paths import MARKER
+from ...machine.paths import marked
 from ...spec.arguments import contains
 from ...spec.host import HostSpec
 from ...spec.memory import PAGE_SIZES
@@ -185,7 +185,7 @@ def boot_files(context: Context) -> dict[str, str]:
             lines += [_line(pool_directory(size, node), pages) for node, pages in wanted.items()]
         elif size not in LARGEST:
             lines.append(_line(pool_directory(size), wanted))
-    return {TMPFILES_FILE: "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))} if lines else {}
+    return {TMPFILES_FILE: marked(lines)} if lines else {}
 
 
 def _line(directory: str, pages: int) -> str:

@@ -15,7 +15,7 @@ from ...engine.steps import BOOT, NOW, NOW_AND_BOOT, Step, key_of, make_step, re
 from ...facts.limits import INFINITY, LIMITS, RUNTIMES, SHOW_DEFAULTS, parse_defaults
 from ...facts.settings_shapes import ServiceLimits
 from ...machine.access import Host
-from ...machine.paths import MANAGER_FILE, MARKER
+from ...machine.paths import MANAGER_FILE, marked
 from ...spec.memory import Limits
 
 CONCERN = "limits"
@@ -199,12 +199,12 @@ def boot_files(context: Context) -> dict[str, str]:
 def _login_text(limits: Limits) -> str:
     """Return lines for everybody and for root, for whom the line of everybody does not count (limits.conf(5))."""
     lines = [f"{who} - {key} {value}" for key, value in limits.items() if value is not None for who in ("*", "root")]
-    return "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))
+    return marked(lines)
 
 
 def _text(section: str, prefix: str, limits: Mapping[str, int | str]) -> str:
     lines = [f"{prefix}{LIMITS[key]}={value}" for key, value in limits.items()]
-    return "".join(f"{line}\n" for line in (f"# {MARKER}", f"[{section}]", *lines))
+    return marked([f"[{section}]", *lines])
 
 
 def work(context: Context, step: Step) -> Work:

@@ -29,7 +29,7 @@ from ...engine.steps import (
 )
 from ...facts.host_state import HostState, pci_id
 from ...machine.access import Host
-from ...machine.paths import MARKER
+from ...machine.paths import marked
 from ...spec.driver import ABSENT
 from ...spec.driver_families import VENDOR_FLAVOURS
 from ...spec.host import HostSpec
@@ -274,8 +274,8 @@ def files_of(mechanism: str) -> dict[str, str]:
     if mechanism not in MODULE_OF:
         return {}
     return {
-        ORDER_FILE: (f"# {MARKER}\nsoftdep {mechanism} pre: ib_core nvidia\nsoftdep nvidia post: {mechanism}\n"),
-        LOAD_FILE: f"# {MARKER}\n{mechanism}\n",
+        ORDER_FILE: marked([f"softdep {mechanism} pre: ib_core nvidia", f"softdep nvidia post: {mechanism}"]),
+        LOAD_FILE: marked([mechanism]),
     }
 
 

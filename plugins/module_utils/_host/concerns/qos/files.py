@@ -14,7 +14,7 @@ from __future__ import annotations
 from ...engine.context import Context
 from ...facts.interfaces import Interface
 from ...facts.qos_scope import OF_DEVICE, rdma_of
-from ...machine.paths import MARKER, PYTHON_OPTIONS, WISHES_FILE
+from ...machine.paths import PYTHON_OPTIONS, WISHES_FILE, marked
 from ...machine.program import program_path
 from .settings import lasting
 
@@ -53,9 +53,8 @@ def _is_bonded(context: Context, interface: Interface) -> bool:
 
 
 def _unit(python: str, program: str) -> str:
-    return "\n".join(
+    return marked(
         [
-            f"# {MARKER}",
             "[Unit]",
             "Description=Settings of RDMA devices that appeared (rdma.fabric)",
             f"ConditionPathExists={WISHES_FILE}",
@@ -64,7 +63,6 @@ def _unit(python: str, program: str) -> str:
             "Type=oneshot",
             f"ExecStart={python} {' '.join(PYTHON_OPTIONS)} {program} devices",
             "UMask=0077",
-            "",
         ]
     )
 
@@ -75,4 +73,4 @@ def _rules(names: list[str]) -> str:
         f'ACTION=="add", SUBSYSTEM=="infiniband", KERNEL=="{name}", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{UNIT}"'
         for name in names
     ]
-    return "".join(f"{line}\n" for line in (f"# {MARKER}", *rules))
+    return marked(rules)

@@ -14,7 +14,7 @@ import fnmatch
 import re
 from typing import Mapping, Sequence, TypedDict
 
-from ...machine.paths import MARKER
+from ...machine.paths import marked
 from ...spec.routes import Route, Rule
 from .routes import ifupdown_lines
 
@@ -89,12 +89,12 @@ def includes_own_file(included: list[str]) -> bool:
 
 def file_text(mtus: Mapping[str, int], routed: Mapping[str, tuple[Sequence[Route], Sequence[Rule]]]) -> str:
     """Return our file: one stanza for each interface, by its name, with an MTU and with routes and rules."""
-    lines = [f"# {MARKER}"]
+    lines: list[str] = []
     for name in sorted({**mtus, **routed}):
         lines.append(f"iface {name} inet manual")
         lines += [f"    mtu {mtus[name]}"] if name in mtus else []
         lines += ifupdown_lines(name, *routed.get(name, ((), ())))
-    return "\n".join([*lines, ""])
+    return marked(lines)
 
 
 def lines(text: str) -> list[list[str]]:

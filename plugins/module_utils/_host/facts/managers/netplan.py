@@ -15,7 +15,7 @@ import posixpath
 import re
 from typing import Mapping, NamedTuple, Sequence
 
-from ...machine.paths import MARKER
+from ...machine.paths import marked
 from ...spec.routes import Route, Rule
 from .routes import netplan_lines
 
@@ -48,7 +48,7 @@ def definition_of(path: str) -> str | None:
 
 def file_text(additions: Mapping[str, Addition]) -> str:
     """Return our file: what is added to each definition of ``ethernets``, by id."""
-    lines = [f"# {MARKER}", "network:", "  version: 2", "  ethernets:"]
+    lines = ["network:", "  version: 2", "  ethernets:"]
     for definition in sorted(additions):
         addition = additions[definition]
         # A JSON string is a string of YAML as well, whatever is in it.
@@ -58,4 +58,4 @@ def file_text(additions: Mapping[str, Addition]) -> str:
         if addition.state == "down":
             lines.append('      activation-mode: "off"')
         lines += netplan_lines(addition.routes, addition.rules)
-    return "\n".join([*lines, ""])
+    return marked(lines)

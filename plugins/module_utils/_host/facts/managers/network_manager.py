@@ -17,7 +17,7 @@ import re
 from itertools import chain
 from typing import Mapping, NamedTuple, Sequence
 
-from ...machine.paths import MARKER
+from ...machine.paths import marked
 from ...spec.routes import MAIN, Route, Rule
 from ..manager_shapes import Profile
 from . import ini
@@ -39,7 +39,7 @@ class DeviceMtu(NamedTuple):
 
 def file_text(devices: Mapping[str, DeviceMtu]) -> str:
     """Return our file: one section for each device, by the interface's name."""
-    lines = [f"# {MARKER}"]
+    lines: list[str] = []
     for name in sorted(devices):
         kind = "infiniband" if devices[name].link_type == "infiniband" else "ethernet"
         lines += [
@@ -47,7 +47,7 @@ def file_text(devices: Mapping[str, DeviceMtu]) -> str:
             f"match-device=interface-name:={name}",
             f"{kind}.mtu={devices[name].mtu}",
         ]
-    return "\n".join([*lines, ""])
+    return marked(lines)
 
 
 def nmcli_route(route: Route) -> str:

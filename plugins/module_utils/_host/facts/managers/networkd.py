@@ -13,7 +13,7 @@ import fnmatch
 import posixpath
 from typing import NamedTuple, Sequence
 
-from ...machine.paths import MARKER
+from ...machine.paths import marked
 from ...spec.routes import Route, Rule
 from ..manager_shapes import NetworkFile
 from .routes import networkd_lines
@@ -122,4 +122,4 @@ def drop_in_text(
         lines.append("ActivationPolicy=up")
     lines = ["[Link]", *lines] if lines else []
     lines += networkd_lines(routes, rules)
-    return "\n".join([f"# {MARKER}", *lines, ""]) if lines else None
+    return marked(lines) if lines else None
