@@ -54,9 +54,13 @@ class TestPrune:
         apply(server, wave(namespace_object("mine")))
         assert not apply(server, wave()).changed  # what is kept anyway is no reason to refuse
 
-    def test_a_set_that_moves_to_another_namespace_leaves_nothing_behind(self) -> None:
+    @pytest.mark.parametrize("path", ["/api/v1/configmaps", "nowhere"])
+    def test_a_set_that_moves_to_another_namespace_leaves_nothing_behind(self, path: str) -> None:
+        """Also where nobody may look into all namespaces: that of the set has its label."""
         server = FakeServer(namespaces=())
         apply(server, wave(namespace_object("old")), wave(config_map("a", "old")), inventory_namespace="old")
+        refusal = failure(403, "Forbidden", "configmaps is forbidden")
+        server.intercept = lambda _number, _method, asked: refusal if asked == path else None
         moved = (wave(namespace_object("new")), wave(config_map("a", "new")))
         first = apply(server, *moved, inventory_namespace="new")
         kept = {key[2] for key in server.objects if key[0] == "configmaps" and key[1] == "old"}
