@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import Lease
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest, BatchResult
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, apply, recorded, wave
@@ -129,7 +131,98 @@ class TestOneRun:
         assert len([method for method, path, _query in server.requests if method == "PUT"]) >= 2
 
 
+class TestKeep:
+    """A run that has the Lease renews it every fifteen seconds, and knows when it has lost it."""
+
+    @staticmethod
+    def held(server: FakeServer, time: FakeTime) -> Lease:
+        time.seconds = 1000.0
+        lease = Lease(connect(server, time), "web", "ns", lambda _text: None)
+        lease.acquire()
+        return lease
+
+    def test_it_is_renewed_when_it_is_time_to(self) -> None:
+        server, time = FakeServer(), FakeTime()
+        lease = self.held(server, time)
+        for seconds, renewals in ((14.0, 0), (2.0, 1), (14.0, 1), (2.0, 2)):
+            time.seconds += seconds
+            lease.keep()
+            assert [method for method, _path, _query in server.requests].count("PUT") == renewals
+
+    @pytest.mark.parametrize("holder", ["somebody@host", None])
+    def test_one_that_another_run_has_or_has_given_back_is_lost(self, holder: str | None) -> None:
+        server, time = FakeServer(), FakeTime()
+        lease = self.held(server, time)
+        if holder:
+            server.put("leases", {**server.objects[PLACE], "spec": {"holderIdentity": holder}})
+        else:
+            del server.objects[PLACE]
+        time.seconds += 20.0
+        with pytest.raises(ApiFault, match=f"another run has taken over the set 'web': {holder or 'nobody'}") as lost:
+            lease.keep()
+        assert (lost.value.fault, lease.release()) == (Fault.LOST, "")
+
+    def test_a_renewal_whose_answer_was_lost_counts(self) -> None:
+        server, time = FakeServer(), FakeTime()
+        lease = self.held(server, time)
+        server.put("leases", dict(server.objects[PLACE]))
+        time.seconds += 20.0
+        lease.keep()
+        lease.keep()
+        assert [method for method, _path, _query in server.requests].count("PUT") == 1
+        assert (lease.release(), PLACE in server.objects) == ("", False)
+
+    def test_an_outage_is_no_loss_as_long_as_nobody_else_may_have_it(self) -> None:
+        server, time = FakeServer(), FakeTime()
+        lease = self.held(server, time)
+        server.intercept = lambda _n, _method, _path: failure(503, "ServiceUnavailable", "no leader")
+        time.seconds += 20.0
+        lease.keep()
+        assert time.seconds < 1060.0
+        time.seconds = 1061.0
+        with pytest.raises(ApiFault, match="no leader"):
+            lease.keep()
+
+    def test_one_that_may_not_be_renewed_ends_the_run(self) -> None:
+        server, time = FakeServer(), FakeTime()
+        lease = self.held(server, time)
+        server.intercept = lambda _n, _method, _path: failure(403, "Forbidden", "no leases")
+        time.seconds += 20.0
+        with pytest.raises(ApiFault, match="no leases"):
+            lease.keep()
+
+
 class TestTwoRuns:
+    @pytest.mark.parametrize(("duration", "seconds"), [(60, 60.0), (20, 20.0), (0, 60.0), ("x", 60.0), (None, 60.0)])
+    def test_a_holder_that_is_silent_for_its_duration_is_followed(self, duration: Any, seconds: float) -> None:
+        server, time = FakeServer(), FakeTime()
+        TestKeep.held(server, time)
+        server.put(
+            "leases", {**server.objects[PLACE], "spec": {"holderIdentity": "x", "leaseDurationSeconds": duration}}
+        )
+        lease = Lease(connect(server, time), "web", "ns", lambda _text: None)
+        lease.acquire()
+        assert seconds <= time.seconds - 1000.0 < seconds + 4.0
+        assert (lease.waited, server.objects[PLACE]["spec"]["holderIdentity"]) == (True, lease.holder)
+
+    def test_a_holder_that_renews_is_waited_for_and_named_now_and_then(self) -> None:
+        server, time = FakeServer(), FakeTime()
+        TestKeep.held(server, time)
+        renewed = time.seconds
+        said: list[str] = []
+
+        def renew(_number: int, _method: str, _path: str) -> None:
+            nonlocal renewed
+            if time.seconds - renewed >= 15.0:
+                renewed = time.seconds
+                server.put("leases", server.objects[PLACE])
+
+        server.intercept = renew
+        with pytest.raises(ApiFault, match="has not ended after 300 s"):
+            Lease(connect(server, time), "web", "ns", said.append).acquire()
+        assert 300.0 <= time.seconds - 1000.0 < 304.0
+        assert 25 <= len(said) <= 30
+
     def test_the_second_waits_for_the_first_and_reads_again_what_it_did(self) -> None:
         server, time = FakeServer(), FakeTime()
         lease = {"holderIdentity": "somebody@host", "leaseDurationSeconds": 60}
