@@ -180,7 +180,7 @@ def rdma_resources(config: Config) -> list[str]:
     return [
         name
         for name, item in zip(resource_names("sriov", config), config["resourceList"])
-        if any(selectors.get("isRdma") for _path, selectors in _groups("", item["selectors"]))
+        if any(selectors.get("isRdma") for _path, selectors in selector_groups("", item["selectors"]))
     ]
 
 
