@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A card in the place of a failed one: what the host set for that place comes back, what the failed one held does not."""
+"""A card in the place of a failed one: what the host set there comes back, what the failed one held does not."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _suse(name: str) -> Family:
         manager="zypper",
         headers=("kernel-{variant}devel={release}",),
         build_tools=("dkms", "gcc", "make", "libelf-devel", "perl", "python3-devel"),
-        inbox_modules="kernel-default",
+        inbox_modules="kernel-{flavour}",
         userspace=_SUSE_USERSPACE,
         tools=(*_VENDOR_TOOLS, "mlnx-ofa_kernel"),
         kernel_packages={DKMS: ("mlnx-ofa_kernel-dkms",), PRECOMPILED: ("mlnx-ofa_kernel-kmp-default",)},
@@ -152,6 +152,12 @@ def _suse(name: str) -> Family:
 _FULL_KERNEL = "linux-image-{architecture}"
 _ARCHITECTURES = ("amd64", "arm64")
 _EXTRA_MODULES = "linux-modules-extra-{kernel}"
+_ALL_MODULES = "linux-modules-{kernel}"
+# Ubuntu's kernels from this one on have no extra modules any more, NVIDIA's flavours from an earlier one on (notice of
+# Canonical on linux-modules-extra; kairos-io/kairos, pull 3610; NVIDIA/NV-Kernels, pulls 191 and 201).
+_FIRST_WITHOUT_EXTRA = (6, 16)
+_FIRST_OF_NVIDIA_WITHOUT_EXTRA = (6, 14)
+_NVIDIA_WITH_AND_WITHOUT_EXTRA = (6, 8)
 _FAMILIES: dict[tuple[str, str], Family] = {
     ("ubuntu", "22.04"): _debian("Ubuntu 22.04", _EXTRA_MODULES, {}),
     ("ubuntu", "24.04"): _debian("Ubuntu 24.04", _EXTRA_MODULES, _OF_64_BIT_TIME),
@@ -205,19 +211,21 @@ def _of_kernel(family: Family, name: str, kernel: str) -> str:
     Sources: Mellanox/doca-driver-build, entrypoint.sh (redhat_install_prerequisites: ``+64k``, ``+rt``;
     sles_install_prerequisites), microsoft/lisa (kernel-uek-devel-RELEASE on Oracle Linux).
     """
-    variant, release = "", kernel
-    if family.manager == "zypper":
+    variant, release, flavour = "", kernel, "default"
+    if family.manager == "zypper" and "-" in kernel:
         release, _dash, flavour = kernel.rpartition("-")
         variant = f"{flavour}-"
     elif "+" in kernel and family.manager == "dnf":
         release, _plus, flavour = kernel.partition("+")
         variant = f"{flavour}-"
     elif "uek" in kernel:
-        variant = "uek-"
+        # Of 64 KiB pages: 5.15.0-304.171.4.el9uek.aarch64.64k.
+        is_64k = kernel.endswith(".64k")
+        variant, release = ("uek64k-", kernel[: -len(".64k")]) if is_64k else ("uek-", kernel)
     # The last word of Debian's releases: 6.12.107+deb13-cloud-arm64.
     last = kernel.rpartition("-")[2]
     architecture = last if last in _ARCHITECTURES else _ARCHITECTURES[0]
-    return name.format(kernel=kernel, variant=variant, release=release, architecture=architecture)
+    return name.format(kernel=kernel, variant=variant, release=release, flavour=flavour, architecture=architecture)
 
 
 def wanted_packages(family: Family, build: str, kernels: Iterable[str], with_firmware_update: bool) -> Names:
@@ -239,7 +247,16 @@ def initrd_command(family: Family, kernel: str) -> Names:
 
 def inbox_package(family: Family, kernel: str) -> str:
     """Return the package that holds the kernel's own driver."""
-    return _of_kernel(family, family.inbox_modules, kernel)
+    if family.inbox_modules != _EXTRA_MODULES:
+        return _of_kernel(family, family.inbox_modules, kernel)
+    extra, of_all = (_of_kernel(family, name, kernel) for name in (_EXTRA_MODULES, _ALL_MODULES))
+    number = re.match(r"(\d+)\.(\d+)", kernel)
+    version = (int(number[1]), int(number[2])) if number else (0, 0)
+    is_nvidia = "-nvidia" in kernel
+    if version >= (_FIRST_OF_NVIDIA_WITHOUT_EXTRA if is_nvidia else _FIRST_WITHOUT_EXTRA):
+        return of_all
+    is_either = is_nvidia and version == _NVIDIA_WITH_AND_WITHOUT_EXTRA
+    return f"{extra} (or {of_all}, where there is none)" if is_either else extra
 
 
 def way_to_inbox(family: Family, kernel: str) -> str:

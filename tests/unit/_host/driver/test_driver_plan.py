@@ -383,6 +383,15 @@ class TestRefusals:
         (step,) = steps(host(read()), driver=own)
         assert (step["id"], step["status"]) == ("driver:packages", "refused")
 
+    @pytest.mark.parametrize(("flavour", "refused"), [("azure", True), ("64kb", True), ("default", False)])
+    def test_precompiled_modules_of_suse_are_for_its_default_kernel(self, flavour: str, refused: bool) -> None:
+        """They would bring kernel-default along, which the next boot would start."""
+        kernel = f"6.4.0-150700.51-{flavour}"
+        made = host(read(kernel=kernel, next_kernel=kernel, headers={kernel: True}))
+        made["system"]["os"] = {"id": "sles", "id_like": [], "version_id": "15.7", "name": "SLES 15"}
+        own = {"flavour": "doca-ofed", "version": "24.10-1.1.4.0", "build": "precompiled"}
+        assert (statuses(steps(made, driver=own))["packages"] == "refused") is refused
+
     def test_an_archive_that_is_not_there(self) -> None:
         own = {"flavour": "mlnx-ofed", "source": "archive", "archive": "/srv/ofed.tgz"}
         (step,) = steps(host(read(archive=False)), driver=own)

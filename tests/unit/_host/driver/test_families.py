@@ -134,13 +134,15 @@ def test_packages_of_a_stack_on_suse() -> None:
         ("rhel", "9.4", "5.14.0-362.13.1.el9_3.x86_64+rt", "kernel-rt-devel-{}", "kernel-rt-modules-{}"),
         ("rhel", "9.6", "5.14.0-570.12.1.el9_6.aarch64+64k", "kernel-64k-devel-{}", "kernel-64k-modules-{}"),
         ("ol", "9.5", "5.15.0-304.171.4.el9uek.x86_64", "kernel-uek-devel-{}", "kernel-uek-modules-{}"),
+        # A public installer for Oracle Cloud: *.el9uek.aarch64.64k is of kernel-uek64k-*-${RELEASE%.64k}.
+        ("ol", "9.5", "5.15.0-304.171.4.el9uek.aarch64.64k", "kernel-uek64k-devel-{}", "kernel-uek64k-modules-{}"),
         ("rocky", "9.4", "5.14.0-427.el9.x86_64", "kernel-devel-{}", "kernel-modules-{}"),
     ],
 )
 def test_kernels_with_packages_of_their_own(
     identity: str, version: str, kernel: str, headers: str, modules: str
 ) -> None:
-    known, release = family(identity, version), kernel.partition("+")[0]
+    known, release = family(identity, version), kernel.partition("+")[0].replace(".64k", "")
     assert families.headers_of(known, kernel) == (headers.format(release),)
     assert families.inbox_package(known, kernel) == modules.format(release)
 
@@ -150,6 +152,27 @@ def test_headers_of_suse_are_those_of_the_kernel(flavour: str) -> None:
     """Mellanox/doca-driver-build, entrypoint.sh, sles_install_prerequisites."""
     names = families.headers_of(family("sles", "15.7"), f"6.4.0-150700.51-{flavour}")
     assert names == (f"kernel-{flavour}-devel=6.4.0-150700.51",)
+    assert families.inbox_package(family("sles", "15.7"), f"6.4.0-150700.51-{flavour}") == f"kernel-{flavour}"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "package"),
+    [
+        ("5.15.0-1047-nvidia", "linux-modules-extra-{}"),
+        ("5.15.0-1042-azure", "linux-modules-extra-{}"),
+        ("6.8.0-1013-nvidia-64k", "linux-modules-extra-{0} (or linux-modules-{0}, where there is none)"),
+        ("6.8.0-41-generic-64k", "linux-modules-extra-{}"),
+        ("6.14.0-1009-nvidia", "linux-modules-{}"),
+        ("6.14.0-1012-aws", "linux-modules-extra-{}"),
+        ("6.17.0-14-generic", "linux-modules-{}"),
+        ("7.0.0-1001-azure", "linux-modules-{}"),
+    ],
+)
+def test_ubuntus_modules_are_in_one_package_since_the_extra_one_is_gone(kernel: str, package: str) -> None:
+    """kairos-io/kairos, pull request 3610; NVIDIA/NV-Kernels, 191 and 201; ROCm/gpu-operator, issue 631."""
+    known = family("ubuntu", "24.04")
+    assert families.inbox_package(known, kernel) == package.format(kernel)
+    assert families.headers_of(known, kernel) == (f"linux-headers-{kernel}",)
 
 
 # Packages of DOCA-Host 3.2.1 (25.10) for RHEL 10, as a public installer for another distribution lists their files.

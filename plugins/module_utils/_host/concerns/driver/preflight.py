@@ -48,7 +48,7 @@ def refusals(wish: Wish, state: DriverState, system: System, family: Family | No
         return [_no_database(family)]
     found = _environment(state)
     if wish.is_vendor:
-        found = [*_platform(wish, system, family), *_build(wish, state, system, family), *found]
+        found = [*_platform(wish, state, system, family), *_build(wish, state, system, family), *found]
     return found
 
 
@@ -72,13 +72,17 @@ def _no_database(family: Family) -> Refusal:
     return Refusal("database", "read the package database", detail)
 
 
-def _platform(wish: Wish, system: System, family: Family) -> list[Refusal]:
+def _platform(wish: Wish, state: DriverState, system: System, family: Family) -> list[Refusal]:
     found = []
     machine = system["machine"]
     if machine and machine not in _MACHINES:
         found.append(Refusal("machine", "check the machine", f"there are no packages for {machine}"))
     if wish.settings["build"] not in family.kernel_packages:
         detail = f"there are no precompiled modules for {family.name}: build: dkms"
+        found.append(Refusal("packages", "check the packages", detail))
+    elif wish.settings["build"] != DKMS and family.manager == "zypper" and not state["kernel"].endswith("-default"):
+        # They would bring kernel-default along, for which they are built.
+        detail = f"there are precompiled modules for kernel-default alone, {state['kernel']} runs: build: dkms"
         found.append(Refusal("packages", "check the packages", detail))
     return found
 
