@@ -242,6 +242,27 @@ BROKEN: dict[str, tuple[Json, bool]] = {
         },
         True,
     ),
+    "an empty list of ranges": (
+        {**MACVLAN, "ipam": {"type": "host-local", "ranges": [[]], "subnet": "198.51.100.0/24"}},
+        True,
+    ),
+    "ranges of both families in one list": (
+        {
+            **MACVLAN,
+            "ipam": {"type": "host-local", "ranges": [[{"subnet": "198.51.100.0/24"}, {"subnet": "fd00:c::/64"}]]},
+        },
+        True,
+    ),
+    "a range that ends at the network's address": (
+        {**MACVLAN, "ipam": host_local("198.51.100.0/24", rangeEnd="198.51.100.0")},
+        True,
+    ),
+    "a range of the gateway alone": ({**MACVLAN, "ipam": host_local("198.51.100.0/24", rangeEnd="198.51.100.1")}, True),
+    "a list of name servers for dns": ({**MACVLAN, "ipam": static("203.0.113.7/24", dns=["203.0.113.1"])}, True),
+    "capitals in a pool's name": (
+        {**MACVLAN, "ipam": {"type": "whereabouts", "range": "192.0.2.0/28", "network_name": "Rail0"}},
+        True,
+    ),
     "a gateway that is no address": ({**MACVLAN, "ipam": host_local("198.51.100.0/24", gateway="router")}, True),
     "a pool that is none": ({**MACVLAN, "ipam": {"type": "whereabouts", "range": "192.0.2.0"}}, True),
     "an exclusion that is none": (

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Any, Callable, NamedTuple, Sequence, Tuple, Union
 
 from ..common.jsontext import Problem, kind_of, nearest
+from ..common.names import dns_subdomain
 from .sharing import Holders
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
@@ -221,6 +222,10 @@ def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
         held.append(claim)
     if ipam.get("gateway"):
         problems += parse_address(ipam["gateway"], f"{path}.gateway")[1]
+    if ipam.get("network_name") and dns_subdomain(f"{ipam['network_name']}-0"):
+        hint = "lower case letters, digits, - and ."
+        problem = f"{ipam['network_name']!r} begins the names of objects in which whereabouts has the addresses"
+        problems.append(Problem(f"{path}.network_name", problem, hint))
     size = ipam.get("node_slice_size", "")
     if size and not re.match(r"^/?\d{1,3}\Z", size, re.ASCII):
         problems.append(Problem(f"{path}.node_slice_size", f"{size!r} is no prefix length", "for example /26"))
@@ -275,13 +280,20 @@ def _whereabouts_claim(
 
 def _check_host_local(ipam: dict[str, Any], path: str) -> list[Problem]:
     problems = _unknown(ipam, _HOST_LOCAL_KEYS, path)
-    sets = ipam.get("ranges") or []
-    if not isinstance(sets, list) or not all(isinstance(each, list) for each in sets):
+    sets = [] if ipam.get("ranges") is None else ipam["ranges"]
+    if not isinstance(sets, list) or not all(isinstance(each, list) and each for each in sets):
         return [
             *problems,
             Problem(f"{path}.ranges", "must be a list of lists of ranges", '[[{"subnet": "10.1.0.0/16"}]]'),
         ]
+    for key in ("subnet", "rangeStart", "rangeEnd", "gateway"):
+        if not isinstance(ipam.get(key), (str, type(None))):
+            problems.append(Problem(f"{path}.{key}", f"must be a string, not {kind_of(ipam[key])}"))
     held = _host_local_claims(ipam, "", path, problems)
+    for number, group in groupby(held, lambda each: each[0]):
+        if len({claim.version for _set, claim in group}) > 1:
+            hint = "a list for each: a pod gets an address of every list"
+            problems.append(Problem(f"{path}.ranges[{number - 1}]", "holds ranges of IPv4 and of IPv6", hint))
     if not held and not problems:
         problems.append(Problem(path, "names no range: host-local needs one", "set ipam.ranges or ipam.subnet"))
     separate = [claim._replace(pool=str(index)) for index, (_set, claim) in enumerate(held)]
@@ -308,17 +320,32 @@ def _host_local_claim(path: str, entry: dict[str, Any], network: str, problems: 
         return None
     if subnet.max_prefixlen - subnet.prefixlen < 2:
         problems.append(Problem(f"{path}.subnet", f"{subnet} is too small to allocate from", "at least 4 addresses"))
-    first = _inside(entry.get("rangeStart"), subnet, f"{path}.rangeStart", problems, int(subnet.network_address))
-    last = _inside(entry.get("rangeEnd"), subnet, f"{path}.rangeEnd", problems, int(subnet.broadcast_address))
+    # Without ends of its own a range has neither the network's address nor IPv4's broadcast (Range.Canonicalize).
+    lowest, highest = int(subnet.network_address) + 1, int(subnet.broadcast_address) - (subnet.version == 4)
+    first = _inside(entry.get("rangeStart"), subnet, f"{path}.rangeStart", problems, lowest)
+    last = _inside(entry.get("rangeEnd"), subnet, f"{path}.rangeEnd", problems, highest)
     if first > last:
         problems.append(Problem(f"{path}.rangeEnd", "lies before rangeStart", "swap them"))
-    if entry.get("gateway"):
-        problems += parse_address(entry["gateway"], f"{path}.gateway")[1]
+    gateway = _lone_address(entry.get("gateway"), f"{path}.gateway", problems, lowest)
+    if first == last == gateway:
+        hint = "a range of more, or another gateway"
+        problems.append(Problem(path, f"{subnet} has no address to hand out beside the gateway", hint))
     return Claim(path, str(subnet), subnet.version, ((first, last),), f"host-local:{network}")
+
+
+def _lone_address(text: Any, path: str, problems: list[Problem], otherwise: int) -> int:
+    """Return an address as an integer; where there is none, host-local's gateway is the network's first one."""
+    if text is None or text == "":
+        return otherwise
+    address, wrong = parse_address(text, path)
+    problems += wrong
+    return otherwise if address is None else int(address)
 
 
 def _check_static(ipam: dict[str, Any], path: str) -> list[Problem]:
     problems = _unknown(ipam, ["type", "routes", "addresses", "dns"], path)
+    if not isinstance(ipam.get("dns"), (dict, type(None))):
+        problems.append(Problem(f"{path}.dns", f"must be an object, not {kind_of(ipam['dns'])}"))
     return problems + _static_addresses(ipam, path) + _routes(ipam, path)
 
 
@@ -412,7 +439,7 @@ def _routes(ipam: dict[str, Any], path: str) -> list[Problem]:
 def _gated_networks(ipam: dict[str, Any], path: str, name: str, network: str, gateway: str) -> list[Problem]:
     """Judge a list of objects that each hold a network and perhaps the gateway to it."""
     problems: list[Problem] = []
-    entries = ipam.get(name) or []
+    entries = [] if ipam.get(name) is None else ipam[name]
     if not isinstance(entries, list):
         return [Problem(f"{path}.{name}", f"must be a list, not {kind_of(entries)}")]
     for index, entry in enumerate(entries):
@@ -421,7 +448,7 @@ def _gated_networks(ipam: dict[str, Any], path: str, name: str, network: str, ga
             problems.append(Problem(where, f"must be an object, not {kind_of(entry)}"))
             continue
         problems += parse_network(entry.get(network), f"{where}.{network}", strict=False)[1]
-        if entry.get(gateway):
+        if entry.get(gateway) not in (None, ""):
             problems += parse_address(entry[gateway], f"{where}.{gateway}")[1]
     return problems
 
@@ -431,11 +458,7 @@ def parse_network(text: Any, path: str, strict: bool = True) -> tuple[Network | 
     if not isinstance(text, str) or not re.match(r"^[^/%]+/\d{1,3}\Z", text, re.ASCII):
         return None, [Problem(path, f"{text!r} is no network", "write address/prefix, for example 192.168.200.0/24")]
     try:
-        network = ipaddress.ip_network(text, strict=strict)
-        if getattr(network.network_address, "ipv4_mapped", None) is not None:
-            hint = "write it as one of IPv4: 10.0.0.0/24, not ::ffff:10.0.0.0/120"
-            return None, [Problem(path, f"{text!r} is IPv4 in the form of IPv6, which programs read differently", hint)]
-        return network, []
+        return ipaddress.ip_network(text, strict=strict), []
     except ValueError as error:
         hint = "the address has bits outside the prefix" if "host bits" in str(error) else ""
         return None, [Problem(path, f"{text!r} is no network", hint)]
@@ -462,7 +485,7 @@ def _inside(
     ignored: list[Problem] | None = None,
 ) -> int:
     """Return an address of a network as an integer; one outside is a problem, or a remark of what is ``ignored``."""
-    if not text:
+    if text is None or text == "":
         return otherwise
     address, wrong = parse_address(text, path)
     problems += wrong

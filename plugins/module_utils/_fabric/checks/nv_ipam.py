@@ -104,8 +104,17 @@ def claims_of(pools: Sequence[Mapping[str, Any]]) -> dict[PoolKey, Claim]:
     return found
 
 
+def _network(text: Any, path: str, strict: bool = True) -> tuple[Network | None, list[Problem]]:
+    """Return the network a text names; to nv-ipam one of IPv4 in the form of IPv6 is of either family, by the field."""
+    network, problems = parse_network(text, path, strict)
+    if network is not None and getattr(network.network_address, "ipv4_mapped", None) is not None:
+        hint = "write it as one of IPv4: 10.0.0.0/24, not ::ffff:10.0.0.0/120"
+        return None, [Problem(path, f"{text!r} is IPv4 in the form of IPv6", hint)]
+    return network, problems
+
+
 def _check_ip_pool(spec: Mapping[str, Any]) -> list[Problem]:
-    subnet, problems = parse_network(spec.get("subnet"), "subnet", strict=False)
+    subnet, problems = _network(spec.get("subnet"), "subnet", strict=False)
     size = _whole(spec.get("perNodeBlockSize"))
     if size is None or size < 1:
         problems.append(Problem("perNodeBlockSize", f"must be 1 or more, not {spec.get('perNodeBlockSize')!r}"))
@@ -126,7 +135,7 @@ def _check_ip_pool(spec: Mapping[str, Any]) -> list[Problem]:
 
 
 def _check_cidr_pool(spec: Mapping[str, Any]) -> list[Problem]:
-    cidr, problems = parse_network(spec.get("cidr"), "cidr")
+    cidr, problems = _network(spec.get("cidr"), "cidr")
     index = spec.get("gatewayIndex")
     prefix = _node_prefix(spec.get("perNodeNetworkPrefix"), cidr)
     if prefix is None:
@@ -226,7 +235,7 @@ def _check_static(spec: Mapping[str, Any], cidr: Network, prefix: int) -> list[P
         if node and node in nodes:
             problems.append(Problem(f"{where}.nodeName", f"{node} has a prefix already", "a node gets one prefix"))
         nodes.add(str(node))
-        part, wrong = parse_network(entry.get("prefix"), f"{where}.prefix")
+        part, wrong = _network(entry.get("prefix"), f"{where}.prefix")
         problems += wrong
         if part is None:
             continue
@@ -259,7 +268,7 @@ def _check_routes(spec: Mapping[str, Any], network: Network | None, gateway: str
             if spec.get(key)
         ]
     for where, entry in entries(spec, "routes"):
-        target, wrong = parse_network(entry.get("dst"), f"{where}.dst", strict=False)
+        target, wrong = _network(entry.get("dst"), f"{where}.dst", strict=False)
         problems += wrong
         if target is None:
             continue
