@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.version
 
 IP_POOL: dict[str, Any] = {"subnet": "192.168.0.0/24", "perNodeBlockSize": 50, "gateway": "192.168.0.1"}
 CIDR_POOL: dict[str, Any] = {"cidr": "10.0.0.0/16", "perNodeNetworkPrefix": 24, "gatewayIndex": 1}
+OVER_A_PART = {"startIP": "10.0.0.200", "endIP": "10.0.2.9"}
 
 
 def ip_flaws(**changes: Any) -> list[str]:
@@ -112,6 +113,12 @@ def test_an_ip_pool_is_judged_by_nv_ipams_rules(changes: dict[str, Any], paths: 
             ["staticAllocations[1].nodeName"],
         ),
         ({"staticAllocations": [{"prefix": "10.0.7.0/24"}] * 2}, ["staticAllocations[1].prefix"]),
+        # Its daemon gave a pod 10.0.1.1 of such a part.
+        (
+            {"exclusions": [OVER_A_PART], "staticAllocations": [{"prefix": "10.0.1.0/24", "nodeName": "a"}]},
+            ["staticAllocations[0].prefix"],
+        ),
+        ({"exclusions": [OVER_A_PART], "staticAllocations": [{"prefix": "10.0.1.0/24"}]}, []),
         # Two nodes had the same prefix, and two pods fd00::1.
         (
             {"cidr": "fd00::/62", "perNodeNetworkPrefix": 64, "staticAllocations": [{"prefix": "FD00:0:0:0::/64"}]},
@@ -169,6 +176,10 @@ def test_a_network_names_its_pools_as_the_plugin_reads_them(ipam: Any, keys: lis
         ("network-operator-v26.1.0-beta.2", "IPPool", {"perNodeExclusions": [{}]}, []),
         ("v0.2.0", "IPPool", {"exclusions": [{}], "routes": [{}]}, ["routes"]),
         ("v0.1.1", "CIDRPool", {}, [""]),
+        ("v0.3.7", "CIDRPool", {**CIDR_POOL, "exclusions": [OVER_A_PART]}, ["exclusions[0]"]),
+        ("v0.3.7", "CIDRPool", {**CIDR_POOL, "exclusions": [{**OVER_A_PART, "endIP": "10.0.1.9"}]}, []),
+        ("v0.3.7", "CIDRPool", {"exclusions": [OVER_A_PART]}, []),
+        ("network-operator-v26.1.0", "CIDRPool", {**CIDR_POOL, "exclusions": [OVER_A_PART]}, []),
         ("sha256:" + "a" * 64, "CIDRPool", {"perNodeExclusions": [{}]}, []),
     ],
 )

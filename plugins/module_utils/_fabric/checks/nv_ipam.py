@@ -148,7 +148,7 @@ def _check_cidr_pool(spec: Mapping[str, Any]) -> list[Problem]:
             hint = f"1 to {usable(node)}" if node.num_addresses > 2 else f"0 to {node.num_addresses - 1}"
             problems.append(Problem("gatewayIndex", f"{index!r} lies outside of a node's /{prefix}", hint))
         problems += _check_indexes(spec, min(node.num_addresses - 1, _INT32))
-        problems += _check_static(spec, cidr, prefix)
+        problems += _check_static(spec, cidr, prefix) or _check_static_excluded(spec)
     if cidr is not None:
         problems += _check_exclusions(spec, cidr)
     return problems + _check_routes(spec, cidr, "gatewayIndex", has_gateway=index is not None)
@@ -256,6 +256,38 @@ def _check_static(spec: Mapping[str, Any], cidr: Network, prefix: int) -> list[P
             if address is not None and address not in part:
                 problems.append(Problem(f"{where}.gateway", f"{address} is no part of {part}"))
     return problems
+
+
+def _check_static_excluded(spec: Mapping[str, Any]) -> list[Problem]:
+    """Refuse a part of a node between the ends of an exclusion: the node's daemon then leaves nothing of it out.
+
+    Such a part is left out as no node gets it (``buildExclusions``, ``getStaticAllocationForNodeIfExist``).
+    """
+    problems = []
+    for where, entry in entries(spec, "staticAllocations"):
+        for path, first, last in exclusions_over_parts(spec) if entry.get("nodeName") else ():
+            part = ipaddress.ip_network(entry["prefix"])
+            if first < int(part.network_address) and int(part.broadcast_address) < last:
+                problem = f"{part} lies inside of {path}, and nv-ipam hands out its addresses all the same"
+                problems.append(
+                    Problem(f"{where}.prefix", problem, "end the exclusion at the part, or begin one there")
+                )
+    return problems
+
+
+def exclusions_over_parts(spec: Mapping[str, Any]) -> list[tuple[str, int, int]]:
+    """Return (path, first, last) of the exclusions of a CIDRPool with whole parts between the parts of their ends."""
+    cidr = parse_network(spec.get("cidr"), "")[0]
+    prefix = _node_prefix(spec.get("perNodeNetworkPrefix"), cidr)
+    if cidr is None or prefix is None:
+        return []
+    size = 2 ** (cidr.max_prefixlen - prefix)
+    found = []
+    for path, entry in entries(spec, "exclusions"):
+        first, last = (parse_address(entry.get(key), "")[0] for key in ("startIP", "endIP"))
+        if first is not None and last is not None and int(last) // size - int(first) // size > 1:
+            found.append((path, int(first), int(last)))
+    return found
 
 
 def _check_routes(spec: Mapping[str, Any], network: Network | None, gateway: str, has_gateway: bool) -> list[Problem]:

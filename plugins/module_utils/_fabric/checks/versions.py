@@ -15,6 +15,7 @@ from typing import Any, Mapping
 from ..common.images import older_than, version_numbers
 from ..common.jsontext import Problem
 from .devplugin import selector_groups
+from .nv_ipam import exclusions_over_parts
 
 MULTUS_THIN_ENTRYPOINT = (4, 0, 0)
 _MULTUS_PAUSING_WATCH = (4, 1, 0)
@@ -30,6 +31,8 @@ _NV_IPAM_POOLS = (0, 1, 0)
 # --leader-elect-namespace came in 0.0.3: cmd/ipam-controller/app/options of each release.
 _NV_IPAM_LEADER = (0, 0, 3)
 _NV_IPAM_CIDR_POOLS = (0, 2, 0)
+# The first releases, its own and the vendor's, that give no node a part that is excluded as a whole.
+_NV_IPAM_PASSES_OVER = ((0, 4, 0), (26, 1, 0))
 # k8snetworkplumbingwg/sriov-network-device-plugin#481, its auxNetDevice and selectors in a list came after 3.5.1.
 _SRIOV_DASHES = (3, 6, 0)
 # First release with a field of a resource or of its selectors: pkg/types/types.go of each release.
@@ -215,6 +218,10 @@ def pool_problems(kind: str, spec: Mapping[str, Any], version: str) -> list[Prob
             newer = ".".join(str(number) for number in first)
             hint = f"use v{newer} or network-operator-v{release[0]}.{release[1]}.{release[2]}, or newer"
             problems.append(Problem(name, f"is not known to nv-ipam {version}: it would be ignored", hint))
+    if kind == "CIDRPool" and _is_older(version, *_NV_IPAM_PASSES_OVER):
+        problem = f"has whole parts between its ends, which nv-ipam {version} gives to nodes and hands out"
+        hint = "an exclusion for each part, or use v0.4.0 or network-operator-v26.1.0, or newer"
+        problems += [Problem(path, problem, hint) for path, _first, _last in exclusions_over_parts(spec)]
     return problems
 
 
