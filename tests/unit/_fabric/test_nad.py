@@ -211,6 +211,8 @@ def test_right_configurations_pass(config: Any) -> None:
         ({"plugins": ["macvlan"]}, ["plugins[0]"]),
         ({"type": "macvlan", "plugins": [{"type": "macvlan"}]}, ["type"]),
         ({"plugins": [{"type": "tuning"}, {"type": "macvlan", "mtu": -1}]}, ["plugins[1].mtu"]),
+        ({"type": "my-own", "capabilities": ["ips"], "dns": ["10.0.0.1"]}, ["capabilities", "dns"]),
+        ({"plugins": [{"type": "tuning", "capabilities": {"mac": "true"}}]}, ["plugins[0].capabilities.mac"]),
         ({"plugins": [{"type": "macvlan", "ipam": {"type": "whereabout"}}]}, ["plugins[0].ipam.type"]),
     ],
 )
