@@ -29,7 +29,7 @@ from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 from ansible_collections.rdma.fabric.tests.unit._host.driver import test_driver_apply
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import driver_host
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.peer_memory import test_peer_memory_apply
+from ansible_collections.rdma.fabric.tests.unit._host.peer_memory import test_modules
 from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import applied, host
 
 MODULES = ["ib_ipoib", "nvme-rdma"]
@@ -58,12 +58,12 @@ def wrote(kernel: Kernel, outcome: Mapping[str, Any], *paths: str) -> dict[str, 
 
 def of_modules() -> dict[str, str]:
     """Every file that loads modules: the wanted ones, those of the kernel's own driver, and peer memory's."""
-    wanted, inbox, gpu = host(), driver_host(), test_peer_memory_apply.gpu_host()
+    wanted, inbox, gpu = host(), driver_host(), test_modules.gpu_host()
     of_peer_memory = (peer_memory_files.LOAD_FILE, peer_memory_files.ORDER_FILE)
     return {
         **wrote(wanted, applied(wanted, kernel_modules=MODULES), LOAD_FILE),
         **wrote(inbox, test_driver_apply.run(inbox, flavour="inbox"), driver_files.LOAD_FILE),
-        **wrote(gpu, test_peer_memory_apply.run(gpu), *of_peer_memory),
+        **wrote(gpu, test_modules.run(gpu), *of_peer_memory),
     }
 
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rates of virtual functions at boot: they wait for the link, nothing else waits for them, and what is lost is told."""
+"""The boot unit: rates of virtual functions wait for the link, nothing else waits for them, and what is lost is told.
+
+systemd never ends the unit before its own waits are over.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,19 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import LINK_SECONDS, start_seconds
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import (
-    parse_port_settings,
-    show_command,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import SetAttribute, WaitFor
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import parse_port_settings, show_command
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
-from ansible_collections.rdma.fabric.tests.unit._host.boot.test_boot_functions import (
-    EVERYTHING,
-    net,
-    rebooted,
-    started,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import own_part, start
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wished_of
+from ansible_collections.rdma.fabric.tests.unit._host import full_hosts, large_host
+from ansible_collections.rdma.fabric.tests.unit._host.boot.test_boot_functions import EVERYTHING, net, rebooted, started
 from ansible_collections.rdma.fabric.tests.unit._host.igb import OTHER, OTHER_VF0, PF, VF0, applied, booted, wish
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import LINKS
@@ -30,6 +34,11 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import LI
 MACS = {"0": "02:00:00:00:00:10", "1": "02:00:00:00:00:11"}
 LIMITED = {"pci": PF, "vfs": 2, "vf_settings": {"mac": MACS, "spoofchk": False, "max_tx_rate": 200}}
 PLAIN = {"pci": OTHER, "vfs": 2, "mtu": 4200}
+SET = [(MACS["0"], 200), (MACS["1"], 200)]
+APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
+# For each host: as it boots, and what is asked of it.
+HOSTS: dict[str, Any] = {name: (full.host, full.wish) for name, full in full_hosts.HOSTS.items()}
+HOSTS["large"] = (lambda: large_host.booted(2), large_host.wish(2, 4))
 
 
 def prepared(seconds: float, *entries: dict[str, Any]) -> Kernel:
@@ -49,9 +58,6 @@ def rates(kernel: Kernel, address: str = PF) -> list[Any]:
     name = net(kernel, address).rsplit("/", 1)[1]
     found = parse_port_settings(kernel.run(show_command(name), 1.0).stdout).functions or []
     return [(entry["mac"], entry["max_tx_rate"]) for entry in found]
-
-
-SET = [(MACS["0"], 200), (MACS["1"], 200)]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 5.0, LINK_SECONDS - 5.0])
@@ -133,3 +139,27 @@ def test_whatever_disturbs_the_start_is_told_and_the_next_run_gets_there() -> No
                 last = applied(kernel, wanted, EVERYTHING)
             assert (last["msg"], rates(kernel)) == ("nothing to do", SET), (number, fault)
             assert kernel.exists(f"/sys/bus/pci/devices/{VF0}")
+
+
+@pytest.mark.parametrize("name", sorted(HOSTS))
+def test_the_limit_of_the_unit_is_more_than_its_waits(name: str) -> None:
+    start, wish = HOSTS[name]
+    kernel: Kernel = start()
+    outcome = apply(kernel, check_spec(wish), APPLY, None, kernel)
+    assert not outcome.get("failed"), outcome["msg"]
+    text = kernel.read(WISHES_FILE)
+    fresh: Kernel = start()
+    plan, context = plan_with_context(wished_of(text).desired, gather(fresh, desired=wished_of(text).desired))
+    waits = 0.0
+    for step in own_part(plan)["steps"]:
+        handler = handler_of(step["concern"])
+        assert handler is not None
+        operations = handler.work(context, step).do
+        waits += sum(each.seconds for each in operations if isinstance(each, WaitFor))
+        # The kernel returns from a write of their number when the functions are there.
+        waits += sum(
+            each.timeout for each in operations if isinstance(each, SetAttribute) and each.path.endswith("sriov_numvfs")
+        )
+    fixed = start_seconds([])
+    assert fixed > 30 + 70 + 90 + 30
+    assert waits <= start_seconds(json.loads(text)["interfaces"]) - fixed
