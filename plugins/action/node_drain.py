@@ -7,8 +7,20 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import DEVICE_LABELS
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s import nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.node_labels import own_labels
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.before import (
+    Before,
+    before_of,
+    in_the_way,
+    is_anew,
+    mark_again,
+    read_before,
+    to_mark_again,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import (
     Mark,
     Step,
@@ -24,13 +36,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import 
     unlimited,
     wait_for_jobs,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import EVICT, Verdict, Wishes
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import boot_of, devices_of, wait_for_node
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import DRAIN, GIVE_BACK, refusals_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster, passing_as_silence
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
 
 # A drain may have failed for the API server, which is not to be waited for once more.
@@ -40,13 +53,19 @@ _UNDONE_WITHIN = 30.0
 class ActionModule(ClusterAction):
     """Cordons, drains and gives back one node."""
 
+    # Whether the node was found registered anew, and is cordoned and marked again.
+    _anew = False
+    # The node as it was cordoned in this task.
+    _cordoned: dict[str, Any] | None = None
+
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Bring the node to the state that is asked for; see the module's documentation."""
         negative = [f"{name}: {arguments[name]}" for name in ("timeout", "wait_timeout") if arguments[name] < 0]
         if negative:
             raise ActionFailure(f"node_drain: {', '.join(negative)} is less than 0, which stands for no limit")
         stage = GIVE_BACK if arguments["state"] == "uncordoned" else DRAIN
-        file = TurnFile(arguments["turn_file"], check=self.check_mode)
+        # A look is no stage of a turn: it goes by the patience of one.
+        file = TurnFile(arguments["turn_file"] if arguments["state"] != "empty" else None, check=self.check_mode)
         with task_environment(self._environment()), file.stage(lambda _turn: stage) as part:
             try:
                 connection = self.waiting_connection(arguments)
@@ -66,17 +85,22 @@ class ActionModule(ClusterAction):
         return answer
 
     def _bring(self, cluster: NodeCluster, arguments: dict[str, Any]) -> dict[str, Any]:
-        found = cluster.present()
+        found, kept = cluster.present(), read_before(arguments["before"])
         before = is_cordoned(found)
+        if arguments["state"] == "empty":
+            if not self.check_mode:
+                self._look(cluster, arguments, kept, found)
+            return self._result(cluster, before, before or self._anew, Step(None), [])
         if arguments["state"] == "ready":
-            self._wait(cluster, arguments, found)
-            return self._result(cluster, before, before, Step(None), [])
+            self._wait(cluster, arguments, kept, found)
+            return self._result(cluster, before, before or self._anew, Step(None), [])
         if arguments["state"] == "uncordoned":
             # Also one that somebody else keeps cordoned, or has uncordoned: the next node begins by what is found here.
-            if arguments["wait"] and to_uncordon(found, arguments["run"]).patch is not None:
-                self._wait(cluster, arguments, found)
+            ours = to_uncordon(found, arguments["run"]).patch is not None
+            if arguments["wait"] and (ours or (kept is not None and mark_of(found) is None)):
+                self._wait(cluster, arguments, kept, found)
             step = cluster.write(lambda node: to_uncordon(node, arguments["run"]), dry_run=self.check_mode)
-            return self._result(cluster, before, before and not _frees(step), step, [])
+            return self._result(cluster, before, (before or self._anew) and not _frees(step), step, [])
         if arguments["state"] == "cordoned":
             step = self._cordon(cluster, arguments)
             jobs = self._wait_for_jobs(cluster, arguments)
@@ -89,9 +113,42 @@ class ActionModule(ClusterAction):
         def decide(node: dict[str, Any]) -> Step:
             devices = devices_of(node, arguments["resources"])
             mark = Mark(own_user(), arguments["run"], arguments["reason"], at, boot=boot_of(node), devices=devices)
-            return to_cordon(node, mark)
+            step = to_cordon(node, mark)
+            self._cordoned = node if step.patch is None else {**node, "metadata": {**node["metadata"], **_marks(step)}}
+            return step
 
         return cluster.write(decide, dry_run=self.check_mode)
+
+    def _mark_again(self, cluster: NodeCluster, arguments: dict[str, Any], kept: Before | None, found: Json) -> None:
+        """Cordon, mark and label a node again that was registered anew since; raises Unanswered and ActionFailure."""
+        if kept is None or not is_anew(found, kept):
+            return
+        at, uid = now(), ""
+
+        def decide(node: dict[str, Any]) -> Step:
+            nonlocal uid
+            uid = str(node["metadata"]["uid"])
+            return to_mark_again(node, kept, Mark(own_user(), arguments["run"], arguments["reason"], at))
+
+        with passing_as_silence():
+            self._anew = cluster.write(decide).patch is not None or self._anew
+            if kept.own():
+                nodes.apply_labels(cluster.connection, cluster.name, uid, kept.own())
+
+    def _look(self, cluster: NodeCluster, arguments: dict[str, Any], kept: Before | None, found: Json) -> None:
+        """See that a node that was drained may be interrupted now. Raises ActionFailure with all that forbids it."""
+        self._mark_again(cluster, arguments, kept, found)
+        problems = in_the_way(cluster, _wishes(arguments))
+        if problems:
+            anew = "was registered anew since it was drained, and " if self._anew else ""
+            raise ActionFailure(
+                f"node {cluster.name} {anew}is not to be interrupted: {'; '.join(problems)}. Its host "
+                "is left as it is, and so are these pods: see what has brought them (a toleration of the cordon, a "
+                "node name, somebody who has uncordoned the node), then run again",
+                node=cluster.name,
+                changed=self._anew,
+                in_the_way=problems,
+            )
 
     def _wait_for_jobs(self, cluster: NodeCluster, arguments: dict[str, Any]) -> list[str]:
         """Wait for the jobs of the cordoned node; return what is to be said of those that have not ended."""
@@ -103,35 +160,40 @@ class ActionModule(ClusterAction):
         within = f"within {arguments['wait_timeout']} s"
         return [f"node {cluster.name}: jobs that have not ended {within}: {', '.join(left)}"] if left else []
 
-    def _wait(self, cluster: NodeCluster, arguments: dict[str, Any], found: dict[str, Any]) -> None:
+    def _wait(self, cluster: NodeCluster, arguments: dict[str, Any], kept: Before | None, found: Json) -> None:
         """Wait until the node may take pods; a look is enough in check mode. Raises ActionFailure."""
         mark = mark_of(found)
+        if mark is None and kept is not None:
+            mark = mark_again(kept, Mark(own_user(), arguments["run"], arguments["reason"], ""))
         if mark is None or self.check_mode:
             return
         limit = unlimited(float(arguments["timeout"]))
         with cluster.connection.until(cluster.now() + limit):
-            missing = wait_for_node(cluster, mark, rebooted=arguments["rebooted"], limit=limit, progress=self.progress)
+            missing = wait_for_node(
+                cluster,
+                mark,
+                rebooted=arguments["rebooted"],
+                limit=limit,
+                progress=self.progress,
+                labels=() if kept is None else sorted(kept.labels),
+                on_look=lambda node: self._mark_again(cluster, arguments, kept, node),
+            )
         if missing:
-            cordoned = is_cordoned(found)
+            cordoned = is_cordoned(found) or self._anew
             stays = "It stays cordoned" if cordoned else "Somebody else has uncordoned it already"
             raise ActionFailure(
                 f"node {cluster.name} is not given back, {'; '.join(missing)} (within {arguments['timeout']} s). "
                 f"{stays}: look at its kubelet and device plugins, then run again; wait: false gives it back as it is",
                 node=cluster.name,
+                changed=self._anew,
                 cordoned=cordoned,
                 missing=missing,
             )
 
     def _drain(self, cluster: NodeCluster, arguments: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
         before = is_cordoned(found)
-        wishes = Wishes(
-            everything=arguments["pods"] == "all",
-            resources=tuple(arguments["resources"]),
-            force=arguments["force"],
-            delete_empty_dir=arguments["delete_empty_dir"],
-        )
         limit = unlimited(float(arguments["timeout"]))
-        drain = Drain(cluster, cluster.name, wishes, limit, self.progress)
+        drain = Drain(cluster, cluster.name, _wishes(arguments), limit, self.progress)
         try:
             planned = drain.plan()
         except DrainFailed as failure:
@@ -193,8 +255,17 @@ class ActionModule(ClusterAction):
             "node": cluster.name,
             "cordoned": after,
             "pods": rows,
+            "before": {},
             "notices": [*([step.notice] if step.notice else []), *notices],
         }
+        if self._anew:
+            answer["changed"] = True
+            answer["notices"].insert(0, f"node {cluster.name} was registered anew since it was drained; cordoned again")
+        mark = None if self._cordoned is None else mark_of(self._cordoned)
+        if self._cordoned is not None and mark is not None:
+            labels = self._cordoned["metadata"].get("labels") or {}
+            placing = {name: labels[name] for name in DEVICE_LABELS if name in labels}
+            answer["before"] = before_of(self._cordoned, mark, placing, own_labels(self._cordoned)).as_dict()
         if self.diff_mode:
             answer["diff"] = {
                 "before_header": f"node {cluster.name}",
@@ -214,6 +285,20 @@ def _standing(cluster: NodeCluster, err: ApiFault | Unanswered | None = None) ->
             return {"gone": cluster.node() is None, "unanswered": False}
     except (ApiFault, Unanswered) as silence:
         return {"gone": False, "unanswered": isinstance(silence, Unanswered)}
+
+
+def _wishes(arguments: Mapping[str, Any]) -> Wishes:
+    return Wishes(
+        everything=arguments["pods"] == "all",
+        resources=tuple(arguments["resources"]),
+        force=arguments["force"],
+        delete_empty_dir=arguments["delete_empty_dir"],
+    )
+
+
+def _marks(step: Step) -> dict[str, Any]:
+    """Return what a step writes of our annotations."""
+    return {} if step.patch is None else {"annotations": step.patch["metadata"]["annotations"]}
 
 
 def _for_the_turn(stage: str, answer: Mapping[str, Any]) -> dict[str, Any]:

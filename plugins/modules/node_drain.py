@@ -51,8 +51,11 @@ options:
       - With V(uncordoned), the node takes pods again if it was cordoned by this module, whichever run that was unless
         O(run) names one. If it had been cordoned before, the mark goes and the cordon stays.
       - With V(ready), the node could take pods again, as it is waited for with V(uncordoned), and it stays cordoned.
+      - With V(empty), the node is as V(drained) has left it, which is for right before its host is interrupted. No pod
+        is evicted. The task fails, and names what it has found, where the node takes pods, or where a pod that holds a
+        device has come to it. Check mode does not look.
     type: str
-    choices: [drained, cordoned, uncordoned, ready]
+    choices: [drained, cordoned, uncordoned, ready, empty]
     default: drained
   reason:
     description: Why the node is cordoned, for those who look at it.
@@ -107,9 +110,19 @@ options:
       - Whether O(state=uncordoned) waits until the node is Ready and offers each of O(resources) again that it offered
         when it was cordoned. Such a node stays as it is, and the task fails, when that does not come in O(timeout).
       - One that somebody else had cordoned before, or has uncordoned since, is waited for as well.
-      - A node that this module has not cordoned is not waited for, and check mode waits for nothing.
+      - A node that this module has not cordoned is not waited for, unless O(before) says that it was. Check mode waits
+        for nothing.
     type: bool
     default: true
+  before:
+    description:
+      - What O(state=drained) or O(state=cordoned) has returned as RV(before). It is for O(state=uncordoned),
+        O(state=ready) and O(state=empty).
+      - The mark goes with the node where somebody deletes it, as the node controllers of clouds do while a machine is
+        off. One that its kubelet has registered anew since is cordoned, marked and given the labels of this collection
+        again, and waited for as any other, until it has the labels by which pods of the fabric come to it, too.
+    type: dict
+    default: {}
   turn_file:
     description:
       - File on the controller that keeps how long the drain took and which pods were in its way, for the report of the
@@ -202,6 +215,17 @@ pods:
       description: How long the pod took to end, from the start of the drain. Null for one that has not.
       type: float
       sample: 31.5
+before:
+  description: What the node was when it was cordoned. Empty unless O(state=drained) or O(state=cordoned).
+  returned: success
+  type: dict
+  sample:
+    uid: 5f6c2f3e-8a52-4b8e-9d2c-2f1f0f9b7a11
+    unschedulable: false
+    boot: 0b7e8f5c-0c3b-4f0e-a7a4-2a3cbb4d6f10
+    devices: [rdma/rdma_shared_device_a]
+    labels: {feature.node.kubernetes.io/pci-15b3.present: "true"}
+    own_labels: [feature.node.kubernetes.io/pci-15b3.present]
 requests:
   description: How many requests were sent, by verb.
   returned: success
@@ -221,8 +245,15 @@ missing:
   type: list
   elements: str
   sample: ["it offers none of rdma/rdma_shared_device_a, as it did before"]
+in_the_way:
+  description: What forbids to interrupt the node.
+  returned: when O(state=empty) has found something
+  type: list
+  elements: str
+  sample: ["pod training/worker-0 has come to it: it has the resource rdma/rdma_shared_device_a"]
 notices:
-  description: Who else has cordoned the node, and which jobs were not waited for any longer.
+  description:
+    - Who else has cordoned the node, that it was registered anew, and which jobs were not waited for any longer.
   returned: success
   type: list
   elements: str

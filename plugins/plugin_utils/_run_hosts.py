@@ -74,7 +74,7 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
         failed = (own.get("_rdma_fabric_host_end") or {}).get("unfinished")
         if failed:
             # What is registered since then is about going back.
-            why = "; ".join((failed[0]["why"], *_of_its_rollback(own)))
+            why = "; ".join((failed[0]["why"], *_of_its_rollback(own, failed[0]["why"])))
         else:
             why = why_unfinished(
                 own.get("rdma_fabric_host_result"),
@@ -98,6 +98,7 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         "_rdma_fabric_host_slot",
         "rdma_fabric_host_join",
         "_rdma_fabric_host_drain",
+        "_rdma_fabric_host_look",
         _HOOK,
         _OPEN_HOOK,
         "_rdma_fabric_host_ready",
@@ -118,8 +119,12 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list(kept.values())
 
 
-def _of_its_rollback(variables: Mapping[str, Any]) -> list[str]:
-    """Return what became of bringing a host whose turn has failed back to what it was before, in one line if any."""
+def _of_its_rollback(variables: Mapping[str, Any], failed_by: str) -> list[str]:
+    """Return what became of bringing a host back to what it was before its turn has failed, in one line if any."""
+    look = variables.get("_rdma_fabric_host_look") or {}
+    if look.get("failed"):
+        # What the turn has failed by is said already.
+        return [] if one_line(look.get("msg")) in failed_by else [f"not rolled back: {one_line(look.get('msg'))}"]
     if "_rdma_fabric_host_rollback_reboot" not in variables:
         return []
     result = variables.get("rdma_fabric_host_result") or {}

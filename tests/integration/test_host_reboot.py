@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 import pytest
 
@@ -74,7 +74,7 @@ WAITS = {
 }
 DONE = {"reboot_required": False, "recorded": False, "awaiting_reboot": []}
 HOST, REBOOT, DRAIN = "rdma_host", "fake_reboot", "fake_drain"
-DRAINED, GIVEN_BACK = "drained", "uncordoned"
+DRAINED, EMPTY, GIVEN_BACK = "drained", "empty", "uncordoned"
 
 
 OF_MANY = """
@@ -113,11 +113,13 @@ class Role:
         consent: bool,
         *arguments: str,
         drain: dict[str, Any] | None = None,
+        looks: Sequence[dict[str, Any]] = ({},),
         rollouts: list[dict[str, Any]] | None = None,
     ) -> tuple[int, str, list[str]]:
         """Return status, output and the calls in their order.
 
-        ``answers`` are those of rdma_host, ``drain`` is that of node_drain, ``rollouts`` are what policies say.
+        ``answers`` are those of rdma_host, ``drain`` is that of node_drain, ``looks`` are those of its looks at the
+        drained node, ``rollouts`` are what policies say.
         """
         self._log.unlink(missing_ok=True)
         options = [
@@ -146,12 +148,15 @@ class Role:
             "wait_timeout",
             "timeout",
             "rebooted",
+            "before",
         ]
+        look = f"{list(looks)!r}[min(calls.count('{EMPTY}'), {len(looks)}) - 1]"
+        of_drain = f"[{look} if module.params['state'] == '{EMPTY}' else {drain or {}!r}]"
         state = f"module.params['state'] or '{DRAINED}'"
         for name, given, call in (
             (HOST, answers, repr(HOST)),
             (REBOOT, [{"rebooted": True}], repr(REBOOT)),
-            (DRAIN, [drain or {}], state),
+            (DRAIN, of_drain, state),
         ):
             text = FAKE.format(name=name, options=options, log=self._log, answers=given, call=call)
             (self._folder / "library" / f"{name}.py").write_text(text, encoding="utf-8")
@@ -269,12 +274,12 @@ def test_a_host_that_needs_both_is_reloaded_and_rebooted_once(role: Role) -> Non
 def test_a_host_whose_reload_failed_is_not_rebooted_and_its_node_stays_cordoned(role: Role) -> None:
     broken = {"failed": True, "msg": "mlx5_core is in use"}
     _status, output, calls = role.run([{**WAITS, "reload_due": True}, broken], True, *DRAINS, "-e", "go_on=true")
-    assert calls == [HOST, DRAINED, HOST], output
+    assert calls == [HOST, DRAINED, EMPTY, HOST], output
 
 
 def test_a_node_is_drained_before_the_reload_and_given_back_after_it(role: Role) -> None:
     status, output, calls = role.run([RELOADS, DONE], True, *DRAINS)
-    assert (status, calls) == (0, [HOST, DRAINED, HOST, GIVEN_BACK]), output
+    assert (status, calls) == (0, [HOST, DRAINED, EMPTY, HOST, GIVEN_BACK]), output
     refused = role.run([RELOADS, DONE], True, *DRAINS, "-e", "go_on=true", drain={"failed": True, "msg": "a budget"})
     assert refused[2] == [HOST, DRAINED], refused[1]
 
@@ -282,7 +287,26 @@ def test_a_node_is_drained_before_the_reload_and_given_back_after_it(role: Role)
 def test_a_node_is_drained_before_the_reboot_and_given_back_after_what_it_brought(role: Role) -> None:
     status, output, calls = role.run([WAITS, DONE], True, *DRAINS)
     assert status == 0, output
-    assert calls == [HOST, DRAINED, REBOOT, HOST, GIVEN_BACK]
+    assert calls == [HOST, DRAINED, EMPTY, REBOOT, HOST, GIVEN_BACK]
+
+
+@pytest.mark.parametrize(
+    ("looks", "calls"),
+    [
+        ([{}, {}], [HOST, DRAINED, EMPTY, HOST, EMPTY, REBOOT, HOST, GIVEN_BACK]),
+        ([{"failed": True, "msg": "pod a/b is back"}], [HOST, DRAINED, EMPTY]),
+        ([{}, {"failed": True, "msg": "pod a/b is back"}], [HOST, DRAINED, EMPTY, HOST, EMPTY]),
+    ],
+)
+def test_a_host_is_not_interrupted_where_pods_have_come_to_its_drained_node(
+    role: Role, looks: list[dict[str, Any]], calls: list[str]
+) -> None:
+    both = [{**WAITS, "reload_due": True}, WAITS, DONE]
+    before = {"uid": "u", "devices": ["rdma/a"]}
+    go_on = (*DRAINS, "-e", "go_on=true")
+    status, output, done = role.run(both, True, *go_on, drain={"before": before}, looks=looks)
+    assert (status, done) == (0, calls), output
+    assert role.given(DRAIN)["before"] == before
 
 
 def test_a_node_that_is_not_drained_is_not_rebooted(role: Role) -> None:
@@ -297,7 +321,7 @@ def test_a_node_that_is_not_drained_is_not_rebooted(role: Role) -> None:
 
 def test_a_node_whose_host_came_back_without_it_stays_cordoned(role: Role) -> None:
     status, output, calls = role.run([WAITS], True, *DRAINS)
-    assert (status, calls) == (2, [HOST, DRAINED, REBOOT, HOST]), output
+    assert (status, calls) == (2, [HOST, DRAINED, EMPTY, REBOOT, HOST]), output
 
 
 def test_a_node_that_a_killed_run_left_cordoned_is_given_back_by_the_next(role: Role) -> None:
@@ -357,7 +381,7 @@ def test_as_many_hosts_are_rebooted_at_once_as_the_policy_says(
 ) -> None:
     status, output, calls = role.of_many(parallel, *DRAINS, *given)
     assert status == 0, output
-    one = (DRAINED, REBOOT, HOST, GIVEN_BACK)
+    one = (DRAINED, EMPTY, REBOOT, HOST, GIVEN_BACK)
     assert calls == [call for together in rounds for call in one for _host in range(together)]
 
 

@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import Fault
 from ansible_collections.rdma.fabric.tests.integration.killing import EVERY
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
 from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults import kubeconfig_for
-from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
+from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, NAMES, Fleet
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -174,6 +174,38 @@ def test_a_node_that_is_deleted_while_it_is_drained_is_named_and_keeps_no_other_
     assert (fleet.changed(), fleet.holders()) == (sorted(set(NAMES) - {FIRST}, key=NAMES.index), [])
     apply_nodes(fleet.api, [kwok_node(fleet.nodes[FIRST])])
     fleet.api.call("DELETE", f"{path}/all")
+    healed(fleet)
+
+
+def test_a_node_that_is_registered_anew_in_its_turn_is_looked_at_before_it_takes_pods(fleet: Fleet) -> None:
+    node = fleet.nodes[FIRST]
+    with fleet.running("--limit", FIRST, rdma_fabric_drain_timeout="15", **FIRST_ONLY) as outcome:
+        with fleet.held_in_its_change(FIRST):
+            fleet.api.call("DELETE", f"/api/v1/nodes/{node}")
+            # Nothing makes its devices known to the new one.
+            apply_nodes(fleet.api, [kwok_node(node)])
+        text = said(outcome().refused())
+    assert f"node {node} is not given back, it offers none of {DEVICE}, as it did before" in text
+    assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([FIRST], [FIRST], [node])
+    fleet.offer(FIRST, 8)
+    healed(fleet)
+
+
+def test_pods_that_come_to_a_drained_node_keep_its_host_from_being_changed(fleet: Fleet, tmp_path: Path) -> None:
+    node, hook, goes_on, begun = fleet.nodes[FIRST], *(tmp_path / name for name in ("hook.yml", "goes-on", "begun"))
+    tasks = [
+        {"name": "Tell the test", "ansible.builtin.file": {"path": str(begun), "state": "touch"}},
+        {"name": "Wait for the test", "ansible.builtin.wait_for": {"path": str(goes_on), "sleep": 1}},
+    ]
+    hook.write_text(json.dumps([{**task, "delegate_to": "localhost"} for task in tasks]), encoding="utf-8")
+    with fleet.running("--limit", FIRST, rdma_fabric_hooks_after_drain=[str(hook)], **FIRST_ONLY) as outcome:
+        fleet.until(begun.exists)
+        fleet.pod(node)
+        goes_on.touch()
+        text = said(outcome().refused())
+    assert f"pod {fleet.namespace}/job-{node} has come to it: it has the resource {DEVICE}" in text
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == ([], [FIRST], [node])
+    assert "not to be interrupted" in reason_on(fleet, FIRST)
     healed(fleet)
 
 

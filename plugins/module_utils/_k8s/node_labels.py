@@ -51,6 +51,12 @@ def unlabelling_patch(node: Mapping[str, Any]) -> Json | None:
     return {"metadata": {"labels": dict.fromkeys(gone), "resourceVersion": node["metadata"]["resourceVersion"]}}
 
 
+def own_labels(node: Mapping[str, Any]) -> dict[str, str]:
+    """Return the labels of a node that our manager has applied."""
+    live = _labels_of(node)
+    return {name: live[name] for name in sorted(_own_labels(node))}
+
+
 def _labels_of(node: Mapping[str, Any]) -> Mapping[str, str]:
     return node["metadata"].get("labels") or {}
 

@@ -100,6 +100,11 @@ def to_cordon(node: Mapping[str, Any], mark: Mark) -> Step:
     return Step(_patch(node, new.text(), None if cordoned else True), notice)
 
 
+def marked(node: Mapping[str, Any], mark: Mark) -> Step:
+    """Return what cordons a node and gives it exactly this mark."""
+    return Step(_patch(node, mark.text(), None if is_cordoned(node) else True))
+
+
 def to_uncordon(node: Mapping[str, Any], run: str = "") -> Step:
     """Return what gives a node back: only what was cordoned with our mark, of this ``run`` if one is given."""
     name, found = node["metadata"]["name"], mark_of(node)

@@ -32,15 +32,19 @@ def devices_of(node: Json, resources: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def what_is_missing(node: Json, mark: Mark, *, rebooted: bool) -> list[str]:
+def what_is_missing(node: Json, mark: Mark, *, rebooted: bool, labels: Iterable[str] = ()) -> list[str]:
     """Return what keeps a node from taking pods; ``rebooted`` asks for another boot than that of the mark.
 
     Without that, a node that came back faster than the control plane noticed would be judged by what it said before.
+    ``labels`` are those that it had before.
     """
     missing = silence_of(node, mark.boot if rebooted else "")
     lost = not_offered(node, mark.devices)
     if lost:
         missing.append(f"it offers none of {', '.join(lost)}, as it did before")
+    unlabelled = [name for name in labels if name not in (node["metadata"].get("labels") or {})]
+    if unlabelled:
+        missing.append(f"it has lost the label {', '.join(unlabelled)}, by which pods of the fabric come to it")
     return missing
 
 
@@ -68,12 +72,26 @@ def not_offered(node: Json, resources: Iterable[str]) -> list[str]:
 
 
 def wait_for_node(
-    cluster: Cluster, mark: Mark, *, rebooted: bool, limit: float, progress: Callable[[str], None]
+    cluster: Cluster,
+    mark: Mark,
+    *,
+    rebooted: bool,
+    limit: float,
+    progress: Callable[[str], None],
+    labels: Iterable[str] = (),
+    on_look: Callable[[Json], None] = lambda _node: None,
 ) -> list[str]:
-    """Wait until nothing is missing, or the limit in seconds is over; return what is missing then."""
+    """Wait until nothing is missing, or the limit in seconds is over; return what is missing then.
+
+    ``on_look`` is called with the node before each judgement, and may raise Unanswered.
+    """
+    had = tuple(labels)
 
     def missing_of(node: Json | None) -> list[str]:
-        return ["it was deleted"] if node is None else what_is_missing(node, mark, rebooted=rebooted)
+        if node is None:
+            return ["it was deleted"]
+        on_look(node)
+        return what_is_missing(node, mark, rebooted=rebooted, labels=had)
 
     return wait_until_whole(cluster, missing_of, limit=limit, progress=progress)
 

@@ -73,7 +73,7 @@ class World:
         self.nodes = nodes
         self.said: list[str] = []
         self.server.after_apply = self.start
-        self.plan = {
+        self.plan: Json = {
             "schedule": "all",
             "networks": [network(f"ns/rail{number}", nodes) for number in range(networks)],
             "left_out": [],

@@ -15,11 +15,11 @@ NODE = ("nodes", "", "n")
 
 
 class Nodes(FakeServer):
-    """A server that merges patches into nodes, and keeps the taints that each write has stored."""
+    """A server that merges patches into nodes and labels applied to them, and keeps the taints each patch has stored."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.plurals.update(nodes="Node", pods="Pod", events="Event")
+        self.plurals.update(nodes="Node", pods="Pod", daemonsets="DaemonSet", events="Event")
         self.tainted: list[list[str]] = []
 
     def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
@@ -28,10 +28,15 @@ class Nodes(FakeServer):
         parts, patch = urlsplit(path), json.loads(body or b"{}")
         self.requests.append((method, parts.path, {}))
         live = self.objects[NODE]
+        if content_type == "application/apply-patch+yaml":
+            assert patch["metadata"]["uid"] == live["metadata"]["uid"]
+            labels = {**live["metadata"]["labels"], **patch["metadata"]["labels"]}
+            return good(self.put("nodes", {**live, "metadata": {**live["metadata"], "labels": labels}}))
         if patch["metadata"].pop("resourceVersion") != live["metadata"]["resourceVersion"]:
             return failure(409, "Conflict", "the object has been modified")
         annotations = {**live["metadata"].get("annotations", {}), **patch["metadata"]["annotations"]}
-        after = {**live, "metadata": {**live["metadata"], "annotations": annotations}}
+        kept = {name: value for name, value in annotations.items() if value is not None}
+        after = {**live, "metadata": {**live["metadata"], "annotations": kept}}
         after["spec"] = {**live["spec"], **patch.get("spec", {})}
         if "dryRun" not in parse_qs(parts.query):
             self.tainted.append([each["key"] for each in after["spec"].get("taints") or []])

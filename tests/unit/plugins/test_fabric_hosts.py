@@ -104,6 +104,13 @@ def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() 
         ),
         (
             {
+                "rdma_fabric_host_result": {"reboot_due": True},
+                "_rdma_fabric_host_look": {"failed": True, "msg": "node b is not to be interrupted"},
+            },
+            "failed: node b is not to be interrupted",
+        ),
+        (
+            {
                 "rdma_fabric_host_result": FINE,
                 "_rdma_fabric_host_ready": {"failed": True, "msg": "node b is not Ready"},
             },
@@ -152,6 +159,22 @@ def test_ansible_merges_the_variables_of_each_host_and_copies_each_value_once() 
                 "_rdma_fabric_host_rollback_reboot": {"failed": True, "msg": "did not come back"},
             },
             "failed: node b is not ready; not rolled back: failed: did not come back",
+        ),
+        (
+            {
+                "rdma_fabric_host_result": {"previous_known": True},
+                **TURN_FAILED,
+                "_rdma_fabric_host_look": {"failed": True, "msg": "pod ns/late has come to it"},
+            },
+            "failed: node b is not ready; not rolled back: pod ns/late has come to it",
+        ),
+        (
+            {
+                "rdma_fabric_host_result": {"previous_known": True},
+                "_rdma_fabric_host_end": {"unfinished": [{"host": "b", "why": "failed: pod ns/late has come to it"}]},
+                "_rdma_fabric_host_look": {"failed": True, "msg": "pod ns/late has come to it"},
+            },
+            "failed: pod ns/late has come to it",
         ),
     ],
 )

@@ -1,27 +1,211 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""node_drain on an API server in memory: what becomes of a node that is cordoned and can't be drained."""
+"""node_drain on an API server in memory: nodes registered anew in their turn, pods that come back, refused questions."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import node_drain
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import GPU_LABEL, NIC_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import mark_of
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
 from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime, failure
+from ansible_collections.rdma.fabric.tests.unit._rollout.objects import DAEMON_SET, Json, pod
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from ansible_collections.rdma.fabric.tests.unit.plugins.node_server import NODE, Nodes
 
+OWN_FIELDS: Json = {"f:metadata": {"f:labels": {f"f:{NIC_LABEL}": {}}}}
+OWN = {"manager": MANAGER, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": OWN_FIELDS}
+
+
+def registered(server: Nodes, uid: str, *, labels: Json | None = None, offers: str = "8", boot: str = "one") -> None:
+    """Register the node, as its kubelet does."""
+    status = {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "allocatable": {"rdma/a": offers},
+        "nodeInfo": {"bootID": boot},
+    }
+    metadata = {"name": "n", "uid": uid, "labels": labels or {}}
+    server.put("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status})
+
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Nodes:
-    found, clock = Nodes(), FakeTime().clock()
+def time() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, time: FakeTime) -> Nodes:
+    found = Nodes()
+    registered(found, "first", labels={NIC_LABEL: "true", GPU_LABEL: "true"})
+    found.objects[NODE]["metadata"]["managedFields"] = [OWN]
     monkeypatch.setattr(node_drain.ActionModule, "client", lambda _self, _arguments: found)
-    monkeypatch.setattr(_cluster_action, "Clock", lambda **_given: clock)
-    found.put("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {}})
+    monkeypatch.setattr(_cluster_action, "Clock", lambda **_given: time.clock())
     return found
+
+
+def drain(state: str, *, check: bool = False, **arguments: Any) -> Json:
+    return run_action(
+        "node_drain", {"node": "n", "state": state, "run": "one", "timeout": 60, **arguments}, check=check
+    )
+
+
+def drained() -> Json:
+    """Drain the node and return what it was before."""
+    result = drain("drained")
+    assert not result.get("failed"), result
+    return dict(result["before"])
+
+
+def come(server: Nodes, name: str = "late", **spec: Any) -> Json:
+    made = {"apiVersion": "v1", "kind": "Pod", **pod(name, **spec)}
+    made["spec"]["nodeName"] = "n"
+    return server.put("pods", made)
+
+
+def cordoned(server: Nodes) -> bool:
+    return bool(server.objects[NODE]["spec"].get("unschedulable"))
+
+
+def test_what_a_node_was_is_returned_of_the_first_cordon(server: Nodes) -> None:
+    before = drained()
+    assert before == {
+        "uid": "first",
+        "unschedulable": False,
+        "boot": "one",
+        "devices": ["rdma/a"],
+        "labels": {NIC_LABEL: "true", GPU_LABEL: "true"},
+        "own_labels": [NIC_LABEL],
+    }
+    server.objects[NODE]["status"]["allocatable"] = {}
+    assert drained() == before
+
+
+@pytest.mark.parametrize("state", ["ready", "uncordoned"])
+def test_a_node_that_was_registered_anew_is_cordoned_labelled_and_waited_for(server: Nodes, state: str) -> None:
+    before = drained()
+    registered(server, "second", offers="0", boot="two")
+    result = drain(state, before=before, rebooted=True)
+    assert result.get("failed"), result
+    assert result["missing"] == [
+        "it offers none of rdma/a, as it did before",
+        f"it has lost the label {GPU_LABEL}, by which pods of the fabric come to it",
+    ]
+    assert (result["changed"], result["cordoned"], cordoned(server)) == (True, True, True)
+    assert "It stays cordoned" in result["msg"]
+    live = server.objects[NODE]
+    mark = mark_of(live)
+    assert mark is not None
+    assert (mark.run, mark.devices, mark.boot, mark.unschedulable) == ("one", ("rdma/a",), "one", False)
+    assert live["metadata"]["labels"] == {NIC_LABEL: "true"}
+
+
+def test_one_that_is_whole_is_given_back_and_named(server: Nodes) -> None:
+    before = drained()
+    registered(server, "second", labels={GPU_LABEL: "true"}, boot="two")
+    result = drain("uncordoned", before=before, rebooted=True)
+    assert not result.get("failed"), result
+    assert (result["changed"], result["cordoned"], cordoned(server)) == (True, False, False)
+    assert result["notices"] == ["node n was registered anew since it was drained; cordoned again"]
+    assert mark_of(server.objects[NODE]) is None
+
+
+def test_one_that_somebody_had_cordoned_before_stays_cordoned(server: Nodes) -> None:
+    server.objects[NODE]["spec"]["unschedulable"] = True
+    before = drained()
+    registered(server, "second", labels={GPU_LABEL: "true"}, boot="two")
+    result = drain("uncordoned", before=before)
+    assert not result.get("failed"), result
+    assert (result["cordoned"], cordoned(server)) == (True, True)
+
+
+def test_one_that_is_registered_anew_while_it_is_waited_for_is_cordoned_then(server: Nodes, time: FakeTime) -> None:
+    before = drained()
+    server.objects[NODE]["status"]["conditions"] = []
+
+    def register(_number: int, _method: str, _path: str) -> None:
+        if time.seconds > 20 and server.objects[NODE]["metadata"]["uid"] == "first":
+            registered(server, "second", offers="0")
+
+    server.intercept = register
+    result = drain("uncordoned", before=before)
+    assert result.get("failed"), result
+    assert "it offers none of rdma/a" in result["msg"]
+    assert cordoned(server)
+
+
+def test_a_node_whose_mark_was_taken_off_is_looked_at_all_the_same(server: Nodes) -> None:
+    before = drained()
+    server.objects[NODE]["spec"], server.objects[NODE]["metadata"]["annotations"] = {}, {}
+    server.objects[NODE]["status"]["allocatable"] = {"rdma/a": "0"}
+    result = drain("uncordoned", before=before)
+    assert result.get("failed"), result
+    assert "Somebody else has uncordoned it already" in result["msg"]
+
+
+def test_a_node_that_another_run_has_marked_is_left_to_it(server: Nodes) -> None:
+    before = drained()
+    registered(server, "second", offers="0")
+    assert not drain("cordoned", run="other").get("failed")
+    result = drain("uncordoned", before=before)
+    assert not result.get("failed"), result
+    assert cordoned(server)
+
+
+def test_a_drained_node_is_empty_where_only_pods_are_on_it_that_a_drain_leaves(server: Nodes) -> None:
+    before = drained()
+    server.put("daemonsets", {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "plugin"}})
+    server.objects[("daemonsets", "ns", "plugin")] = server.objects.pop(("daemonsets", "", "plugin"))
+    server.objects[("daemonsets", "ns", "plugin")]["metadata"]["namespace"] = "ns"
+    come(server, "of-a-daemon-set", owner=DAEMON_SET)
+    come(server, "without-a-device", holds=False)
+    come(server, "finished", phase="Succeeded")
+    come(server, "wire-test")["metadata"]["labels"] = dict(TEST_POD)
+    result = drain("empty", before=before)
+    assert not result.get("failed"), result
+    assert (result["changed"], result["cordoned"], result["requests"]["patch"]) == (False, True, 0)
+
+
+@pytest.mark.parametrize("managed", [True, False])
+def test_pods_that_have_come_back_are_named_and_left(server: Nodes, managed: bool) -> None:
+    before = drained()
+    come(server, managed=managed)
+    result = drain("empty", before=before)
+    assert result.get("failed"), result
+    held = "pod ns/late has come to it: it has the resource rdma/rdma_shared_device_a"
+    assert (result["in_the_way"], held in result["msg"]) == ([held], True)
+    assert (result["gone"], result["unanswered"], cordoned(server)) == (False, False, True)
+    assert ("pods", "ns", "late") in server.objects
+    assert not drain("empty", before=before, pod_selector="app=other").get("failed")
+    assert not drain("empty", before=before, check=True).get("failed")
+
+
+def test_a_node_that_somebody_has_uncordoned_is_not_interrupted(server: Nodes) -> None:
+    before = drained()
+    server.objects[NODE]["spec"] = {}
+    result = drain("empty", before=before)
+    assert result.get("failed"), result
+    assert "it was uncordoned by somebody else, so pods may come to it" in result["msg"]
+
+
+def test_one_that_was_registered_anew_is_cordoned_again_before_it_is_looked_at(server: Nodes) -> None:
+    before = drained()
+    registered(server, "second")
+    result = drain("empty", before=before)
+    assert not result.get("failed"), result
+    assert (result["changed"], cordoned(server)) == (True, True)
+    registered(server, "third")
+    come(server)
+    failed = drain("empty", before=before)
+    assert failed["msg"].startswith("node n was registered anew since it was drained, and is not to be interrupted")
+    assert (failed["changed"], cordoned(server)) == (True, True)
 
 
 @pytest.mark.parametrize("give_back", [True, False])
@@ -33,7 +217,7 @@ def test_a_node_whose_jobs_cannot_be_asked_for_is_given_back_where_that_is_wante
         return failure(400, "BadRequest", "unable to parse requirement: found '', expected: in") if asks else None
 
     server.intercept = refuses_the_selector
-    result = run_action("node_drain", {"node": "n", "wait_for": "app in train", "give_back": give_back})
+    result = drain("drained", wait_for="app in train", give_back=give_back)
     assert "unable to parse requirement" in result["msg"]
     assert ("It takes pods again" in result["msg"], result.get("cordoned")) == (give_back, not give_back)
-    assert bool(server.objects[NODE]["spec"].get("unschedulable")) is not give_back
+    assert cordoned(server) is not give_back
