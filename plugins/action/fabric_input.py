@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from ansible.errors import AnsibleError
 
@@ -60,6 +60,12 @@ class ActionModule(FabricAction):
         wrong = {violation.source for violation in self._misread}
         self._task.args = {name: value for name, value in self._task.args.items() if f"{PREFIX}{name}" not in wrong}
         return super().run(tmp, task_vars)
+
+    def quoted_hosts(self, task_vars: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+        """Return the variables of every host: each is checked."""
+        hostvars = task_vars.get("hostvars") or {}
+        raw = getattr(hostvars, "raw_get", None) or hostvars.get
+        return (raw(host) or {} for host in hostvars)
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the spec and the notices of everything given; raise InvalidInput with every violation."""

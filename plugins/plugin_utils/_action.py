@@ -31,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import Unreadable, is_blank, read_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._vaulted import hidden, texts_of
 
 display = Display()
 
@@ -89,6 +90,8 @@ class FabricAction(ActionBase):
             result.update(failed=True, msg=describe_os_error(error))
         except self.user_errors as error:
             result.update(failed=True, msg=str(error))
+        if result.get("failed") or result.get("notices"):
+            self._hide_vaulted(result, task_vars or {})
         if "notices" in result:
             result["notices"] = notice_texts(result["notices"])
             for notice in result["notices"]:
@@ -96,6 +99,17 @@ class FabricAction(ActionBase):
         if isinstance(result.get("msg"), str):
             result["msg"] = printable(result["msg"])
         return result
+
+    def _hide_vaulted(self, result: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
+        """Take what came from a vault out of what is said: of what failed that is all, else the notices."""
+        if "notices" in result:
+            result["notices"] = notice_texts(result["notices"])
+        texts = texts_of([self._task.args, task_vars, *self.quoted_hosts(task_vars)])
+        result.update(hidden(result if result.get("failed") else {"notices": result["notices"]}, texts))
+
+    def quoted_hosts(self, task_vars: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+        """Return the variables, as they are before templates are filled in, of other hosts whose values are quoted."""
+        return ()
 
     def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments as they are given, before they are checked: those of the task."""

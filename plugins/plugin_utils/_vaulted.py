@@ -1,0 +1,159 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps what came from a vault out of messages: values that are encrypted, and those of files that are as a whole.
+
+A message that quotes a value does not know where it came from, and a template may have made it of another variable. So
+a message is searched for every text from a vault that the task's variables hold. That is done only where something is
+said, as it takes a walk through all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Iterable, Iterator, Mapping
+
+import yaml
+from ansible.errors import AnsibleError
+from ansible.parsing.vault import b_HEADER
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+
+HIDDEN = "<from a vault>"
+# Shorter ones are words that messages have anyway: they are hidden where they stand alone.
+_LONG = 8
+_NOT_WALKED = ("hostvars", "vars", "groups", "ansible_facts")
+_CUT_OFF = ("...", " [...]")
+
+
+def texts_of(variables: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return every text from a vault that these variables hold, as Ansible has them before templates are filled in."""
+    files: dict[str, bool] = {}
+    found = (
+        text
+        for each in variables
+        for name in each
+        if name not in _NOT_WALKED
+        for text in _vaulted(_value(each, name), files)
+    )
+    # One character is no secret, and in every message.
+    return {part for text in set(found) for part in _parts(text) if len(part) > 1}
+
+
+def _value(variables: Mapping[str, Any], name: str) -> Any:
+    try:
+        return variables[name]
+    except AnsibleError:
+        # What has no value is in no message.
+        return None
+
+
+def hidden(value: Any, texts: Iterable[str]) -> Any:
+    """Return a value of results without these texts."""
+    ordered = sorted(texts, key=lambda text: (-len(text), text))
+    return _hidden(value, ordered) if ordered else value
+
+
+def _hidden(value: Any, texts: list[str]) -> Any:
+    if isinstance(value, str):
+        for text in texts:
+            value = _without(value, text)
+        return value
+    if isinstance(value, Mapping):
+        return {key: _hidden(item, texts) for key, item in value.items()}
+    return [_hidden(item, texts) for item in value] if isinstance(value, list) else value
+
+
+def _without(said: str, text: str) -> str:
+    """Return what is said without a text, be it as it is, as Python or JSON writes it, or cut off at a length."""
+    for form in dict.fromkeys((text, one_line(text), one_line(repr(text)[1:-1]), json.dumps(text)[1:-1])):
+        if len(form) < _LONG:
+            said = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", HIDDEN, said)
+            continue
+        said = said.replace(form, HIDDEN)
+        head, at = form[:_LONG], said.find(form[:_LONG])
+        while at >= 0:
+            end = at + next((n for n, pair in enumerate(zip(form, said[at:])) if pair[0] != pair[1]), len(form))
+            end = min(end, len(said))
+            cut = end == len(said) or said.startswith(_CUT_OFF, end)
+            said = said[:at] + HIDDEN + said[end:] if cut else said
+            at = said.find(head, at + len(HIDDEN) if cut else at + 1)
+    return said
+
+
+def _vaulted(value: Any, files: dict[str, bool]) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _vaulted(item, files)
+    elif isinstance(value, (list, tuple, set)):
+        for item in value:
+            yield from _vaulted(item, files)
+    elif value is not None and not isinstance(value, bool) and (_is_encrypted(value) or _of_vault(value, files)):
+        try:
+            text = str(value).strip()
+        except (AnsibleError, ReferenceError):
+            # Without its secret nobody has read it either.
+            text = ""
+        if text:
+            yield text
+
+
+def _is_encrypted(value: Any) -> bool:
+    """Tell whether a value is encrypted, or was: ansible-core 2.19 and later keep its cipher with it."""
+    if getattr(value, "_ciphertext", None) is not None:
+        return True
+    helper = _known("ansible.parsing.vault", "VaultHelper")
+    cipher = helper.get_ciphertext(value, with_tags=False) if helper is not None and isinstance(value, str) else None
+    return cipher is not None
+
+
+def _of_vault(value: Any, files: dict[str, bool]) -> bool:
+    """Tell whether a value was read from a file that is encrypted as a whole."""
+    # ansible-core before 2.19, and later.
+    path = (getattr(value, "ansible_pos", None) or ("",))[0]
+    tag = _known("ansible._internal._datatag._tags", "Origin")
+    origin = tag.get_tag(value) if not path and tag is not None else None
+    path = str(path or getattr(origin, "path", None) or "")
+    if path not in files:
+        files[path] = _is_vault(path)
+    return files[path]
+
+
+def _is_vault(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return bool(file.read(len(b_HEADER)) == b_HEADER)
+    except (OSError, ValueError):
+        return False
+
+
+def _known(module: str, name: str) -> Any:
+    """Return what a release of ansible-core has, None where it has not."""
+    try:
+        return getattr(import_module(module), name, None)
+    except ImportError:
+        return None
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Return a text and what is read out of it where a list or a mapping is needed; see ``_texts``."""
+    yield text
+    yield from filter(None, (part.strip() for part in re.split(r"[,\n]", text)))
+    yield from re.findall(r"(?<=\w=)[^\s,]+", text)
+    try:
+        read = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        return
+    if isinstance(read, (Mapping, list)):
+        yield from _leaves(read)
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, (Mapping, list)):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _leaves(item)
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        yield str(value)
