@@ -27,6 +27,11 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import (
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
 
+_NO_FOLDER = (
+    "output_dir: names no folder on the controller to write the objects to; with the role or playbook "
+    "rdma.fabric.render that is rdma_fabric_render_dir (-e rdma_fabric_render_dir=FOLDER)"
+)
+
 
 class ActionModule(FabricAction):
     """Renders, and writes files where asked to."""
@@ -37,6 +42,8 @@ class ActionModule(FabricAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Render the spec; see the module's documentation."""
         refuse_unseen(task_vars, self.templated)
+        if arguments["writes"] and not arguments["output_dir"]:
+            raise ActionFailure(_NO_FOLDER)
         spec = arguments["spec"]
         if spec.get("version") != 1:
             raise ActionFailure("spec: is no specification of this release; give the spec that fabric_input returns")

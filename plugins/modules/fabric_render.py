@@ -64,6 +64,10 @@ options:
         C(.rdma-fabric-render.json) in the same folder. No other file is ever changed or removed. A file of another
         origin in the way is an error.
     type: path
+  writes:
+    description: Whether O(output_dir) has to be given. The role C(rdma.fabric.render) is for nothing but files.
+    type: bool
+    default: false
   partial:
     description:
       - Whether hosts that were not read in this run may be left out where they tell on which nodes the driver's

@@ -44,6 +44,13 @@ def test_without_a_folder_nothing_is_written_and_nothing_changes() -> None:
     assert "nvcr.io/nvidia/pytorch:24.07-py3" in references
 
 
+@pytest.mark.parametrize("folder", [{}, {"output_dir": " "}])
+def test_who_is_to_write_and_has_no_folder_is_told_the_variable(folder: dict[str, str]) -> None:
+    result = run_action("fabric_render", {"spec": training_cluster(), "writes": True, **folder})
+    assert result["failed"] is True
+    assert "rdma.fabric.render that is rdma_fabric_render_dir" in result["msg"]
+
+
 @pytest.mark.parametrize("name", sorted(SPECS))
 def test_files_hold_exactly_the_objects_in_their_order(name: str, tmp_path: Path) -> None:
     result = render(SPECS[name](), tmp_path / "out")
