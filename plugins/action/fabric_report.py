@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.report import 
     report_text,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import (
@@ -70,6 +70,8 @@ class ActionModule(FabricAction):
         )
         data_file, page_file = run_dir / "report.json", run_dir / "report.html"
         older = read_older(data_file)
+        if not arguments["overwrite"]:
+            refuse_foreign(data_file, page_file, older)
         report = keep_volatile(report, older)
         wanted = {data_file: report_text(report), page_file: render_page(report)}
         stale = {path: text for path, text in wanted.items() if read_bytes(path) != text.encode()}
@@ -129,6 +131,19 @@ def read_older(path: Path) -> Any:
     except (ValueError, RecursionError):
         return None
     return older if isinstance(older, dict) and older.get("format") == FORMAT else None
+
+
+def refuse_foreign(data_file: Path, page_file: Path, older: Any) -> None:
+    """Raise ActionFailure where a file of somebody else is in the place of the report.
+
+    The page is ours where the report beside it is: both are written, the report first. An empty file holds nothing.
+    """
+    foreign = [] if older is not None else [str(path) for path in (data_file, page_file) if read_bytes(path)]
+    if foreign:
+        raise ActionFailure(
+            f"not written, as no report of this collection is there: {' and '.join(foreign)}. Move it away, or give "
+            "another directory (run_dir; of playbooks and roles: rdma_fabric_run_dir); overwrite: true replaces it"
+        )
 
 
 def read_bytes(path: Path) -> bytes | None:

@@ -43,6 +43,12 @@ options:
       - Directory of the run on the controller. It is created when missing.
     type: path
     required: true
+  overwrite:
+    description:
+      - Whether to replace a C(report.json) that is no report of this collection, or a C(report.html) without a report
+        of this collection beside it. The task fails otherwise. Empty files are replaced either way.
+    type: bool
+    default: false
   title:
     description:
       - Title of the page.

@@ -147,9 +147,29 @@ def test_diff_mode_shows_what_differs_and_only_then(run_dir: Path) -> None:
     assert "diff" not in report(run_dir, title="x")
 
 
-@pytest.mark.parametrize("older", ["", "no JSON", "[]", '{"format": "rdma.fabric/report/v1"}', "\udc80", "[" * 200_000])
-def test_something_else_in_place_of_the_report_is_replaced(run_dir: Path, older: str) -> None:
+@pytest.mark.parametrize("older", ["no JSON", "[]", '{"format": "other"}', "\udc80", "[" * 200_000])
+def test_something_else_in_place_of_the_report_is_replaced_only_where_that_is_said(run_dir: Path, older: str) -> None:
     (run_dir / "report.json").write_bytes(older.encode("utf-8", "surrogateescape"))
+    for check in (True, False):
+        refused = report(run_dir, check=check)
+        assert refused["failed"] is True
+        assert refused["msg"].startswith(
+            f"not written, as no report of this collection is there: {run_dir}/report.json."
+        )
+    assert written(run_dir) == {"report.json": older.encode("utf-8", "surrogateescape")}
+    assert report(run_dir, diff=True, overwrite=True)["changed"] is True
+    assert json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["format"] == "rdma.fabric/report/v1"
+
+
+def test_a_page_of_somebody_else_stays(run_dir: Path) -> None:
+    (run_dir / "report.html").write_text("mine", encoding="utf-8")
+    assert "report.html. Move it away" in report(run_dir)["msg"]
+    assert written(run_dir) == {"report.html": b"mine"}
+
+
+@pytest.mark.parametrize("older", ["", '{"format": "rdma.fabric/report/v1"}'])
+def test_an_empty_file_and_an_older_report_are_replaced(run_dir: Path, older: str) -> None:
+    (run_dir / "report.json").write_text(older, encoding="utf-8")
     assert report(run_dir, diff=True)["changed"] is True
     assert json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["format"] == "rdma.fabric/report/v1"
 
