@@ -21,6 +21,7 @@ from collections import Counter
 from typing import Any, Callable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK, looks_secret
+from ansible_collections.rdma.fabric.plugins.plugin_utils._support_programs import patterns
 
 # Words that hold one of those of secrets and say nothing of one: names of references, of API groups, of results.
 _HARMLESS = re.compile(
@@ -142,6 +143,7 @@ _OF_A_PROGRAM = re.compile(
     r"|curl\b[^\r\n]{0,400}?[ \t](?:-[uU][ \t]*|--(?:proxy-)?user[ \t=]+)))"
     rf"(?P<value>{_QUOTED}|\S+)"
 )
+_OF_PROGRAMS = (_OF_A_PROGRAM, *patterns(rf"{_QUOTED}|\S+"))
 # What chpasswd(8) is given: user:password, or user:hash, in the lines of its input or of cloud-init's list.
 _CHPASSWD = re.compile(
     r"^(?P<indent>[ \t]*)chpasswd:[ \t]*\n(?:(?P=indent)[ \t]+.*(?:\n|\Z)|[ \t]*\n)+"
@@ -283,13 +285,19 @@ def _place_of_value(found: re.Match[str], values: re.Pattern[str] | None, string
 
 
 def _without_options_of_programs(text: str) -> str:
+    for pattern in _OF_PROGRAMS:
+        text = _without_options_of(pattern, text)
+    return text
+
+
+def _without_options_of(pattern: re.Pattern[str], text: str) -> str:
     strings = _Strings(text)
 
     def masked(found: re.Match[str]) -> str:
         end = found.end() if found["value"][0] in "\\\"'" else strings.end_of_word(found.start("value"))
         return f"{found['head']}{MASK}{text[end : found.end()]}"
 
-    return _OF_A_PROGRAM.sub(masked, text)
+    return pattern.sub(masked, text)
 
 
 def _without_blocks(text: str) -> str:

@@ -23,6 +23,35 @@ from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 SECRET = "hunter2"
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n{SECRET}\n-----END RSA PRIVATE KEY-----"
 JWT = f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.{SECRET}-c2lnbmF0dXJl"
+PROGRAMS = (
+    "smbclient -U user%{} //h/s",
+    r"smbclient //h/s -U 'dom\user%{}'",
+    "rpcclient --user=a%{} h",
+    "smbclient //h/s {} -c ls",
+    r"net use X: \\h\s /user:dom\x {}",
+    r"net use X: \\h\s {} /user:x",
+    "mount.cifs //h/s /m -o username=a%{},ro",
+    "mount.cifs //h/s /m -o user=a,password={},ro",
+    "ipmitool -I lanplus -H h -U a -P {} power status",
+    "ipmitool -H h -k {} power status",
+    "ipmipower -h h -u a -p {} --on",
+    "racadm -r h -u root -p {} getsysinfo",
+    "snmpget -v3 -u a -A {0} -X {0} h",
+    "snmpwalk -v2c -c {} h",
+    "openssl enc -k {}",
+    "unzip -P {} a.zip",
+    "7z x -p{} a.7z",
+    "useradd -p {} a",
+    "lftp -u user,{} h",
+    "mongo -u a -p {} h",
+    "sqlcmd -S h -U a -P {}",
+    "http -a user:{} u",
+    "oc login -u a -p {} h",
+    "xfreerdp /u:a /p:{} /v:h",
+    "wpa_passphrase net {}",
+    "rabbitmqctl change_password a {}",
+    "iscsiadm -m node -o update -n node.session.auth.password -v {}",
+)
 TEXTS = {
     "a setting": f"password={SECRET} user=x",
     "with commas in it": f"token={SECRET},{SECRET} more",
@@ -290,3 +319,15 @@ def test_time_grows_as_the_text_does() -> None:
             if _seconds(begin + each * (131072 // len(each))) > 0.3 + 24 * _seconds(begin + each * (16384 // len(each)))
         ]
     )
+
+
+def test_passwords_among_the_arguments_of_programs_are_masked() -> None:
+    commands = [command.format(SECRET) for command in PROGRAMS]
+    none_of(said for said in map(scrubbed_text, commands) if SECRET in said or MASK not in said)
+
+
+@pytest.mark.parametrize(
+    "text", ["net use X: \\\\h\\s", "zip -r a.zip b", "openssl version -a", "useradd -m a", "smbclient -N //h/s"]
+)
+def test_programs_without_a_password_are_left_as_they_are(text: str) -> None:
+    assert scrubbed_text(text) == text

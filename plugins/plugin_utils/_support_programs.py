@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options and arguments by which programs take a password, where neither a name nor a form of its own tells it. Pure.
+
+Rows are from the manual pages of the programs. Before the option at most 200 characters of other arguments are read.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SAMBA = r"smbclient|smbget|smbtree|smbcacls|smbcquotas|rpcclient|winexe|wmic|net[ \t]+(?:ads|rpc|rap)"
+_APART = r"[ \t]+"
+_ATTACHED = r"[ \t]*"
+_USER = r"[^\s%\"']{1,100}%"
+
+# (programs, what stands before the value): smbclient(1), mount.cifs(8), ipmitool(1), ipmipower(8), bmc-config(8),
+# snmpcmd(1), openssl-enc(1), zip(1), unzip(1), useradd(8), usermod(8), lftp(1), mongosh, sqlcmd, wpa_passphrase(8),
+# rabbitmqctl(8), iscsiadm(8), xfreerdp(1), the manuals of RACADM, Redfishtool, HTTPie, crane, oc, az and 7-Zip, and
+# "net use" of Microsoft's reference.
+_ROWS = (
+    (_SAMBA, rf"(?:-U[ \t]*|--user[ \t=]+)[\"']?{_USER}"),
+    (r"mount[ \t.]+[^\r\n]{0,200}?cifs|cifs", rf"(?:\S{{1,200}},)?user(?:name)?={_USER}"),
+    ("ipmitool", rf"-[ky]{_APART}"),
+    (r"ipmi(?:power|console|ping|-[\w-]+)|bmc-(?:config|device|info)|ipmi-?\w*|racadm\d?|redfishtool", rf"-p{_APART}"),
+    (r"ipmi(?:power|console|-[\w-]+)|bmc-(?:config|device|info)", rf"-k{_APART}"),
+    (r"snmp(?:get|getnext|walk|bulkget|bulkwalk|set|table|trap|inform|status|test)", rf"-A{_APART}"),
+    (r"snmp(?:get|getnext|walk|bulkget|bulkwalk|set|table|trap|inform|status|test)", rf"-X{_APART}"),
+    (r"snmp(?:get|getnext|walk|bulkget|bulkwalk|set|table|trap|inform|status|test)", rf"-c{_APART}"),
+    (r"openssl", rf"-[kK]{_APART}"),
+    (r"(?:un)?zip(?:note|cloak)?", rf"-P{_ATTACHED}"),
+    (r"7z[ar]?", r"-p"),
+    (r"user(?:add|mod)|groupadd|groupmod", rf"-p{_APART}"),
+    (r"lftp|ftp|ncftp\w*", rf"-u{_ATTACHED}[^\s,:]{{1,100}}[,:]"),
+    (r"mongo(?:sh|dump|restore|export|import)?|evil-winrm", rf"-p{_APART}"),
+    (r"sqlcmd|bcp|osql", rf"-P{_ATTACHED}"),
+    (r"https?|xh", rf"-a{_APART}[^\s:]{{1,100}}:"),
+    (r"(?:crane[ \t]+auth|helm[ \t]+registry|oras|oc|az)[ \t]+login", rf"-p{_APART}"),
+    (r"xfreerdp\d?|wlfreerdp", r"/p:"),
+    (r"iscsiadm", r"-n[ \t]+\S{1,80}password\S{0,8}[ \t]+-v[ \t]+"),
+)
+# The same for arguments that have a place in place of an option.
+_PLACES = (
+    r"\bsmbclient[ \t]+(?://|\\\\)\S+[ \t]+(?![-|>&;])",
+    r"\bnet(?:\.exe)?[ \t]+use\b[^\r\n]{0,100}?\\\\\S+[ \t]+(?:/user:\S+[ \t]+)?(?![/*-])",
+    r"\bwpa_passphrase[ \t]+(?:\"[^\"\r\n]*\"|\S+)[ \t]+(?![|>&;])",
+    r"\brabbitmqctl\b[^\r\n]{0,100}?[ \t](?:add_user|change_password|authenticate_user)[ \t]+\S+[ \t]+",
+)
+
+
+def heads() -> list[str]:
+    """Return patterns of what stands before a password, each of its program, a part of the line and the option."""
+    return [rf"\b(?:{programs})\b[^\r\n]{{0,200}}?[ \t,]{beside}" for programs, beside in _ROWS] + list(_PLACES)
+
+
+def patterns(value: str) -> list[re.Pattern[str]]:
+    """Return the same as patterns with the groups ``head`` and ``value``; ``value`` is a pattern of that."""
+    return [re.compile(rf"(?P<head>{head})(?P<value>{value})") for head in heads()]
