@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_remarks import remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import Problem
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label, dns_subdomain
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import config_map
@@ -46,13 +47,13 @@ class ActionModule(SingleObjectAction):
             raise InvalidInput(violations)
         text = devplugin.config_text(config)
         found = config_map(name, namespace, component, {CONFIG_KEY: text})
-        remarks = devplugin.remarks(arguments["plugin"], config)
+        odd = remarks(arguments["plugin"], config)
         result: dict[str, Any] = {
             "config": config,
             "text": text,
             "object": found,
             "resources": devplugin.resource_names(arguments["plugin"], config),
-            "notices": [Notice("config", each.path, each.problem, each.hint) for each in remarks],
+            "notices": [Notice("config", each.path, each.problem, each.hint) for each in odd],
         }
         if arguments["state"] == "present":
             pushed = self.push(arguments, found, [])

@@ -15,7 +15,7 @@ NODE = ("nodes", "", "n")
 
 
 class Nodes(FakeServer):
-    """A server that merges patches into nodes and labels applied to them, and keeps the taints each patch has stored."""
+    """A server that merges patches into nodes and labels applied to them, and keeps the taints that were stored."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""node_drain on an API server in memory: nodes registered anew in their turn, pods that come back, refused questions."""
+"""node_drain on an API server in memory: nodes registered anew, pods that come back, refused questions."""
 
 from __future__ import annotations
 

@@ -15,8 +15,6 @@ import re
 from typing import Any, Callable, Dict, List, Tuple
 
 from ..common.jsontext import Problem, kind_of, nearest, parse_json, pretty
-from ..common.names import is_alternative
-from .devplugin_reach import meets_none, unreadable
 
 Config = Dict[str, Any]
 Verdict = Tuple[Config, List[Problem]]
@@ -107,65 +105,9 @@ CHECKS: dict[str, Callable[[Any], Verdict]] = {"rdma_shared": check_rdma_shared,
 """The check of each kind of device plugin."""
 
 
-def remarks(kind: str, config: Config) -> list[Problem]:
-    """Return what is legal but deserves a look in a configuration that passed its check."""
-    found: list[Problem] = []
-    if kind == "rdma_shared":
-        for index, item in enumerate(config["configList"]):
-            if item.get("devices"):
-                hint = "use selectors.ifNames with plugin 1.1.0 or newer"
-                found.append(Problem(f"configList[{index}].devices", "is deprecated by the plugin", hint))
-            if not item.get("rdmaHcaMax"):
-                hint = "set how many pods may share the devices of a node"
-                found.append(Problem(f"configList[{index}].rdmaHcaMax", "is 0: no pod gets this resource", hint))
-            found += unreadable(f"configList[{index}].rdmaHcaMax", item.get("rdmaHcaMax") or 0)
-            found += meets_none(f"configList[{index}].selectors", item.get("selectors") or {})
-            names = [("devices", item.get("devices"))]
-            names += [("selectors.ifNames", (item.get("selectors") or {}).get("ifNames"))]
-            for key, given in names:
-                found += _alternatives(f"configList[{index}].{key}", given)
-        return found
-    for index, item in enumerate(config["resourceList"]):
-        if not item.get("resourcePrefix"):
-            problem = f"is not set: pods must ask for intel.com/{item['resourceName']}"
-            found.append(Problem(f"resourceList[{index}].resourcePrefix", problem, "set nvidia.com to match networks"))
-        groups = selector_groups(f"resourceList[{index}].selectors", item["selectors"])
-        found += _unselective(groups, item)
-        for where, selectors in groups:
-            found += meets_none(where, selectors)
-            found += _alternatives(f"{where}.pfNames", selectors.get("pfNames"))
-    return found
-
-
 def selector_groups(path: str, given: Any) -> list[tuple[str, Config]]:
     """Return (path, selectors) of each set of selectors of a resource of the SR-IOV plugin that passed its check."""
     return [(path, given)] if isinstance(given, dict) else [(f"{path}[{n}]", each) for n, each in enumerate(given)]
-
-
-def _alternatives(path: str, given: Any) -> list[Problem]:
-    """Return a remark for each name that only an alternative name of an interface can be.
-
-    Both plugins compare with what is in sysfs (``GetPfName`` of the SR-IOV plugin, v3.11.0 and its main branch).
-    """
-    problem = "is no interface's own name, which has 15 bytes at most: the plugin looks at no alternative names"
-    hint = "write the name that comes first in ip link show"
-    return [
-        Problem(f"{path}[{index}]", problem, hint)
-        for index, name in enumerate(_list(given))
-        if is_alternative(str(name).partition("#")[0])
-    ]
-
-
-def _unselective(groups: list[tuple[str, Config]], item: Config) -> list[Problem]:
-    """Return a remark for each set of selectors that lets every device of the type through."""
-    kind = item.get("deviceType") or "netDevice"
-    problem = f"selects every {kind} of a node, of any vendor"
-    hint = "name the vendors, drivers or pfNames meant"
-    return [
-        Problem(where, problem, hint)
-        for where, selectors in groups
-        if not any(value for key, value in selectors.items() if key != "needVhostNet")
-    ]
 
 
 def resource_names(kind: str, config: Config) -> list[str]:

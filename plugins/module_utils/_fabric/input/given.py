@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Tuple
 
 from ..checks import devplugin
+from ..checks.devplugin_remarks import remarks
 from ..common.findings import Place
 from ..common.images import split_reference
 from ..common.objects import pod_of
@@ -115,6 +116,6 @@ def _judged(place: Place, kind: str, text: str) -> list[str]:
     place.violations(problems)
     if problems:
         return []
-    for remark in devplugin.remarks(kind, config):
+    for remark in remarks(kind, config):
         place.inside(remark.path).notice(remark.problem, remark.hint)
     return devplugin.resource_names(kind, config)

@@ -16,6 +16,7 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 from ..checks import devplugin, doca_telemetry, ib_kubernetes, multus, nic_configuration
+from ..checks.devplugin_remarks import remarks
 from ..checks.driver_container import in_container
 from ..checks.versions import sriov_resource_problems, version_problems, version_remarks
 from ..common.distributions import USUAL
@@ -179,7 +180,7 @@ def _remark_plugin(policy: Policy, section: str, kind: str, settings: dict[str, 
         version = effective_version(SECTION_COMPONENTS[section], value, policy.spec.get("global") or {}, settings)
         for flaw in sriov_resource_problems(config, version):
             place.inside(flaw.path).violation(flaw.problem, flaw.hint)
-    for remark in devplugin.remarks(kind, config):
+    for remark in remarks(kind, config):
         place.inside(remark.path).notice(remark.problem, remark.hint)
 
 
