@@ -10,6 +10,7 @@ from typing import Any, Mapping
 
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
 from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import Fleet, Wish, survey
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import (
@@ -20,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import
     recap,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory, write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold_names
 from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
 
 REGISTERED = "rdma_fabric_discover_facts"
@@ -155,12 +157,16 @@ def content_of(text: str) -> Any:
 
 
 def nothing_found(fleet: Fleet, unread: list[str]) -> str:
-    """Return why there is nothing to write, host by host, and the next step."""
-    lines = [
-        f"  - {host.name}: {left.pci} {left.netdev}: {left.why}" for host in fleet.without for left in host.left_out
-    ]
-    lines += [f"  - {host.name}: no network controller" for host in fleet.without if not host.left_out]
-    lines += [f"  - {host}: was not read; its own error says why" for host in unread]
+    """Return why there is nothing to write, hosts with the same reason together, and the next step."""
+    hosts_of: dict[str, list[str]] = {}
+    for host in fleet.without:
+        for left in host.left_out:
+            hosts_of.setdefault(f"{left.pci} {left.netdev}: {left.why}", []).append(host.name)
+        if not host.left_out:
+            hosts_of.setdefault("no network controller", []).append(host.name)
+    if unread:
+        hosts_of["was not read; its own error says why"] = unread
+    lines = [f"  - {fold_names(sorted(hosts, key=natural_key))}: {why}" for why, hosts in hosts_of.items()]
     lines = lines or ["  - no host was given"]
     return "\n".join(
         [

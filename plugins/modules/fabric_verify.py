@@ -34,8 +34,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - The plan is made and shown, and the API server judges a pod of each network by a dry run. None is made. With O(node)
-        it is the plan of the first neighbours.
+      - The plan is made and shown, and the API server judges a pod of each network by a dry run. None is made. With
+        O(node) it is the plan of the first neighbours.
   diff_mode:
     support: none
   idempotent:

@@ -59,6 +59,8 @@ _OF_OBJECTS: Sequence[tuple[Sequence[str], str, str]] = (
 )
 _MOST_NAMED = 6
 _MOST_OBJECTS = 50
+# ssh names the address that it can't reach, so each host may have a reason of its own.
+_MOST_REASONS = 12
 _MOST_FIELDS = 10
 _MOST_VALUE = 60
 
@@ -155,7 +157,10 @@ def _host_lines(rows: Sequence[Json]) -> list[str]:
     for row in rows:
         if row["state"] in _UNREAD:
             by_reason.setdefault((row["state"], row["why"]), []).append(row["host"])
-    unread = [f"{fold_names(hosts)}: {_WORDS[state]}: {why}" for (state, why), hosts in by_reason.items()]
+    told = list(by_reason.items())[:_MOST_REASONS]
+    unread = [f"{fold_names(hosts)}: {_WORDS[state]}: {why}" for (state, why), hosts in told]
+    others = [host for hosts in list(by_reason.values())[_MOST_REASONS:] for host in hosts]
+    unread += [f"{fold_names(others)}: for other reasons, which are in drift.json"] if others else []
     return [_headline("hosts", rows), *(f"  {line}" for line in [*plan_lines_of_classes(plans), *unread])]
 
 

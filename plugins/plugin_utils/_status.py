@@ -41,6 +41,7 @@ _CREATED, _UNCHANGED = "created", "unchanged"
 _DIFFERING = (_CREATED, "configured", "deleted")
 _NETWORK = "NetworkAttachmentDefinition"
 _MOST_NAMED = 6
+_MOST_CLASSES = 12
 
 
 def host_classes(documents: Iterable[Json], unfinished: Mapping[str, str], spec: Mapping[str, Any]) -> list[Json]:
@@ -181,11 +182,7 @@ def attention_of(classes: Sequence[Json], cluster: Mapping[str, Any] | None) -> 
 def screen(status: Mapping[str, Any]) -> list[str]:
     """Return the status as lines of one screen: hosts, cluster, and the block with result and next step."""
     lines = [f"hosts: {status['hosts']['total']}"]
-    for each in status["hosts"]["classes"]:
-        said = [each["detail"]] if each["detail"] else []
-        said += [f"link down: {', '.join(each['links_down'])}"] if each["links_down"] else []
-        detail = f"; {'; '.join(said)}" if said else ""
-        lines.append(f"{len(each['hosts']):>6}  {each['state']:<13} {listed(each['hosts'])}{detail}")
+    lines += _class_lines(status["hosts"]["classes"])
     lines += counter_lines(status.get("counters"))
     lines += gpu_lines(status.get("gpus"))
     if status.get("release"):
@@ -196,6 +193,27 @@ def screen(status: Mapping[str, Any]) -> list[str]:
         return [*lines, "result: everything is as asked for; next: nothing to do"]
     noun = "thing needs" if len(attention) == 1 else "things need"
     return [*lines, f"result: {len(attention)} {noun} a person", *(f"  - {text}" for text in attention)]
+
+
+def _class_lines(classes: Sequence[Json]) -> list[str]:
+    """Return a line for each class of hosts, of each state the first few, and one for the hosts of the others.
+
+    What hosts fail by may differ from host to host: ssh names the address that it can't reach.
+    """
+    lines = []
+    for state in dict.fromkeys(each["state"] for each in classes):
+        own = [each for each in classes if each["state"] == state]
+        for each in own[:_MOST_CLASSES]:
+            said = [each["detail"]] if each["detail"] else []
+            said += [f"link down: {', '.join(each['links_down'])}"] if each["links_down"] else []
+            lines.append(_class_line(state, each["hosts"], "; ".join(said)))
+        others = [host for each in own[_MOST_CLASSES:] for host in each["hosts"]]
+        lines += [_class_line(state, others, f"in {len(own) - _MOST_CLASSES} other ways")] if others else []
+    return lines
+
+
+def _class_line(state: str, hosts: Sequence[str], said: str) -> str:
+    return f"{len(hosts):>6}  {state:<13} {listed(hosts)}{'; ' if said else ''}{said}"
 
 
 def _cluster_lines(cluster: Mapping[str, Any] | None) -> list[str]:

@@ -27,6 +27,7 @@ FOLDER = "rdma-fabric-support"
 """The one folder of the archive."""
 _MODE = 0o600
 _MOST_REASON = 500
+_MOST_REASONS = 20
 
 
 class Part(NamedTuple):
@@ -131,7 +132,10 @@ def summary_of(parts: Sequence[Part], hosts: int, cluster: str) -> str:
 
 
 def attention_of(unread: Sequence[Gap]) -> list[str]:
-    """Return one line for each reason, with everything that is missing for it."""
+    """Return one line for each of the first reasons, with everything that is missing for it, and how many are left.
+
+    ssh names the address that it can't reach, so each host may have a reason of its own.
+    """
     by_reason: dict[str, list[str]] = {}
     for each in unread:
         by_reason.setdefault(each.why, []).append(each.what)
@@ -141,4 +145,6 @@ def attention_of(unread: Sequence[Gap]) -> list[str]:
         others = [what for what in whats if not what.startswith("host ")]
         names = ([f"{'host' if len(hosts) == 1 else 'hosts'} {fold_names(hosts)}"] if hosts else []) + others
         found.append(f"{', '.join(names)}: {why}")
-    return found
+    rest = len(found) - _MOST_REASONS
+    more = [f"and {counted(rest, 'more reason')}, in the manifest of the archive"] if rest > 0 else []
+    return [*found[:_MOST_REASONS], *more]

@@ -215,6 +215,12 @@ class TestHosts:
         assert found["outcome"] == "drift"
         assert "it takes effect with the next boot" in screen(found)[2]
 
+    def test_reasons_that_name_each_host_are_not_a_line_for_each(self) -> None:
+        lost = {f"a-{number:03}": f"unreachable: no route to 10.0.0.{number}" for number in range(500)}
+        lines = screen(document(host_rows({}, lost)))
+        assert "  a-[012:499]: for other reasons, which are in drift.json" in lines
+        assert len(lines) < 20
+
     def test_hosts_that_were_not_read_are_no_differences_and_folded_by_their_reason(self) -> None:
         lost = dict.fromkeys(("a-1", "a-2", "a-3"), "unreachable: no route\nto host")
         found = document(host_rows({"ok": []}, {**lost, "b": "failed: broken", "c": "it never began"}))

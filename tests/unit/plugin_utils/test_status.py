@@ -63,6 +63,17 @@ def shown(classes: list[Json], cluster: Json | None) -> str:
     return "\n".join(screen(status))
 
 
+def test_reasons_that_name_each_host_are_not_a_line_for_each() -> None:
+    """A rack without power is hundreds of addresses that ssh can't reach."""
+    why = {f"gpu-{number}": f"unreachable: no route to 10.0.0.{number}" for number in range(500)}
+    classes = host_classes([], why, {})
+    assert len(classes) == 500
+    lines = shown(classes, None).splitlines()
+    (rest,) = [line for line in lines if line.endswith(" and 482 more; in 488 other ways")]
+    assert rest.startswith("   488  unreachable   gpu-")
+    assert len(lines) < 20
+
+
 def test_hosts_in_the_same_state_are_one_line_with_their_number() -> None:
     classes = host_classes([document(f"gpu-{number}") for number in range(1, 31)], {}, {})
     text = shown(classes, None)

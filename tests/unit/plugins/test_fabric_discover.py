@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.action.fabric_discover import nothing_found
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import Fleet, Host, LeftOut
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
@@ -342,3 +344,17 @@ def test_what_can_not_be_is_refused_before_anything_is_written(
     assert result["failed"] is True
     assert problem in result["msg"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_where_no_host_has_a_rail_those_with_the_same_reason_are_one_line() -> None:
+    """A fleet whose switches are off has thousands of ports without a link."""
+    why = LeftOut("0000:18:00.0", "ens2f0", "no link")
+    without = [Host(f"gpu-{number:03}", (), (why,), "", 0) for number in range(500)]
+    without += [Host(f"cpu-{number:03}", (), (), "", 0) for number in range(500)]
+    lost = [f"lost-{number:03}" for number in range(500)]
+    lines = nothing_found(Fleet((), tuple(without)), lost).splitlines()
+    assert lines[1:-1] == [
+        "  - gpu-[000:499]: 0000:18:00.0 ens2f0: no link",
+        "  - cpu-[000:499]: no network controller",
+        "  - lost-[000:499]: was not read; its own error says why",
+    ]

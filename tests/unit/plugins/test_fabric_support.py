@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.action import fabric_support
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inspection import Inspection, Wish
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import Run, ending_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._support import attention_of, gap
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer
@@ -263,3 +264,10 @@ def test_how_a_run_ends() -> None:
     partly = ending_of("support", {**result, "attention": ["host gone: unreachable"]}, Run("support", False))
     assert (partly.result, partly.counts) == ("failed", "7 hosts recorded, 1 thing not read")
     assert partly.step.playbook == ""
+
+
+def test_reasons_that_name_each_host_are_not_a_line_for_each() -> None:
+    unread = [gap(f"host gpu-{number}", f"unreachable: no route to 10.0.0.{number}") for number in range(500)]
+    found = attention_of(unread)
+    assert len(found) == 21
+    assert found[-1] == "and 480 more reasons, in the manifest of the archive"
