@@ -59,7 +59,7 @@ _OF_OBJECTS: Sequence[tuple[Sequence[str], str, str]] = (
 )
 _MOST_NAMED = 6
 _MOST_OBJECTS = 50
-# ssh names the address that it can't reach, so each host may have a reason of its own.
+# ssh names the address that it can't reach and a route that of its host, so each may have a reason of its own.
 _MOST_REASONS = 12
 _MOST_FIELDS = 10
 _MOST_VALUE = 60
@@ -161,7 +161,10 @@ def _host_lines(rows: Sequence[Json]) -> list[str]:
     unread = [f"{fold_names(hosts)}: {_WORDS[state]}: {why}" for (state, why), hosts in told]
     others = [host for hosts in list(by_reason.values())[_MOST_REASONS:] for host in hosts]
     unread += [f"{fold_names(others)}: for other reasons, which are in drift.json"] if others else []
-    return [_headline("hosts", rows), *(f"  {line}" for line in [*plan_lines_of_classes(plans), *unread])]
+    return [
+        _headline("hosts", rows),
+        *(f"  {line}" for line in [*plan_lines_of_classes(plans, _MOST_REASONS), *unread]),
+    ]
 
 
 def host_line(difference: Mapping[str, Any]) -> str:

@@ -215,6 +215,10 @@ class TestHosts:
         assert found["outcome"] == "drift"
         assert "it takes effect with the next boot" in screen(found)[2]
 
+    def test_steps_that_name_each_host_are_not_a_line_for_each(self) -> None:
+        plans = {f"a-{number:03}": [step(action=f"route 10.0.0.{number}")] for number in range(500)}
+        assert len(screen(document(host_rows(plans, {})))) < 20
+
     def test_reasons_that_name_each_host_are_not_a_line_for_each(self) -> None:
         lost = {f"a-{number:03}": f"unreachable: no route to 10.0.0.{number}" for number in range(500)}
         lines = screen(document(host_rows({}, lost)))

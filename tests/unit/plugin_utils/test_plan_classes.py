@@ -81,3 +81,18 @@ def test_what_a_host_writes_into_its_plan_reaches_no_terminal_and_stops_nobody()
         "b: 1 step",
         f"  {line}",
     ]
+
+
+def test_wordings_that_name_each_host_are_told_in_part_where_a_file_has_them() -> None:
+    plans = {
+        f"a-{number:03}": [f"planned: routing rail0: route {number}", "planned: mtu b: 9000"] for number in range(500)
+    }
+    assert len(plan_lines_of_classes(plans)) == 502
+    lines = plan_lines_of_classes(plans, 3)
+    assert lines[1:] == [
+        "  [a-000] planned: routing rail0: route 0",
+        "  [a-001] planned: routing rail0: route 1",
+        "  [a-002] planned: routing rail0: route 2",
+        "  [a-[003:499]] the same step in 497 other wordings",
+        "  planned: mtu b: 9000",
+    ]
