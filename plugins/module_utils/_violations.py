@@ -11,6 +11,7 @@ from typing import Any, Iterable, Sequence, TypeVar
 
 _OF_HOST = re.compile(r"host (.+?): (.+)", re.DOTALL)
 _MAX_NAMED = 3
+_MAX_TOLD = 100
 _Remark = TypeVar("_Remark", bound="Finding")
 
 
@@ -72,10 +73,15 @@ class InvalidInput(Exception):
 
 
 def report(findings: Iterable[Finding]) -> str:
-    """Return all findings as text, one per line, under a line that counts them."""
+    """Return findings as text, one per line, under a line that counts them; those beyond a hundred are only counted.
+
+    Each host of thousands may have a problem in words of its own.
+    """
     lines = [f"  - {finding.sentence()}" for finding in findings]
     noun = "problem" if len(lines) == 1 else "problems"
-    return "\n".join([f"{len(lines)} {noun} in the input; nothing was changed:", *lines])
+    rest = len(lines) - _MAX_TOLD
+    more = [f"  - and {rest} more, among the violations of the result"] if rest > 0 else []
+    return "\n".join([f"{len(lines)} {noun} in the input; nothing was changed:", *lines[:_MAX_TOLD], *more])
 
 
 def together(findings: Iterable[_Remark]) -> list[_Remark]:

@@ -28,6 +28,14 @@ def test_a_line_of_group_vars_is_one_violation_however_many_hosts_it_is_about() 
     assert [type(found) for found in invalid.violations] == [Violation, Violation]
 
 
+def test_problems_in_words_of_their_own_are_told_in_part_and_kept_all() -> None:
+    invalid = InvalidInput([wrong(host, problem=f"is {host}") for host in range(5000)])
+    lines = str(invalid).splitlines()
+    assert lines[0] == "5000 problems in the input; nothing was changed:"
+    assert lines[-1] == "  - and 4900 more, among the violations of the result"
+    assert (len(lines), len(invalid.violations)) == (102, 5000)
+
+
 def test_what_differs_in_any_part_stays_apart() -> None:
     found = [wrong(1), wrong(2, path="[1].mtu"), wrong(3, problem="is 6"), wrong(4, hint="lower it")]
     found.append(Violation("host gpu05: rdma_fabric_sysctls", "[0].mtu", "is 5", "raise it"))
