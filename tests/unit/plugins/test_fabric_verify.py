@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, Mapping
 
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.action import fabric_verify as fabric_verify_action
 from ansible_collections.rdma.fabric.plugins.action.fabric_verify import check_arguments, request_of, wish_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, MOST_AT_ONCE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
@@ -62,6 +65,33 @@ def test_the_specification_is_given_or_what_was_validated() -> None:
     result = run_action("fabric_verify", {**given, "validated": True}, task_vars=variables)
     assert "0 pairs cannot be tested" in result["msg"]
     assert "hosts" not in result["msg"]
+
+
+class Asked(dict[str, Any]):
+    """The variables of hosts, which Ansible merges anew at each look: how often each host is looked at."""
+
+    def __init__(self, hosts: Mapping[str, Any]) -> None:
+        super().__init__(hosts)
+        self.looks: Counter[str] = Counter()
+
+    def __getitem__(self, host: str) -> Any:
+        self.looks[host] += 1
+        return super().__getitem__(host)
+
+
+@pytest.mark.parametrize("node", [None, "n1"])
+def test_variables_of_each_host_are_merged_once(node: str | None) -> None:
+    """A test of one node, which each turn of a rollout has, looks at all hosts for their nodes."""
+    hosts = {f"h{number}": {"ansible_host": f"10.0.0.{number}"} for number in range(5)}
+    variables = Asked(hosts)
+    pods = SimpleNamespace(networks=lambda *_given: ([], [], []), nodes=list)
+    action: Any = fabric_verify_action.ActionModule
+    given = arguments(node=node, spec={"hosts": hosts})
+    around = action._around(None, given, {}, pods, {"hostvars": variables})
+    assert variables.looks == dict.fromkeys(hosts, 1)
+    # Where nodes are known by their hosts' names, nobody looks for addresses.
+    assert len(around.addresses) == (0 if node else 5)
+    assert len(around.names) == (5 if node else 0)
 
 
 def test_module_and_variable_have_the_same_limits() -> None:
