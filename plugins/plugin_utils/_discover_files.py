@@ -64,7 +64,7 @@ def recap(
         lines += [f"  {text}" for text in _remarks(each)]
         differing = [each.hosts[at].name for at in each.differing()]
         lines += [f"  host_vars for other PCI addresses: {_listed(differing)}"] if differing else []
-    lines += [f"left out: {host.name}, {_reasons(host)}" for host in fleet.without]
+    lines += [f"left out: {_listed(hosts)}, {why}" for why, hosts in _by_reason(fleet.without).items()]
     lines += clashes(fleet)
     lines += [f"not read, so in no file: {_listed(unread)}"] if unread else []
     lines += [f"policy: in {folder}/{POLICY_FILE} as a comment. {_standing_back(policy_from)}"] if policy_from else []
@@ -256,6 +256,14 @@ def clashes(fleet: Fleet) -> list[str]:
         for left in host.left_out
         if left.netdev in names
     ]
+
+
+def _by_reason(without: Iterable[Host]) -> dict[str, list[str]]:
+    """Return the hosts without a rail by why they have none: hosts of one kind have the same reasons."""
+    found: dict[str, list[str]] = {}
+    for host in without:
+        found.setdefault(_reasons(host), []).append(host.name)
+    return found
 
 
 def _reasons(host: Host) -> str:

@@ -16,6 +16,7 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.action.fabric_discover import nothing_found
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import Fleet, Host, LeftOut
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import recap
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
@@ -358,3 +359,12 @@ def test_where_no_host_has_a_rail_those_with_the_same_reason_are_one_line() -> N
         "  - cpu-[000:499]: no network controller",
         "  - lost-[000:499]: was not read; its own error says why",
     ]
+
+
+def test_hosts_without_a_rail_for_the_same_reason_are_one_line_of_the_recap() -> None:
+    why = LeftOut("0000:00:03.0", "ens3", "the uplink")
+    without = tuple(Host(f"vm-{number:03}", (), (why,), "", 0) for number in range(500))
+    lines = [line for line in recap(Fleet((), without), "found", [], True, False) if line.startswith("left out")]
+    assert len(lines) == 1
+    assert lines[0].startswith("left out: vm-000, vm-001, ")
+    assert "more, 0000:00:03.0 ens3: the uplink" in lines[0]
