@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
     BOOT_ID,
     ENABLED_BY,
@@ -400,6 +401,20 @@ class TestStart:
         (problem,) = self.started(kernel)["problems"]
         assert "set the MTU to 9000" in problem
         assert "next: " in problem
+
+    def test_wishes_that_can_not_be_read_are_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernel = self.forgetful()
+        known = kernel.read
+
+        def read(path: str) -> str:
+            if path == WISHES_FILE:
+                raise HostError("EIO", path)
+            return known(path)
+
+        monkeypatch.setattr(kernel, "read", read)
+        result = self.started(kernel)
+        assert (result["ok"], result["executed"]) == (False, [])
+        assert WISHES_FILE in result["problems"][0] and "; next: " in result["problems"][0]
 
     def test_a_disk_that_is_full_does_not_keep_the_host_from_its_settings(self) -> None:
         kernel = self.forgetful()

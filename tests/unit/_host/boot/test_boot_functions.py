@@ -104,6 +104,7 @@ def test_a_function_with_an_entry_of_its_own_is_set_up_once_it_is_made(selector:
     kept = kernel.read(baseline.PATH)
     result = started(kernel)
     assert (result["problems"], result["seconds"] < SHORT) == ([], True)
+    assert "create 2 virtual functions" in result["executed"][0] and "MTU to 4200" in str(result["executed"])
     assert (kernel.read(baseline.PATH), kernel.exists(PENDING_REBOOT)) == (kept, False)
     assert kernel.read(f"{net(kernel, VF0)}/mtu") == "4200\n"
     assert int(kernel.read(f"{net(kernel, VF0)}/flags"), 16) & 1

@@ -386,8 +386,15 @@ def test_functions_that_the_next_boot_offers_wait_for_it() -> None:
 def test_functions_beyond_what_the_next_boot_offers_are_refused() -> None:
     host_of_two = Kernel(FLEET["roce-h100-01"]().document())
     first = {"pci": "0000:aa:00.0", "firmware": {"NUM_OF_VFS": 32}}
-    outcome = applied(host_of_two, igb.wish(first, {"pci": "0000:aa:00.1", "vfs": 64}, **ALLOWED))
-    assert the_step(outcome, "vfs:0000:aa:00.1")["status"] == "refused"
+    of_another_card = {"pci": "0000:c0:00.0", "firmware": {"NUM_OF_VFS": 64}}
+    outcome = applied(
+        host_of_two, igb.wish(first, of_another_card, {"pci": "0000:aa:00.1", "vfs": 64}, **ALLOWED), CHECK
+    )
+    assert [(step["id"], step["status"]) for step in outcome["plan"]["steps"]] == [
+        ("firmware:0000:aa:00.0", "planned"),
+        ("firmware:0000:c0:00.0", "planned"),
+        ("vfs:0000:aa:00.1", "refused"),
+    ]
     unallowed = the_step(applied(host(), wish(vfs=32, firmware={"NUM_OF_VFS": 32})), f"vfs:{PF}")
     assert unallowed["status"] == "refused", "the value is not set, so the next boot does not offer them"
 
