@@ -372,6 +372,15 @@ class TestRefusals:
         outcome = applied(kernel, igb.wish({"pci": igb.UPLINK, "eswitch_mode": "switchdev"}))
         assert "virtio-pci" in the_step(outcome, f"eswitch:{igb.UPLINK}")["detail"]
 
+    def test_another_driver_keeps_its_functions_in_switchdev_mode(self) -> None:
+        kernel = igb.booted()
+        place = f"{kernel.realpath('/sys/class/net/enp1s0f0')}/phys_switch_id"
+        kernel.tree.errors.pop(place, None)
+        kernel.tree.add_file(place, "a0b1c2\n")
+        outcome = applied(kernel, igb.wish({"pci": igb.PF, "vfs": 2, "eswitch_mode": "switchdev"}))
+        step = the_step(outcome, f"vfs:{igb.PF}")
+        assert (step["status"], "its e-switch is in switchdev mode" in step["detail"]) == ("refused", True)
+
     def test_an_infiniband_port_has_no_switchdev_mode(self) -> None:
         assert "InfiniBand" in self.refusal(booted(link_layer=INFINIBAND), eswitch_mode="switchdev")
 
