@@ -9,6 +9,7 @@ from typing import Any, Mapping
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits_files import LOGIN_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import reached
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
@@ -128,10 +129,12 @@ def test_the_kernels_own_driver_comes_back_where_it_was_there_before() -> None:
     kernel = driver_host()
     limits = {"limits": {"memlock": "unlimited"}, "consents": CONSENTS}
     brought(kernel, limits)
-    outcome = brought(kernel, {**limits, "driver": WANTED})
+    later = {"limits": {"memlock": 65536}, "consents": CONSENTS, "driver": WANTED}
+    outcome = brought(kernel, later)
     assert (outcome.get("failed"), runs_vendor(kernel)) == (None, True)
-    back = brought(kernel, {**limits, "driver": WANTED}, BACK)
+    back = brought(kernel, later, BACK)
     assert (back.get("failed"), runs_vendor(kernel), back["plan"]["steps"]) == (None, False, [])
+    assert "unlimited" in kernel.read(LOGIN_FILE)
 
 
 def test_a_vendors_driver_that_was_there_before_stays() -> None:
@@ -148,6 +151,17 @@ def of_policy(release: str, memlock: int, **how: bool) -> dict[str, Any]:
     """Return what a policy asks for of the driver, beside a limit."""
     section = {"repository": "nvcr.io/nvidia/mellanox", "image": "doca-driver", "version": f"{release}.0-0", **how}
     return {"limits": {"memlock": memlock}, "consents": CONSENTS, "requests": [request(driver=section)]}
+
+
+@pytest.mark.parametrize("wish", [{"driver": WANTED}, of_policy(RELEASE, 65536)], ids=["variable", "policy"])
+def test_a_state_that_asks_for_a_driver_comes_back_with_it_whatever_was_installed_meanwhile(
+    wish: dict[str, Any],
+) -> None:
+    (kept,) = reached.having_reached((), check_spec(wish))
+    before = reached.previous((kept._replace(inbox=True),), check_spec({}))
+    assert before is not None
+    asked = check_spec(wish)
+    assert (before["driver"], len(before["requests"])) == (asked["driver"], len(asked["requests"]))
 
 
 def test_a_driver_that_waits_for_consent_was_not_reached_so_nothing_comes_back_to_it() -> None:
