@@ -50,6 +50,17 @@ def test_it_waits_as_long_as_the_host_runs_and_is_written_down_once() -> None:
     assert (kernel.mutations, kernel.read(PENDING_REBOOT)) == ([], before)
 
 
+def test_what_a_reboot_did_not_bring_is_refused_every_night_after_it() -> None:
+    kernel = waiting()
+    before = kernel.read(PENDING_REBOOT)
+    for _night in range(3):
+        reboot(kernel, WITHOUT)
+        for _run in range(2):
+            outcome = applied(kernel, **WISH)
+            assert (status(outcome), outcome["reboot_required"]) == ("refused", False)
+        assert kernel.read(PENDING_REBOOT) == before
+
+
 def test_check_mode_tells_what_a_run_would_and_writes_nothing() -> None:
     kernel = host()
     previewed(kernel, **WISH)
