@@ -93,6 +93,16 @@ def test_functions_keep_the_mtu_of_their_port_until_they_go() -> None:
     assert (kept(kernel), lines(kernel)) == ([], {})
 
 
+def test_a_function_that_stays_keeps_what_its_own_entry_asked_for() -> None:
+    kernel = prepared()
+    done(kernel, wish(ASKED, {"pci": VF0, "mtu": 4200}))
+    done(kernel, wish())
+    port, function = kept(kernel)
+    assert (port["pci"], port["vfs"], function["pci"], function["mtu"]) == (PF, 2, VF0, 4200)
+    done(kernel, wish(**ALLOWED))
+    assert kept(kernel) == []
+
+
 def test_another_number_that_waits_for_its_consent_loses_nothing() -> None:
     kernel = prepared()
     found = lines(kernel, {**ASKED, "vfs": 4})
@@ -108,7 +118,8 @@ def test_what_is_not_there_any_more_is_not_lost() -> None:
 
 def test_a_removal_leaves_the_boot_unit_what_it_may_not_take_away() -> None:
     kernel = prepared()
-    done(kernel, wish(), replace(REMOVE, strict=False))
+    outcome = done(kernel, wish(), replace(REMOVE, strict=False))
+    assert [step["id"] for step in outcome["plan"]["steps"] if step["consent"]] == [f"vfs:{PF}"]
     assert [wish["vfs"] for wish in kept(kernel)] == [2]
     fresh = rebooted(kernel)
     start(fresh, fresh)
