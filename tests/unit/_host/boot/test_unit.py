@@ -17,6 +17,15 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import SetAttribute, WaitFor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import parse_port_settings, show_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
+    LINK_SECONDS,
+    start_seconds,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import (
+    parse_port_settings,
+    show_command,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import own_part, start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
@@ -102,6 +111,23 @@ def test_a_driver_that_takes_rates_without_a_link_is_not_waited_for() -> None:
     result = started(kernel)
     assert (result["problems"], rates(kernel)) == ([], SET)
     assert result["seconds"] < 10.0
+
+
+def test_a_rate_that_is_refused_with_the_link_up_is_not_put_down_to_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = prepared(5.0, LIMITED)
+    ran = kernel.run
+
+    def refuses(argv: Any, timeout: float) -> Any:
+        return (
+            CommandResult(2, "", "RTNETLINK answers: Invalid argument\n")
+            if "max_tx_rate" in argv
+            else ran(argv, timeout)
+        )
+
+    monkeypatch.setattr(kernel, "run", refuses)
+    problems = started(kernel)["problems"]
+    assert any("ip ended with 2" in line for line in problems)
+    assert not any("link is not up" in line for line in problems)
 
 
 def test_an_address_that_reads_back_as_another_is_told_with_port_and_function(monkeypatch: pytest.MonkeyPatch) -> None:
