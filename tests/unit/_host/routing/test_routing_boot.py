@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL, kept_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
@@ -73,6 +75,17 @@ class TestBoot:
         self.boot(kernel)
         assert told(kernel)[:3] == EVERYTHING[:3]
         assert (applied(kernel, wish(**ALL), EVERY)["plan"]["steps"], kernel.mutations) == ([], [])
+
+    @pytest.mark.parametrize("key", ["routes", "rules"])
+    def test_what_is_kept_stays_while_the_interface_is_away(self, key: str) -> None:
+        kernel = self.managed()
+        asked = wish(**{key: ALL[key]})
+        done(kernel, asked, EVERY)
+        before = kernel.read(DROP_IN)
+        kernel.tree.discard(f"/sys/bus/pci/devices/{PF}/net")
+        kernel.tree.discard(f"/sys/class/net/{PORT}")
+        applied(kernel, asked, EVERY)
+        assert kernel.exists(DROP_IN) and kernel.read(DROP_IN) == before
 
     def test_what_a_boot_has_brought_goes_when_it_is_no_longer_asked_for(self) -> None:
         kernel = self.managed()
