@@ -96,6 +96,19 @@ def test_a_host_that_a_killed_run_has_begun_is_refused_with_the_step_that_is_don
     assert kernel.mutations == []
 
 
+@pytest.mark.parametrize("other", [{"before": "c"}, {"after": "c"}])
+def test_a_step_that_reads_the_same_and_is_about_other_values_is_another_one(other: dict[str, Any]) -> None:
+    facts = preview(host(), check_spec({}), CHECK, None)["facts"]
+    words: dict[str, Any] = {"target": "/etc/x", "action": "write it", "before": "a", "after": "b", "reason": "asked"}
+    sealed = seal(plan_of(make_step("limits", "/etc/x", **words)), facts)
+    now = plan_of(make_step("limits", "/etc/x", **{**words, **other}))
+    line = sealed["steps"][0]["line"]
+    assert judge(sealed, now, facts) == (
+        "other",
+        (f"- {line}", f"+ {line} (reads the same and is about other values)"),
+    )
+
+
 def test_check_mode_and_a_preview_refuse_as_a_run_does() -> None:
     kernel = host()
     sealed = sealed_of(kernel, WISH)
