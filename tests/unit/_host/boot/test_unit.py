@@ -17,14 +17,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import SetAttribute, WaitFor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import parse_port_settings, show_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import (
-    LINK_SECONDS,
-    start_seconds,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import (
-    parse_port_settings,
-    show_command,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import own_part, start
