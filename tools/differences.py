@@ -106,7 +106,7 @@ def differences(files: Sequence[str], settings: Object) -> list[Difference]:
 
 def rendered(settings: Object) -> list[Object]:
     """Return what is rendered of the recorded policy."""
-    documents = importlib.import_module(f"{_COLLECTION}.plugin_utils._documents")
+    documents = importlib.import_module(f"{_COLLECTION}.plugin_utils._documents.documents")
     load = importlib.import_module(f"{_COLLECTION}.module_utils._fabric.input.load")
     rendering = importlib.import_module(f"{_COLLECTION}.module_utils._fabric.rendering.render")
     given = documents.read_text("policy.yaml", (RECORDED / "policy.yaml").read_text(encoding="utf-8"))

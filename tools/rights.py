@@ -38,12 +38,12 @@ HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 
 def roles() -> list[dict[str, Any]]:
     """Return the ClusterRoles."""
-    rights = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.rights")
+    rights = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.preflight.rights")
     specs = importlib.import_module(f"{_COLLECTION}.tests.unit._fabric.specs").SPECS
     plain = rendered(*(name for name in specs if name not in BESIDE))
     special = {beside: rendered(name) for name, beside in BESIDE.items()}
     objects = [*plain, *(body for bodies in special.values() for body in bodies)]
-    keys = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects").key_of
+    keys = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects.objects").key_of
     wanted = [keys(body) for body in objects]
     find = finder(objects)
     looks = {**rights.address_needs(), **rights.OPERATOR_NEEDS, **rights.DOUBLE_NEEDS, **rights.USER_NEEDS}
@@ -72,7 +72,7 @@ def roles() -> list[dict[str, Any]]:
 
 def custom() -> list[Any]:
     """Return a key of each kind that an operator of the chart reads, and of network attachments."""
-    objects = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects")
+    objects = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.objects.objects")
     resources = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._fabric.input.resources")
     return [objects.Key(version, kind, "any", "any") for kind, version in resources.API_VERSIONS.items()]
 
@@ -116,7 +116,7 @@ def finder(objects: list[dict[str, Any]]) -> Any:
 
     The kinds of cert-manager are somebody else's, and follow the rule of plurals.
     """
-    kinds = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.kinds")
+    kinds = importlib.import_module(f"{_COLLECTION}.plugins.module_utils._k8s.api.kinds")
     known = kinds.Kinds(lambda _path: None)
     known.learn(objects)
 

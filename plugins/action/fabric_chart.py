@@ -10,10 +10,10 @@ from typing import Any, Mapping
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _chart
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionSkipped
-from ansible_collections.rdma.fabric.plugins.plugin_utils._chart_action import ChartAction
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionSkipped
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import chart_release
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 
@@ -35,20 +35,20 @@ class ActionModule(ChartAction):
         """Install or upgrade where the release is another one; what it was before is asked first."""
         made = self._namespaces(arguments)
         asked = self.ask_release(chart, arguments, task_vars)
-        live, again = _chart.release_of(asked), _chart.is_failed(asked)
+        live, again = chart_release.release_of(asked), chart_release.is_failed(asked)
         changed = bool(asked["changed"] or again)
         if changed and not self.check_mode:
             waits = {"wait": arguments["wait"], "timeout": f"{arguments['wait_timeout']}s", "force": again}
-            given = {**_chart.install_arguments(chart, self.access(arguments)), **waits}
+            given = {**chart_release.install_arguments(chart, self.access(arguments)), **waits}
             self.helm("helm", given, task_vars, check=False)
         answer: Json = {
             "changed": bool(changed or made["changed"]),
-            "release": _chart.name_of(chart),
-            "msg": _chart.sentence(chart, live, changed=changed, check=self.check_mode),
-            "notices": [*made["notices"], *(_chart.plugin_notice(asked) if self.check_mode else [])],
+            "release": chart_release.name_of(chart),
+            "msg": chart_release.sentence(chart, live, changed=changed, check=self.check_mode),
+            "notices": [*made["notices"], *(chart_release.plugin_notice(asked) if self.check_mode else [])],
         }
         if self.diff_mode:
-            of_chart = [asked.get("diff") or _chart.difference(chart, live)] if changed else []
+            of_chart = [asked.get("diff") or chart_release.difference(chart, live)] if changed else []
             answer["diff"] = [*made["diff"], *of_chart]
         return answer
 
@@ -84,14 +84,14 @@ class ActionModule(ChartAction):
         )
         return {
             "changed": changed,
-            "release": _chart.name_of(chart),
+            "release": chart_release.name_of(chart),
             "msg": f"{name} {verb} uninstalled" if changed else f"{name} is not there",
             "notices": [notice] if changed else [],
         }
 
     def _rendered(self, chart: Json, task_vars: Json) -> Json:
         given = {
-            **_chart.source_arguments(chart),
+            **chart_release.source_arguments(chart),
             "release_name": chart["release"],
             "release_namespace": chart["namespace"],
             "include_crds": True,
@@ -99,4 +99,4 @@ class ActionModule(ChartAction):
         }
         printed = self.helm("helm_template", given, task_vars, check=False)["stdout"]
         objects = [body for body in yaml.safe_load_all(printed) if body]
-        return {"changed": False, "release": _chart.name_of(chart), "objects": objects}
+        return {"changed": False, "release": chart_release.name_of(chart), "objects": objects}

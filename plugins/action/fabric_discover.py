@@ -11,18 +11,18 @@ from typing import Any, Mapping
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import Fleet, Wish, survey
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold_names
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.files import (
     MARKER,
     POLICY_FILE,
     files_of,
     notices_of,
     recap,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Wish, survey
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory, write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold_names
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 
 REGISTERED = "rdma_fabric_discover_facts"
 POLICY = "rdma_fabric_nic_cluster_policy"

@@ -16,32 +16,37 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     objects_of,
     render,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.inventory import inventory_key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import spec_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
     ActionFailure,
     describe_os_error,
     json_on_stdout,
     notice_texts,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._drift import attention_of, document_of, host_rows, screen
-from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_junit import junit_text
-from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_objects import cluster_part, error_of, unread_cluster
-from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import batch_options
+from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.comparison import (
+    attention_of,
+    document_of,
+    host_rows,
+    screen,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.junit import junit_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.objects import cluster_part, error_of, unread_cluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import registered_documents
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, unfinished_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import registered_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part, unfinished_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import refuse_unseen
 
 display = Display()
 

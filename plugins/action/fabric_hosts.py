@@ -11,18 +11,13 @@ from typing import Any, Mapping, Sequence
 from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import overlaps
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._addresses import of_read_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import why_not_interrupted
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import (
-    joining_hosts,
-    not_as_wanted,
-    say_interruptions,
-    say_who_is_left,
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.plan_classes import (
+    notice_lines,
+    plan_lines_of_classes,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._plan_classes import notice_lines, plan_lines_of_classes
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.addresses import of_read_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     Unfinished,
     drained,
     drains_of_policies,
@@ -40,7 +35,15 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
     taking_part,
     unfinished_hosts,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import NoTurn
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_nodes import why_not_interrupted
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.joining import (
+    joining_hosts,
+    not_as_wanted,
+    say_interruptions,
+    say_who_is_left,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import NoTurn
 
 display = Display()
 

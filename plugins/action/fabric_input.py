@@ -18,26 +18,30 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import shared_guids
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import set_name_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import located
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import decrypted, read_files
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import values_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER, taking_part, wire_tested
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import not_found, unusable_names
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import compare
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import load, run_of, wishes_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, PREFIX
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_cluster import RESOURCE_ROWS, SETTING_ROWS
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import located
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted, read_files
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import CONTROLLER, taking_part, wire_tested
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input import not_found, unusable_names
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import values_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import compare
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import load, run_of, wishes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_cluster import RESOURCE_ROWS, SETTING_ROWS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import (
+    INPUTS,
+    VariableSurvey,
+    around_the_fabric,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import (
     HostValues,
     of_controller,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import INPUTS, VariableSurvey, around_the_fabric
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import HOST, PREFIX
 
 EXTRA_VARS = "extra vars"
 RESOURCES = tuple(row.short for row in RESOURCE_ROWS)

@@ -26,11 +26,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     objects_of,
     render,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import read_cluster_facts
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, seen_or_told
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.gpu_side import say_gpu_side
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.platform import objection_to_platform
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, seen_or_told
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.platform import objection_to_platform
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.server_version import read_release, say_old, too_new
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest, Change
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import read_cluster_facts
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.gpu_side import say_gpu_side
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import (
     Rehearsal,
     rehearse,
     rehearse_joining,
@@ -42,30 +45,27 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import 
     say_running_operators,
     seen_or_said,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.server_version import read_release, say_old, too_new
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest, Change
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error
-from ansible_collections.rdma.fabric.plugins.plugin_utils._addresses import of_cluster
-from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options
-from ansible_collections.rdma.fabric.plugins.plugin_utils._chart_action import ChartAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import (
-    foreseen,
-    may_be_interrupted,
-    read_api_servers,
-)
-from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import why_unplaced
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, describe_os_error
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import batch_options
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._joining import objections_to_join
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.addresses import of_cluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import why_unplaced
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     drained,
     nodes_of,
     taking_part,
     wire_tested,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_nodes import (
+    foreseen,
+    may_be_interrupted,
+    read_api_servers,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.joining import objections_to_join
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import (
     in_use,
     labels_nodes,
     next_step_of_users,
@@ -75,7 +75,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
     why_the_cluster_stays,
     without_consent,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._wire_rehearsal import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rehearsal import (
     rehearse_wire_test,
     why_no_command,
     wish_to_rehearse,

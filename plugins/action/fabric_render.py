@@ -15,17 +15,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     render,
     with_chart,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import left_out, whole
-from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.manifests import (
     ForeignFile,
     apply_folder,
     manifest_files,
     plan_folder,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import left_out, whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import refuse_unseen
 
 _NO_FOLDER = (
     "output_dir: names no folder on the controller to write the objects to; with the role or playbook "

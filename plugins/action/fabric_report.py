@@ -24,19 +24,19 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.report import 
     report_text,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import (
     earlier_notice,
     read_host_documents,
     read_turns,
     read_verification,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._page import render_page
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part, was_read, wire_notices
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import left_out_of_turns, skip_notice
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part, was_read, wire_notices
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import render_page
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import left_out_of_turns, skip_notice
 
 
 class ActionModule(FabricAction):

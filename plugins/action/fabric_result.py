@@ -10,7 +10,7 @@ from typing import Any, Mapping
 from ansible import constants, context
 from ansible.utils.display import Display
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction, json_on_stdout
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import FabricAction, json_on_stdout
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     STATISTIC,
     TITLE,
@@ -20,8 +20,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     ending_of,
     statistic,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 
 display = Display()
 

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import why_not_interrupted
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import drains_of_policies, taking_part
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import drains_of_policies, taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_nodes import why_not_interrupted
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import (
     Domains,
     turn_notices,
     turns_of,

@@ -12,12 +12,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import seal
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import host_document_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import parse_host_document
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import document_of, text_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import run_of, wishes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import parse_host_document
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import document_of, text_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import run_of, wishes_of
 
 _MOST_LINES = 20
 

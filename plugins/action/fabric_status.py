@@ -15,42 +15,42 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin import resource_names
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import PLUGIN_KINDS, plugin_config
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, seen_or_told
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.gpu_exporters import exporters_told
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.leases import leases_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import all_nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, seen_or_told
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.gpu_exporters import exporters_told
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.leases import leases_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import all_nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import json_on_stdout, plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._chart import batch_options, name_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import json_on_stdout, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import batch_options, name_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import (
     MAX_VALIDATION_BYTES,
     parse_document,
     registered_documents,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     nodes_of,
     taking_part,
     unfinished_hosts,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.counters import counters_state
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.gpus import gpus_state, place_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.service import service_state
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.status import (
     attention_of,
     cluster_state,
     host_classes,
     screen,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status_counters import counters_state
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status_gpus import gpus_state, place_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import service_state
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import refuse_unseen
 
 display = Display()
 

@@ -19,23 +19,23 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
     render,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import BadRecording, load_recording
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inspection import Wish, inspect
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Wish, inspect
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import spec_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, describe_os_error, plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, describe_os_error, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     foresee_writable_directory,
     holds,
     replace_file,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of, taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of, taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._support import (
     COMPLETE,
     PARTIAL,
@@ -52,7 +52,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._support import (
     summary_of,
     text_part,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import is_blank
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import is_blank
 
 REGISTERED = "rdma_fabric_support_recorded"
 MOST_FILE_BYTES = 128 * 1024 * 1024

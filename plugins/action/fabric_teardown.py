@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import left_on_nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import rehearse_removal
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import taking_part
-from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import rehearse_removal
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import (
     Written,
     clean_nodes,
     delete_slots,

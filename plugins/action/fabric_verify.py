@@ -15,11 +15,11 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_label, dns_subdomain
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import gpu_problems, test_image
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import DEFAULT_NAMESPACE
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import Executor, WebSockets
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import Executor, WebSockets
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import document as documents
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.duplicate_macs import shared_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
@@ -38,30 +38,30 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.documents impo
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import is_test_pod
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import interruptible
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     make_writable_directory,
     write_if_different,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_documents import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import (
     parse_host_document,
     read_host_documents,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import spec_for, validated_result
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import interruptible
-from ansible_collections.rdma.fabric.plugins.plugin_utils._neighbour_cluster import NeighbourCluster
-from ansible_collections.rdma.fabric.plugins.plugin_utils._node_proof import NodeProof
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import spec_for, validated_result
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.neighbour_cluster import NeighbourCluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import refuse_unseen
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.node import NodeProof
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import (
     ClusterPods,
     PodShell,
     resources_by_network,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import ProofRun, Request, first_pods
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import refuse_unseen
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.run import ProofRun, Request, first_pods
 
 _POSITIVE = ("size", "iterations", "queue_pairs", "timeout", "test_timeout")
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import decrypted
-from ansible_collections.rdma.fabric.plugins.plugin_utils._object_files import waves_of_files
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.object_files import waves_of_files
 
 
 class ActionModule(ClusterAction):

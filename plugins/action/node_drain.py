@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import DEVICE_LABELS
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s import nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.node_labels import own_labels
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.lease import own_user
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.node_labels import own_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.before import (
     Before,
     before_of,
@@ -40,11 +40,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects impor
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import EVICT, Verdict, Wishes
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import boot_of, devices_of, wait_for_node
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import DRAIN, GIVE_BACK, refusals_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster, passing_as_silence
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster, passing_as_silence
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
 
 # A drain may have failed for the API server, which is not to be waited for once more.
 _UNDONE_WITHIN = 30.0

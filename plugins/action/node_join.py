@@ -13,9 +13,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.on_node import on_node
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.events import create_event, warning_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.lease import own_user
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.events import create_event, warning_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Step, in_one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered, unlimited
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import (
@@ -34,13 +34,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining impor
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import wait_until_whole
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import whole
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import spec_for, validated_result
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster, passing_as_silence
-from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import running_play
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import whole
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import spec_for, validated_result
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster, passing_as_silence
 
 _FAILED = "RdmaFabricJoinFailed"
 _NOTHING = Step(None)

@@ -11,22 +11,22 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.driver_container import POD_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.driver_wait import drivers_of, waits
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s import nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.node_labels import Labelling, labelling
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_variables import variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._node_labels import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.node_labels import Labelling, labelling
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.node_labels import (
     changes_as_lines,
     foreign_notices,
     unfounded_notices,
     unregistered_notice,
     wanted_labels,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import nodes_of, taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of, taking_part
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 
 
 class ActionModule(ClusterAction):

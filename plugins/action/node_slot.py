@@ -17,12 +17,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
     label_key_problem,
     label_value_problem,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.events import create_event, warning_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import own_user
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import patch_node, write_node
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.lease import own_user
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.events import create_event, warning_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import patch_node, write_node
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import in_one_line, to_fail
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import Slots, domain_group
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered, unlimited
@@ -35,11 +35,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     limit_of,
     slot_name,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
-from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import running_play
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf import SlotShelf
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
 
 display = Display()
 

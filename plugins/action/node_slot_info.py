@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import cordoned_nodes, labelled_nodes
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import cordoned_nodes, labelled_nodes
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import mark_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
@@ -19,9 +19,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     slot_name,
     slots_of,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
-from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf import SlotShelf
 
 
 class ActionModule(ClusterAction):

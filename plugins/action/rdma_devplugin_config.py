@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.comp
     SRIOV_CONFIG_MAP,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
-from ansible_collections.rdma.fabric.plugins.plugin_utils._single_object import SingleObjectAction, identity_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.single_object import SingleObjectAction, identity_of
 
 PLUGINS = {"rdma_shared": (RDMA, RDMA_CONFIG_MAP), "sriov": (SRIOV, SRIOV_CONFIG_MAP)}
 

@@ -33,28 +33,28 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import REBOOT, stage_of_host, versions_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
     ActionFailure,
     describe_os_error,
     json_on_stdout,
     plain,
     printable,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.host import HostAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import TimedOut, within
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import boot_of_controller
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import (
     TaskVariables,
     options_of_role,
     spec_for,
     validated_result,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_values import refuse_sealed, with_variables_of_task
-from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import TimedOut, within
-from ansible_collections.rdma.fabric.plugins.plugin_utils._process import boot_of_controller
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import CONTROLLER
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
-from ansible_collections.rdma.fabric.plugins.plugin_utils._uplink_confirm import settle, settle_after_loss
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import not_of_inventory, validated_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import CONTROLLER
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.uplink_confirm import settle, settle_after_loss
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import refuse_sealed, with_variables_of_task
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import not_of_inventory, validated_of
 
 display = Display()
 

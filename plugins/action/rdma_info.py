@@ -15,8 +15,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     RecordedHost,
     load_recording,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.host import HostAction
 
 
 class ActionModule(HostAction):

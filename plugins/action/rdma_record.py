@@ -15,12 +15,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     dump_recording,
     load_recording,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.host import HostAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     foresee_writable_directory,
     write_bytes_if_different,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_action import HostAction
 
 _SUFFIXES = (".json", ".json.gz")
 

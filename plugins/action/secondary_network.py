@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.crds import network_attachment_definition
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
-from ansible_collections.rdma.fabric.plugins.plugin_utils._single_object import SingleObjectAction, identity_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.single_object import SingleObjectAction, identity_of
 
 Words = TypeVar("Words", Violation, Notice)
 

@@ -71,7 +71,8 @@ from ansible import constants, context
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._console import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold, host_list
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.results import (
     CHANGED,
     FAILED,
     OK,
@@ -81,9 +82,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._console import (
     recap,
     without_host,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._console_turns import Turns
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.turns import Turns
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import STATISTIC, TITLE, block, called, end_unsaid
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold, host_list
 
 COLOURS = {OK: constants.COLOR_OK, CHANGED: constants.COLOR_CHANGED, SKIPPED: constants.COLOR_SKIP}
 RESULT_COLOURS = {

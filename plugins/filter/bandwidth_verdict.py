@@ -130,7 +130,7 @@ _value:
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import bandwidth
-from ansible_collections.rdma.fabric.plugins.plugin_utils._filters import filter_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.filters import filter_of
 
 
 def bandwidth_verdict(result: dict[str, Any], link_gbps: float | None = None, **options: Any) -> dict[str, Any]:

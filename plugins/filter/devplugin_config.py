@@ -54,7 +54,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
-from ansible_collections.rdma.fabric.plugins.plugin_utils._filters import filter_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.filters import filter_of
 
 
 def devplugin_config(config: Any, plugin: str = "rdma_shared") -> str:

@@ -55,7 +55,7 @@ _value:
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.plugin_utils._filters import filter_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.filters import filter_of
 
 
 def fabric_objects(spec: dict[str, Any], kind: str = "") -> list[dict[str, Any]]:

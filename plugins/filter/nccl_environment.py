@@ -100,7 +100,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import nccl_environment as nccl
-from ansible_collections.rdma.fabric.plugins.plugin_utils._filters import filter_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.filters import filter_of
 
 
 def nccl_environment(facts: dict[str, Any], socket_interface: str | None = None, **options: Any) -> dict[str, Any]:

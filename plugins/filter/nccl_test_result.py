@@ -116,7 +116,7 @@ _value:
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import nccl
-from ansible_collections.rdma.fabric.plugins.plugin_utils._filters import filter_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.filters import filter_of
 
 
 def nccl_test_result(output: Any, minimum: float | None = None) -> dict[str, Any]:

@@ -58,7 +58,7 @@ from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import nad
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
-from ansible_collections.rdma.fabric.plugins.plugin_utils._filters import filter_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.filters import filter_of
 
 
 def network_attachment(spec: dict[str, Any], name: str, kind: str = "MacvlanNetwork") -> dict[str, Any]:

@@ -150,7 +150,7 @@ _value:
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof import perftest
-from ansible_collections.rdma.fabric.plugins.plugin_utils._filters import filter_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.filters import filter_of
 
 
 def perftest_result(output: Any, unit: str = "auto") -> dict[str, Any]:

@@ -22,7 +22,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import
     REFUSED,
     UNCHANGED,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._held_nodes import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.manifests import is_secret
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.scrub import scrubbed
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import (
     FREE,
     MEND,
     UNCORDON,
@@ -30,9 +32,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._held_nodes import (
     held_nodes,
     names_of,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._manifests import is_secret
-from ansible_collections.rdma.fabric.plugins.plugin_utils._support_scrub import scrubbed
-from ansible_collections.rdma.fabric.plugins.plugin_utils._texts import Unreadable, read_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import Unreadable, read_text
 
 TITLE = "RUN RESULT"
 STATISTIC = "rdma_fabric_result"

@@ -14,12 +14,12 @@ import json
 import tarfile
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inspection import Inspection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Inspection
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, natural_key
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold_names
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold_names
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import why_unfinished
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import why_unfinished
-from ansible_collections.rdma.fabric.plugins.plugin_utils._support_scrub import scrubbed, scrubbed_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.scrub import scrubbed, scrubbed_text
 
 FORMAT = "rdma.fabric/support/v1"
 COMPLETE, PARTIAL = "complete", "partial"

@@ -20,8 +20,8 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Mark, mark_of, to_cordon, to_uncordon
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import Slots, domain_group, domain_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Drain
@@ -29,9 +29,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding impor
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import Wishes
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import boot_of, wait_for_node
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Wish
-from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
-from ansible_collections.rdma.fabric.plugins.plugin_utils._process import running_play
-from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import running_play
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf import SlotShelf
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed
 
 GROUP = "upgrade"

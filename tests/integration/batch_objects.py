@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Callable
 from urllib.parse import quote
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds, object_path
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest, BatchResult
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock, Connection, Sender
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import Kinds, object_path
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Clock, Connection, Sender
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest, BatchResult
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import key_of
 from ansible_collections.rdma.fabric.tests.lab.api import Answer, Api
 
 Json = dict[str, Any]

@@ -16,8 +16,8 @@ from typing import Any, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
     apply,
     apply_through,

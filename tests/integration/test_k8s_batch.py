@@ -12,9 +12,9 @@ from typing import Any, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.apply import CONTENT_TYPE
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import MOST_BYTES, inventory_body
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.apply import CONTENT_TYPE
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.inventory import MOST_BYTES, inventory_body
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
     USER_AGENT,

@@ -9,7 +9,7 @@ from typing import Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
     Json,
     actions,

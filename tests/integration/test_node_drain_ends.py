@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Refusal
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import Verdict
-from ansible_collections.rdma.fabric.plugins.plugin_utils._node_cluster import NodeCluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster
 from ansible_collections.rdma.fabric.tests.integration.draining import (
     DEVICE,
     ENOUGH_SECONDS,

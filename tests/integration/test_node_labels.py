@@ -12,13 +12,13 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s import nodes as requests
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import apply_labels
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import PAGE_SIZE
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
-from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import Written, clean_nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import PAGE_SIZE
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import nodes as requests
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import apply_labels
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import Written, clean_nodes
 from ansible_collections.rdma.fabric.tests.integration.exec_nodes import wait_until
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes, kwok_nodes

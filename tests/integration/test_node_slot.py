@@ -11,11 +11,11 @@ from typing import Any, Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Wish
-from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf import SlotShelf
 from ansible_collections.rdma.fabric.tests.integration.slot_place import Place, made_place
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog

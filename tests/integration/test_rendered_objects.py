@@ -14,10 +14,10 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds, crds_controllers
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.instances import violations_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
 from ansible_collections.rdma.fabric.tests.integration.cert_manager import cert_manager_kinds
 from ansible_collections.rdma.fabric.tests.integration.exec_nodes import wait_until
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane

@@ -15,19 +15,21 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import missing_rights
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster_facts import read_cluster_facts
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import read_cluster_facts
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.access import missing_rights
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import (
     Rehearsal,
     rehearse,
     rehearse_joining,
     rehearse_labelling,
     say_running_operators,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rights import (
     Need,
     address_needs,
     comparison_needs,
@@ -40,8 +42,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
     push_needs,
     rollout_needs,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection
 from ansible_collections.rdma.fabric.tests.integration.cert_manager import cert_manager_kinds
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User, stored
 from ansible_collections.rdma.fabric.tests.lab.api import Api

@@ -15,7 +15,7 @@ import yaml
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import dump_recording
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import Mark, to_cordon
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Slot, lease_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._held_nodes import RUN
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane

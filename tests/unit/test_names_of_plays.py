@@ -10,7 +10,7 @@ from typing import Any, Iterator
 
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import REGISTERED
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -23,7 +23,7 @@ LEAVES = tuple(f"{UTILS}.{each}" for each in ("_violations", "_port_counters", "
 NEWER_THAN_PYTHON_3_8 = {"graphlib", "tomllib", "zoneinfo"}
 MOST_CODE_LINES = 400
 MOST_FUNCTION_LINES = 60
-# Of the path of a file that is directly in ``plugins/module_utils``.
+# Of the path of a file that is directly in ``plugins/module_utils`` or ``plugins/plugin_utils``.
 MODULE_DEPTH = 3
 
 PYTHON_FILES = sorted(path.relative_to(CHECKOUT) for path in PLUGINS.rglob("*.py"))
@@ -170,7 +170,8 @@ def test_a_room_imports_itself_by_dots_and_everything_else_by_its_full_name() ->
 
 def room_of(path: Path) -> str:
     """Return the full name of the room that a file is in, an empty one for a file in none."""
-    return f"{UTILS}.{path.parts[2]}" if path.parts[1] == "module_utils" and len(path.parts) > MODULE_DEPTH else ""
+    of_rooms = path.parts[1] in {"module_utils", "plugin_utils"} and len(path.parts) > MODULE_DEPTH
+    return ".".join(("ansible_collections.rdma.fabric", *path.parts[:MODULE_DEPTH])) if of_rooms else ""
 
 
 def is_within(room: str, name: str) -> bool:

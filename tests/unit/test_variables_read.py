@@ -19,12 +19,12 @@ import yaml
 from ansible import template
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _host_role
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import Variable
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hooks import HOOKS
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_hosts import ROWS as OF_THE_STATE
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import REGISTERED
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import role
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hooks import HOOKS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hosts import ROWS as OF_THE_STATE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import Variable
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
@@ -69,15 +69,15 @@ def files_of_readers() -> Iterator[tuple[str, Path]]:
 
 def names_in(path: Path) -> set[str]:
     """Return the variables that a file names, or the action that reads them for it."""
-    beside = [Path(_host_role.__file__)] if path == HOST else []
+    beside = [Path(role.__file__)] if path == HOST else []
     return {name for each in (path, *beside) for name in NAME.findall(each.read_text(encoding="utf-8"))}
 
 
 def made_by_the_action(given: dict[str, Any]) -> dict[str, str]:
     """Return the options of the role host as text, empty where one is left out."""
-    variables = _host_role.TaskVariables(given, lambda value: value)
-    made = _host_role.options_of_role("gpu01", variables, {"spec": {"hosts": {"gpu01": {}}}}, dict)
-    return {option: str(made.get(option, "")) for option in (*_host_role.OPTIONS, "output_file")}
+    variables = role.TaskVariables(given, lambda value: value)
+    made = role.options_of_role("gpu01", variables, {"spec": {"hosts": {"gpu01": {}}}}, dict)
+    return {option: str(made.get(option, "")) for option in (*role.OPTIONS, "output_file")}
 
 
 @lru_cache(maxsize=None)
@@ -174,7 +174,7 @@ def test_empty_text_is_not_given_in_roles_and_playbooks() -> None:
     for reader, path in files_of_readers():
         names = names_in(path) & set(TABLE)
         before, texts = outcomes(path), [text for text, _around in templates(path)]
-        texts += [f"{option}, as by default(omit)" for option in _host_role.OPTIONS] if path == HOST else []
+        texts += [f"{option}, as by default(omit)" for option in role.OPTIONS] if path == HOST else []
         for name, given in ((name, given) for name in names for given in ("", " ")):
             after = outcomes(path, **{name: given})
             found += [
@@ -222,7 +222,7 @@ def test_every_option_that_a_variable_goes_into_is_read_by_its_action() -> None:
         for _reader, path in files_of_readers()
         for module, option in [
             *options_with_variables(yaml.safe_load(path.read_text(encoding="utf-8"))),
-            *(("rdma_host", option) for option in _host_role.OPTIONS if path == HOST),
+            *(("rdma_host", option) for option in role.OPTIONS if path == HOST),
         ]
         if not reads(module, option)
     )
@@ -277,7 +277,7 @@ def handed_on(node: Any) -> Iterator[tuple[str, str, Variable, Any]]:
 
 def handed_on_by_the_action() -> Iterator[tuple[str, str, Variable, Any]]:
     """Yield the same of the options that the action makes of the role's variables."""
-    for option, names in _host_role.OPTIONS.items():
+    for option, names in role.OPTIONS.items():
         if names[-1] in TABLE:
             yield "rdma_host", option, TABLE[names[-1]], module_default("rdma_host", option)
 

@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_s
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models_sriov import SRIOV_MODELS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_files, read_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import read_files, read_text
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SEEDS = FIXTURES / "seeds"

@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm import read_values, values_of_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import read_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import read_text
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text
 
 

@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.documents impo
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import host_row
 from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import fleet_remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import device_map
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import read_host
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import read_host
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
 
 MOST_BYTES = 16 * 1024

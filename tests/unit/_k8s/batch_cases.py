@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest, BatchResult
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest, BatchResult
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     FakeServer,
     FakeTime,

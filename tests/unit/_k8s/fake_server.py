@@ -15,7 +15,7 @@ import re
 from typing import Any, Callable
 from urllib.parse import parse_qs, urlsplit
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import (
     Clock,
     Connection,
     Lines,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import Need, is_granted
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rights import Need, is_granted
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, failure, good
 
 ALL = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.access import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.access import (
     MOST_REVIEWS,
     Missing,
     missing_rights,
     who_am_i,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import Need, Needs
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rights import Need, Needs
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import connect, failure, good
 from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import ALL, Reviewer, rule
 

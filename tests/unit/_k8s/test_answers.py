@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.answers import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.answers import (
     checked_deletion,
     checked_event,
     checked_page,
     checked_resources,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, apply, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, config_map, failure, good
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import (
     ApiFault,
     Fault,
     fault_from_response,

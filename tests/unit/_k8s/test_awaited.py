@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest, BatchResult
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import (
+    BatchError,
+    BatchRequest,
+    BatchResult,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import actions, apply, recorded, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, config_map, connect

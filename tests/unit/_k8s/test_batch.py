@@ -10,11 +10,11 @@ import json
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Resource
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.snapshot import list_objects
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import Resource
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import list_objects
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
     BASE,

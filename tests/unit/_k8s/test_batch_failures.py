@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
     BASE,
     INVENTORY,

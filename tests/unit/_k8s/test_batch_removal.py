@@ -9,7 +9,7 @@ import copy
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
     BASE,
     INVENTORY,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import NO_RIGHT, BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import NO_RIGHT, BatchError
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, actions, apply, label, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, config_map, failure
 

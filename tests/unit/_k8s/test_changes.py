@@ -9,7 +9,7 @@ import copy
 import json
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.changes import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.changes import (
     changed_fields,
     clean,
     diff_entry,

@@ -17,11 +17,11 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils import _version
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s import client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client, auth_options
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import WebSockets
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api import client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client, auth_options
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import WebSockets
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Reply
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
 

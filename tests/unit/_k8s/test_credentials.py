@@ -22,9 +22,9 @@ from typing import Any, Iterator
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s import credentials
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api import credentials
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.tests.lab.pki import Authority, kubeconfig, write_private
 
 AUTHORITY = Authority()
@@ -32,7 +32,7 @@ AUTHORITY = Authority()
 # Makes a connection from a kubeconfig, and ends as the argument says.
 RUN = """
 import os, signal, sys
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.client import Client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
 Client({"kubeconfig": sys.argv[1]})
 os.kill(os.getpid(), signal.SIGKILL) if sys.argv[2] == "kill" else os._exit(0)
 """

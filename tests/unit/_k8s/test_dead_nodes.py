@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.dead_nodes import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import (
+    BatchError,
+    BatchRequest,
+    BatchResult,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.dead_nodes import (
     dead_node_notices,
     dead_nodes,
     node_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest, BatchResult
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     FakeServer,

@@ -9,7 +9,7 @@ import copy
 import json
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.differences import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.differences import (
     ABSENT,
     MOST_FIELDS,
     Difference,

@@ -11,8 +11,8 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import component_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.doubles import doubles, names_of_doubled
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import STATE_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.doubles import doubles, names_of_doubled
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.operators import STATE_LABEL
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import daemon_set
 

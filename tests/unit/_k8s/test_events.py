@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.events import warning_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.events import warning_of
 
 NOW = datetime(2026, 11, 23, 10, 0, 0, tzinfo=timezone.utc)
 

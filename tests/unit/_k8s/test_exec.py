@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault, fault_from_response
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault, fault_from_response
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import (
     MOST_BYTES,
     ExecFault,
     Executed,
@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import (
     Stream,
     exec_path,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Clock
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Clock
 
 SUCCESS = b'\x03{"metadata":{},"status":"Success"}'
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.field_owners import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.field_owners import (
     ItemName,
     Step,
     applied_by_us,

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.following import Following
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.leases import leases_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Lines, Patience, Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.following import Following
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Lines, Patience, Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.leases import leases_of
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, failure
 
 Json = dict[str, Any]

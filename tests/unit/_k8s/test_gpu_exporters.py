@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.gpu_exporters import MOST_BYTES, exporters_told
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.gpu_exporters import MOST_BYTES, exporters_told
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect, failure
 
 OPERATOR = {"app": "nvidia-dcgm-exporter"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.gpu_side import gpu_node_of, say_gpu_side
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.gpu_side import gpu_node_of, say_gpu_side
 
 NFD = {"feature.node.kubernetes.io/pci-10de.present": "true"}
 WITH_TOOLKIT = [{"name": ""}, {"name": "runc"}, {"name": "nvidia-cdi"}]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inspection import Inspection, Wish, inspect
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_body
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import SET_LABEL, Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pod_logs import MOST_BYTES
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Inspection, Wish, inspect
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pod_logs import MOST_BYTES
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.inventory import inventory_body
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import SET_LABEL, Key
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect, failure
 
 Json = dict[str, Any]

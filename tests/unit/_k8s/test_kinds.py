@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import (
     Kinds,
     Resource,
     collection_path,
     object_path,
     taught_kind,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import definition
 
 

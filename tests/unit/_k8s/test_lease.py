@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.lease import Lease
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest, BatchResult
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.lease import Lease
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import (
+    BatchError,
+    BatchRequest,
+    BatchResult,
+)
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, apply, recorded, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     FakeServer,

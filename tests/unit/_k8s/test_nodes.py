@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.nodes import pods_on
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import pods_on
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect
 
 

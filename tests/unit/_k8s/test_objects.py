@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import (
     Key,
     key_of,
     read_waves,

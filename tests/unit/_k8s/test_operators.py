@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.release import unlabelled
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.operators import (
     REVISION,
     STATE_LABEL,
     adopting,
@@ -17,7 +18,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.operators import 
     running,
     without_operator,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.release import unlabelled
 
 POLICY = {
     "apiVersion": "mellanox.com/v1alpha1",

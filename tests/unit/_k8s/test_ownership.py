@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.ownership import is_adoptable, other_owner
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.ownership import is_adoptable, other_owner
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import MANAGER
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, actions, apply, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     FakeServer,

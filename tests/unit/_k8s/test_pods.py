@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pods import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods import (
     NETWORK_STATUS,
     PodView,
     leftovers,

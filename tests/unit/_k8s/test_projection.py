@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.projection import identical, is_managed, provably_equal
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.projection import (
+    identical,
+    is_managed,
+    provably_equal,
+)
 
 
 def port_key(**fields: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.readiness import is_workload, readiness
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.readiness import is_workload, readiness
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import config_map
 
 

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.objects import component_labels
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rehearsal import Rehearsal, rehearse, say_doubles
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import (
+    Rehearsal,
+    rehearse,
+    say_doubles,
+)
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, apply, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     config_map,

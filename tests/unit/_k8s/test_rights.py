@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.kinds import Kinds
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key, key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.prune import is_kept_kind
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.rights import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import Kinds
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.prune import is_kept_kind
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rights import (
     Need,
     diagnosis_needs,
     grouped,

@@ -9,7 +9,9 @@ from typing import Any, Callable
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import (
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.inventory import (
     MOST_BYTES,
     UnreadableInventory,
     inventory_body,
@@ -18,9 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import 
     size_problem,
     union,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import apply, recorded, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, config_map, failure
 

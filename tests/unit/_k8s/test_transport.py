@@ -10,8 +10,8 @@ from typing import Any, Callable
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Connection, Patience, Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience, Reply
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime, failure, good
 
 Answer = Callable[[], Reply]

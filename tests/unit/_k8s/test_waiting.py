@@ -9,10 +9,14 @@ from typing import Any, Callable
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.diagnosis import event_reasons, pod_reasons
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest, BatchResult
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import (
+    BatchError,
+    BatchRequest,
+    BatchResult,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.diagnosis import event_reasons, pod_reasons
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     FakeServer,

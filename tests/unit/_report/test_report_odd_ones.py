@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import port_state
-from ansible_collections.rdma.fabric.plugins.plugin_utils._page_view import LEVELS, page_view
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.view import LEVELS, page_view
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet, old_driver
 from ansible_collections.rdma.fabric.tests.unit._report.test_report_remarks import Facts, h100, remarks_on

@@ -14,8 +14,8 @@ from typing import Any, Callable
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import base
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction, plain
 
 DOCUMENTATION = '''
 DOCUMENTATION = r"""
@@ -49,7 +49,7 @@ author: The rdma.fabric contributors
 '''
 
 ACTION = """
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import FabricAction
 
 class ActionModule(FabricAction):
     behaviour = None
@@ -135,7 +135,7 @@ def test_a_list_given_as_text_on_the_command_line_is_a_list(run: Run) -> None:
 
 def test_messages_and_notices_have_no_escape_sequence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     warned: list[str] = []
-    monkeypatch.setattr(_action.display, "warning", warned.append)
+    monkeypatch.setattr(base.display, "warning", warned.append)
 
     def fail(arguments: dict[str, Any]) -> dict[str, Any]:
         raise ActionFailure("a pod said:\n  \x1b[2Jall is well\u202e")
@@ -181,7 +181,7 @@ def test_defects_are_not_dressed_up_as_errors_of_users(run: Run) -> None:
 
 def test_notices_are_listed_and_said_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(_action.display, "warning", said.append)
+    monkeypatch.setattr(base.display, "warning", said.append)
     notice = Notice("policy.yaml", "spec.devicePlugin", "is retired", "use rdmaSharedDevicePlugin", 7)
     result = run({"names": []}, lambda arguments: {"notices": [notice, notice, "plain text"]})
     expected = ["policy.yaml:7: spec.devicePlugin: is retired (use rdmaSharedDevicePlugin)", "plain text"]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _chart
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import run_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import chart_release
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import run_of
 
 CHART: dict[str, Any] = {
     "reference": "network-operator",
@@ -34,10 +34,10 @@ def test_a_chart_on_the_controller_is_found_and_others_are_left_to_helm(tmp_path
     def find(name: str) -> Path:
         return tmp_path / name
 
-    assert _chart.located("chart.tgz", find) == (str(archive), [])
-    assert _chart.located("chart", find) == (str(folder), [])
+    assert chart_release.located("chart.tgz", find) == (str(archive), [])
+    assert chart_release.located("chart", find) == (str(folder), [])
     for reference in ("network-operator", "known/network-operator", "oci://r.example/c", "https://c.example/c.tgz", ""):
-        assert _chart.located(reference, find) == (reference, [])
+        assert chart_release.located(reference, find) == (reference, [])
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_a_chart_on_the_controller_is_found_and_others_are_left_to_helm(tmp_path
 def test_a_chart_that_is_not_there_is_named_with_where_it_was_looked_for(
     reference: str, why: str, tmp_path: Path
 ) -> None:
-    _same, (wrong,) = _chart.located(reference, lambda name: tmp_path / name)
+    _same, (wrong,) = chart_release.located(reference, lambda name: tmp_path / name)
     assert why in wrong.problem
     assert str(tmp_path) in wrong.hint
 
 
 def test_the_module_is_asked_for_the_release_and_told_nothing_that_is_not_given() -> None:
     access = {"kubeconfig": "/k"}
-    asked = _chart.install_arguments(CHART, access)
+    asked = chart_release.install_arguments(CHART, access)
     assert asked == {
         "chart_ref": "network-operator",
         "chart_repo_url": "https://charts.example",
@@ -63,15 +63,15 @@ def test_the_module_is_asked_for_the_release_and_told_nothing_that_is_not_given(
         "release_namespace": "operators",
         "kubeconfig": "/k",
     }
-    alone = _chart.install_arguments({**CHART, "reference": "/c.tgz", "repository": "", "version": ""}, {})
+    alone = chart_release.install_arguments({**CHART, "reference": "/c.tgz", "repository": "", "version": ""}, {})
     assert not {"chart_repo_url", "chart_version", "kubeconfig"} & set(alone)
 
 
 def test_the_difference_is_that_of_chart_and_values() -> None:
-    shown = _chart.difference(CHART, LIVE)
+    shown = chart_release.difference(CHART, LIVE)
     assert shown["before"] == "chart: network-operator-26.1.0\nvalues:\n  old: 1\n"
     assert shown["after"] == "chart: network-operator-26.4.1\nvalues:\n  nfd:\n    enabled: false\n"
-    assert _chart.difference(CHART, {})["before"] == ""
+    assert chart_release.difference(CHART, {})["before"] == ""
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_difference_is_that_of_chart_and_values() -> None:
     ],
 )
 def test_the_difference_names_a_chart_as_its_release_does(reference: str, version: str, name: str) -> None:
-    shown = _chart.difference({**CHART, "reference": reference, "version": version, "repository": ""}, LIVE)
+    shown = chart_release.difference({**CHART, "reference": reference, "version": version, "repository": ""}, LIVE)
     assert shown["after"].splitlines()[0] == f"chart: {name}"
 
 
@@ -99,7 +99,7 @@ def test_the_difference_hides_what_may_be_secret_and_says_where_it_changes() -> 
         return {"operator": {"admissionController": controller}, "proxy": proxy, "password": "kept-one"}
 
     old = {**LIVE, "values": values("old-one", "http://u:old-two@p.example")}
-    shown = _chart.difference({**CHART, "values": values("new-one", "http://u:new-two@p.example")}, old)
+    shown = chart_release.difference({**CHART, "values": values("new-one", "http://u:new-two@p.example")}, old)
     text = shown["before"] + shown["after"]
     assert not [secret for secret in ("old-one", "old-two", "new-one", "new-two", "kept-one") if secret in text]
     assert "tlsCrt: public" in text
@@ -109,9 +109,9 @@ def test_the_difference_hides_what_may_be_secret_and_says_where_it_changes() -> 
 
 def test_a_release_is_read_from_an_answer_in_check_mode() -> None:
     answer = {"status": {"values": {"current": {}, "declared": {**LIVE, "status": "failed"}}}}
-    assert _chart.is_failed(answer)
-    assert not _chart.is_failed({"status": {"values": {"current": {}, "declared": {}}}})
-    assert _chart.release_of({"status": None}) == {}
+    assert chart_release.is_failed(answer)
+    assert not chart_release.is_failed({"status": {"values": {"current": {}, "declared": {}}}})
+    assert chart_release.release_of({"status": None}) == {}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_release_is_read_from_an_answer_in_check_mode() -> None:
     ],
 )
 def test_what_helm_says_comes_with_the_next_step(stderr: str, said: str, step: str) -> None:
-    text = _chart.failure({"msg": "Failure when executing Helm command", "stderr": stderr})
+    text = chart_release.failure({"msg": "Failure when executing Helm command", "stderr": stderr})
     assert said in text
     assert step in text.partition("(next: ")[2] or step in text
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from ansible import constants
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
-from ansible_collections.rdma.fabric.plugins.plugin_utils._cluster_action import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import cluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime
 
 
@@ -63,8 +63,8 @@ def test_an_api_server_that_is_away_is_outlasted_longer_in_the_turn_of_a_host(
             return Reply(200, {}, b"{}")
 
     monkeypatch.setattr(ClusterAction, "client", lambda _self, _arguments: Away())
-    monkeypatch.setattr(_cluster_action, "sleep_while_it_runs", lambda _play: time.clock().sleep)
-    monkeypatch.setattr(_cluster_action, "Clock", lambda **_given: time.clock())
+    monkeypatch.setattr(cluster, "sleep_while_it_runs", lambda _play: time.clock().sleep)
+    monkeypatch.setattr(cluster, "Clock", lambda **_given: time.clock())
     task = SimpleNamespace(action="rdma.fabric.node_drain", async_val=0)
     connection = ClusterAction(task, SimpleNamespace(), SimpleNamespace(), None, None, None).waiting_connection(
         {"turn_file": turn_file}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._console import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.results import (
     CHANGED,
     FAILED,
     OK,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._controller_nodes import foreseen, read_api_servers
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_nodes import foreseen, read_api_servers
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect
 
 ADDRESS = "10.0.0.10"

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import Fleet, Wish, survey
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import clashes, files_of, notices_of, recap
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.files import clashes, files_of, notices_of, recap
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Wish, survey
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import MAX_BYTES, read_files, read_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import MAX_BYTES, read_files, read_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

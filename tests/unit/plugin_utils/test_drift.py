@@ -15,13 +15,18 @@ import jsonschema
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NEEDS_REBOOT, make_step
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch import run
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inventory import inventory_key
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import key_of
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError, BatchRequest
-from ansible_collections.rdma.fabric.plugins.plugin_utils._drift import attention_of, document_of, host_rows, screen
-from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_junit import junit_text
-from ansible_collections.rdma.fabric.plugins.plugin_utils._drift_objects import cluster_part, unread_cluster
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.inventory import inventory_key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import key_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.comparison import (
+    attention_of,
+    document_of,
+    host_rows,
+    screen,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.junit import junit_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.objects import cluster_part, unread_cluster
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, apply, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     FakeServer,

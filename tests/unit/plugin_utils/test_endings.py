@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     next_step,
     statistic,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._held_nodes import RUN
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 
 Json = dict[str, Any]
 CLI = {"args": ("rdma.fabric.site",), "inventory": ("/a b/hosts.yml",), "subset": "gpu*", "extra_vars": ()}

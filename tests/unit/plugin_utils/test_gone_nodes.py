@@ -13,8 +13,8 @@ from ansible_collections.rdma.fabric.plugins.action import node_labels
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import NIC_LABEL
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.components.driver_container import POD_LABEL
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
-from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import Written, clean_nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import Written, clean_nodes
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect, failure, good
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hooks import why_hook_failed, why_hook_left
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_hosts import Unfinished, unfinished_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import why_hook_failed, why_hook_left
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import Unfinished, unfinished_hosts
 
 # What ansible-core 2.16 and 2.19 say of a command that was ended at a timeout of three seconds.
 IN_WORDS = "The command action failed to execute in the expected time frame (3) and was terminated"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible.plugins.inventory import detect_range, expand_hostname_range
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_names import fold, fold_names, host_list
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold, fold_names, host_list
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleUndefinedVariable
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _host_role
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure, ActionSkipped
-from ansible_collections.rdma.fabric.plugins.plugin_utils._host_role import TaskVariables, options_of_role
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, ActionSkipped
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import role
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import TaskVariables, options_of_role
 
 VALIDATED: dict[str, Any] = {"spec": {"hosts": {"gpu01": {"kernel_modules": ["rdma_ucm"]}}}}
 TURN: dict[str, Any] = {"_rdma_fabric_host_turn": {"links": [{"pci": "0000:18:00.0"}], "files": "run/turns"}}
@@ -91,7 +91,7 @@ def test_a_template_without_a_value_is_named_and_one_that_is_omitted_is_not_give
     def template(value: Any) -> Any:
         if value == "undefined":
             raise AnsibleUndefinedVariable("'rack' is undefined")
-        for omitted in _host_role._OMITTED:
+        for omitted in role._OMITTED:
             raise omitted
         return "__omit__"
 

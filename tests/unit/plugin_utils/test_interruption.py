@@ -15,7 +15,7 @@ from typing import Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import (
     Interrupted,
     TimedOut,
     interruptible,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import DEVICE_LABELS
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.node_labels import labelling
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER
-from ansible_collections.rdma.fabric.plugins.plugin_utils._node_labels import unfounded_notices
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.node_labels import labelling
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import MANAGER
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.node_labels import unfounded_notices
 
 NIC, GPU = DEVICE_LABELS
 

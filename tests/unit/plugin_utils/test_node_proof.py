@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours import in_order
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._node_proof import NodeProof
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.node import NodeProof
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.test_plan import RESOURCE, around, network, wish
 
 Json = dict[str, Any]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.report import build_report
-from ansible_collections.rdma.fabric.plugins.plugin_utils._page import MAX_BYTES, TEMPLATES, render_page, visible
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import MAX_BYTES, TEMPLATES, render_page, visible
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
 VOID = {"meta", "link", "br", "input"}

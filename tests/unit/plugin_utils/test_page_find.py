@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._page import MAX_BYTES
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import MAX_BYTES
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet
 from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_page import HOSTILE, Page, page_of

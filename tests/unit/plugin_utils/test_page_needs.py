@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._page_needs import MOST, needs_view
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.needs import MOST, needs_view
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document as proof_of
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._page_rails import rails_view
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.rails import rails_view
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet
 from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_page import page_of, report_of

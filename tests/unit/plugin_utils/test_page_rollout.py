@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.rollout import rollout_section
-from ansible_collections.rdma.fabric.plugins.plugin_utils._page import MAX_BYTES
-from ansible_collections.rdma.fabric.plugins.plugin_utils._page_rollout import WIDTH, rollout_view
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import MAX_BYTES
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.rollout import WIDTH, rollout_view
 from ansible_collections.rdma.fabric.tests.unit._report.turns import NEW, OLD, turn
 from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_page import HOSTILE, Page, hostile, page_of
 

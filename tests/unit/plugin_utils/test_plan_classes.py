@@ -8,7 +8,10 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action.rdma_host import for_later
-from ansible_collections.rdma.fabric.plugins.plugin_utils._plan_classes import notice_lines, plan_lines_of_classes
+from ansible_collections.rdma.fabric.plugins.plugin_utils._console.plan_classes import (
+    notice_lines,
+    plan_lines_of_classes,
+)
 
 MTU = "planned: mtu 0000:29:00.0 (storage0): set the MTU to 9000 (now 1500) [now; interrupts traffic on storage0]"
 ROUTE = "planned: routes 0000:29:00.0 (storage0): add the route 10.{}.0.0/16 [now+boot; interrupts nothing]"

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import ActionFailure
-from ansible_collections.rdma.fabric.plugins.plugin_utils._process import has_ended, running_play, sleep_while_it_runs
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import (
+    has_ended,
+    running_play,
+    sleep_while_it_runs,
+)
 
 
 def machine(folder: Path, *, boot: str = "boot", space: str = "pid:[1]") -> Path:

@@ -16,17 +16,17 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
     test_pod as pod_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.exec import ExecFault, Executed, Executor, Stream
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.pods import NETWORK_STATUS
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import ExecFault, Executed, Executor, Stream
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods import NETWORK_STATUS
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.pairing import rounds
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import MOST_AT_ONCE
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
-from ansible_collections.rdma.fabric.plugins.plugin_utils._interruption import Interrupted, interruptible
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_pods import ClusterPods, PodShell
-from ansible_collections.rdma.fabric.plugins.plugin_utils._proof_run import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import Interrupted, interruptible
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.pods import ClusterPods, PodShell
+from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.run import (
     ProofRun,
     Request,
     first_pods,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._run_input import not_found
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input import not_found
 
 HOSTS = ["gpu-01", "gpu-02"]
 GROUPS = {"all": [*HOSTS, "login"], "ungrouped": ["login"], "rdma_fabric": HOSTS}

@@ -13,7 +13,7 @@ from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import (
     SETTINGS,
     Loaded,
     Run,
@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_plan import (
     text_of,
     wish_of,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed_run import run_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import run_of
 
 STEP = {"id": "mtu:a", "line": "planned: mtu a: set the MTU to 9000", "from": "0" * 32, "to": "1" * 32}
 FACTS = {"kernel": "6.8.0-1", "nics": {"0000:18:00.0": "15b3:1021 mlx5_core"}, "uplinks": ["eno1"]}

@@ -13,8 +13,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functio
     _SECONDS as SWITCHING_SECONDS,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.vfs_apply import _CREATION_SECONDS
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _uplink_confirm
-from ansible_collections.rdma.fabric.plugins.plugin_utils._uplink_confirm import settle, settle_after_loss
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import uplink_confirm
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.uplink_confirm import settle, settle_after_loss
 
 LINE = "planned: mtu eth0: set the MTU to 9000 (now 1500)"
 LOST = AnsibleConnectionFailure("no route to host")
@@ -63,7 +63,7 @@ class Host:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     found = Clock()
-    monkeypatch.setattr(_uplink_confirm, "time", found)
+    monkeypatch.setattr(uplink_confirm, "time", found)
     yield found
 
 

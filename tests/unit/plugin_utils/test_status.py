@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.service import service_state
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.status import (
     attention_of,
     cluster_state,
     host_classes,
     screen,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import service_state
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 

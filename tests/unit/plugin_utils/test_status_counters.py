@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import saturated_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import LOADS, LOSSES, SIGNS
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status_counters import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.counters import (
     MEANINGS,
     counter_lines,
     counters_state,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status_gpus import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.gpus import (
     Place,
     gpu_lines,
     gpus_in,

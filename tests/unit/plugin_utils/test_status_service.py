@@ -14,9 +14,9 @@ import yaml
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout import joining
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION, Mark
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Slot, lease_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._held_nodes import RUN
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status import attention_of, cluster_state, screen
-from ansible_collections.rdma.fabric.plugins.plugin_utils._status_service import service_state
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.service import service_state
+from ansible_collections.rdma.fabric.plugins.plugin_utils._status.status import attention_of, cluster_state, screen
 from tools.checkout import CHECKOUT
 
 Json = dict[str, Any]

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import MANAGER
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import ANNOTATION
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, Slot, lease_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._teardown import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import (
     Written,
     clean_nodes,
     delete_slots,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _turn_file
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turn_file import TurnFile
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns import turn_file
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file import TurnFile
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_what_is_no_turn_and_a_place_that_takes_no_file_end_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(_turn_file.display, "warning", said.append)
+    monkeypatch.setattr(turn_file.display, "warning", said.append)
     (tmp_path / "a.json").write_text("[", encoding="utf-8")
     with TurnFile(str(tmp_path / "a.json"), check=False).stage(lambda _turn: "drain"):
         pass

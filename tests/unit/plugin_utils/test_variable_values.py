@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import read_texts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable import HOST, Variable
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import read_texts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import value_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import HOST, Variable
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 

@@ -17,8 +17,8 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
-from ansible_collections.rdma.fabric.plugins.plugin_utils._action import plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables import (
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import (
     CONTROLLER_VARIABLES,
     KNOWN_VARIABLES,
     REGISTERED,

@@ -12,7 +12,7 @@ import pytest
 from ansible.parsing.vault import b_HEADER
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import shown
-from ansible_collections.rdma.fabric.plugins.plugin_utils._vaulted import HIDDEN, hidden, texts_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import HIDDEN, hidden, texts_of
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 QUOTED = 'it\'s "quoted" text'

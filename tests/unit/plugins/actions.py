@@ -12,7 +12,7 @@ from unittest import mock
 
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import base
 
 PREFIX = "ansible_collections.rdma.fabric.plugins.action"
 
@@ -48,6 +48,6 @@ def run_action(
     loader = loader or DataLoader()
     templar = SimpleNamespace(template=lambda value: value)
     action = module.ActionModule(task, connection, SimpleNamespace(), loader, templar, None)
-    with mock.patch.object(_action, "fragment_loader", Fragments()):
+    with mock.patch.object(base, "fragment_loader", Fragments()):
         result: dict[str, Any] = action.run(task_vars=task_vars or {})
     return result

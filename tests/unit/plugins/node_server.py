@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from urllib.parse import parse_qs, urlsplit
 
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, failure, good
 
 NODE = ("nodes", "", "n")

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.action.fabric_discover import nothing_found
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover import Fleet, Host, LeftOut
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover_files import recap
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.files import recap
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Host, LeftOut
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_preflight as fabric_preflight_action
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Patience
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Patience
 from ansible_collections.rdma.fabric.plugins.modules import fabric_preflight
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import failure, good

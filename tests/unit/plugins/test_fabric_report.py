@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_report
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _host_documents
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import documents
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
@@ -203,7 +203,7 @@ def test_all_broken_files_are_named_at_once(run_dir: Path) -> None:
 
 
 def test_an_oversized_file_is_refused_unread(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_host_documents, "MAX_DOCUMENT_BYTES", 100)
+    monkeypatch.setattr(documents, "MAX_DOCUMENT_BYTES", 100)
     assert "more than the 100 that are read of one document" in report(run_dir)["msg"]
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_status
 from ansible_collections.rdma.fabric.plugins.action.fabric_status import resources_of, slots_in
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.errors import ApiFault, Fault
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.session import BatchResult
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchResult
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_support
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.inspection import Inspection, Wish
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Inspection, Wish
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import Run, ending_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._support import attention_of, gap
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS

@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.action.fabric_verify import check_a
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, MOST_AT_ONCE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.modules import fabric_verify
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_rows_proof import ROWS
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_proof import ROWS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 OPTIONS = yaml.safe_load(fabric_verify.DOCUMENTATION)["options"]

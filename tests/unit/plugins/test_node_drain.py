@@ -11,11 +11,11 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import node_drain
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.features import GPU_LABEL, NIC_LABEL
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects import MANAGER
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import MANAGER
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import mark_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import cluster
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime, failure
 from ansible_collections.rdma.fabric.tests.unit._rollout.objects import DAEMON_SET, Json, pod
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -47,7 +47,7 @@ def server(monkeypatch: pytest.MonkeyPatch, time: FakeTime) -> Nodes:
     registered(found, "first", labels={NIC_LABEL: "true", GPU_LABEL: "true"})
     found.objects[NODE]["metadata"]["managedFields"] = [OWN]
     monkeypatch.setattr(node_drain.ActionModule, "client", lambda _self, _arguments: found)
-    monkeypatch.setattr(_cluster_action, "Clock", lambda **_given: time.clock())
+    monkeypatch.setattr(cluster, "Clock", lambda **_given: time.clock())
     return found
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import node_join
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import Mark, mark_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import cluster
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeTime, failure
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from ansible_collections.rdma.fabric.tests.unit.plugins.node_server import NODE, Nodes
@@ -33,7 +33,7 @@ def server(monkeypatch: pytest.MonkeyPatch, time: FakeTime) -> Nodes:
     found = Nodes()
     clock = time.clock()
     monkeypatch.setattr(node_join.ActionModule, "client", lambda _self, _arguments: found)
-    monkeypatch.setattr(_cluster_action, "Clock", lambda **_given: clock)
+    monkeypatch.setattr(cluster, "Clock", lambda **_given: clock)
     return found
 
 

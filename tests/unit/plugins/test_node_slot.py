@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import node_slot
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import domain_group
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
@@ -19,8 +19,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     GROUP_LABEL,
     STATE_LABEL,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _cluster_action
-from ansible_collections.rdma.fabric.plugins.plugin_utils._slot_shelf import SlotShelf
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import cluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf import SlotShelf
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, connect, failure, good
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
@@ -34,7 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> FakeServer:
     found.plurals["nodes"] = "Node"
     clock = FakeTime().clock()
     monkeypatch.setattr(node_slot.ActionModule, "client", lambda _self, _arguments: found)
-    monkeypatch.setattr(_cluster_action, "Clock", lambda **_given: clock)
+    monkeypatch.setattr(cluster, "Clock", lambda **_given: clock)
     return found
 
 

@@ -30,9 +30,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import seal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host
-from ansible_collections.rdma.fabric.plugins.plugin_utils import _action
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import base
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import boot_of_controller
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._process import boot_of_controller
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import on_disk
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import contents, lay_out
@@ -102,7 +102,7 @@ def plan(tmp_path: Path) -> Plan:
             return {"invocation": {"module_args": module_args}, **live(module_args)}
 
         action._execute_module = execute_module
-        with mock.patch.object(_action, "fragment_loader", Fragments()):
+        with mock.patch.object(base, "fragment_loader", Fragments()):
             result: dict[str, Any] = action.run(task_vars={"inventory_hostname": "egx-01", **(variables or {})})
         return result
 

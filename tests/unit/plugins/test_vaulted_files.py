@@ -14,7 +14,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultLib, VaultSecret
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import MAX_BYTES
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import MAX_BYTES
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 ACCESS: dict[str, Any] = {

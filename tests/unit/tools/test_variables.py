@@ -12,8 +12,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_table import TABLE
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variable_values import value_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import value_of
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 from tools.checkout import CHECKOUT
 from tools.variables import SCHEMA, SURVEY, files

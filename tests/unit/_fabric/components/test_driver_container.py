@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.feature
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.driver_wait import drivers_of, waits
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.plugin_utils._driver_nodes import placed, why_unplaced
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import placed, why_unplaced
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import FIXTURES, Fabric, of_policy, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
 from tools.stored_form import leaves

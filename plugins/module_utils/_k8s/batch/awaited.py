@@ -1,0 +1,100 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Batches with objects of kinds that a program of the cluster brings, such as an operator.
+
+Its definitions may come only with what is applied first: those of pools come with the policy that asks for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Callable, Collection, Mapping
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
+from ..api.errors import ApiFault, Fault
+from ..api.kinds import CRD_KIND, Kinds
+from ..api.snapshot import fetch_group
+from ..api.transport import Connection
+from ..objects.objects import Item, Key, read_waves
+from .session import CHANGING, CREATED, PROGRESS_INTERVAL, BatchError, BatchRequest, BatchResult, Change
+
+Run = Callable[[Connection, BatchRequest], BatchResult]
+
+_PAUSE = 1.0
+
+
+def run_awaiting(connection: Connection, request: BatchRequest, run: Run) -> BatchResult:
+    """Run a batch; objects of kinds that the server does not know yet are applied when it does, ``wait_timeout`` long.
+
+    In check mode they are foretold, unvalidated. Raises what ``run`` raises, and BatchError when a kind does not come.
+    """
+    lacking = _unserved(connection, read_waves(request.waves))
+    if not lacking:
+        return run(connection, request)
+    if request.check:
+        return _foretold(run(connection, replace(request, waves=_without(request.waves, lacking))), lacking)
+    changed: dict[Key, Change] = {}
+    while lacking:
+        first = run(connection, replace(request, waves=_before(request.waves, lacking), prune=False, wait=False))
+        changed.update({each.key.identity: each for each in first.changes if each.action in CHANGING})
+        lacking = _wait(connection, request, lacking, first)
+    result = run(connection, request)
+    result.changes = [changed.get(each.key.identity, each) for each in result.changes]
+    return result
+
+
+def _unserved(connection: Connection, items: Collection[Item]) -> list[Item]:
+    """Return the items whose kind neither the server nor a definition among them knows."""
+    kinds = Kinds(lambda path: fetch_group(connection, path))
+    kinds.learn(item.body for item in items)
+    return [item for item in items if kinds.find(item.key) is None]
+
+
+def _foretold(result: BatchResult, lacking: Collection[Item]) -> BatchResult:
+    result.changes += [Change(item.key, item.wave, CREATED, None, item.body) for item in lacking]
+    what = named([str(item.key) for item in lacking])
+    result.notices.append(f"not validated by the server, which gets their kinds from the operator: {what}")
+    return result
+
+
+def _wait(connection: Connection, request: BatchRequest, lacking: Collection[Item], first: BatchResult) -> list[Item]:
+    """Wait until the server knows the kinds of the next wave that lacks any; return the items that then lack theirs.
+
+    Raises BatchError with ``first``, what was applied so far.
+    """
+    clock = connection.clock
+    deadline = clock.now() + (request.wait_timeout if request.wait else 0.0)
+    spoken, position = clock.now(), min(item.position for item in lacking)
+    left = list(lacking)
+    while any(item.position == position for item in left):
+        kinds = sorted({f"{item.key.kind} ({item.key.api_version})" for item in left if item.position == position})
+        if clock.now() >= deadline:
+            first.not_applied = [item.key for item in left]
+            hint = "see that the operator runs, and that values of its chart and the policy switch on what reads them"
+            message = f"the cluster does not know {named(kinds)}, which an operator brings"
+            fault = ApiFault(Fault.TIMEOUT, message, hint=f"{hint}; then run again")
+            first.failures.append((None, fault))
+            raise BatchError(f"1 problem with the cluster:\n  - {fault}", first)
+        if clock.now() - spoken >= PROGRESS_INTERVAL:
+            spoken = clock.now()
+            request.progress(f"waiting for the operator to bring {named(kinds)}")
+        clock.sleep(_PAUSE)
+        left = _unserved(connection, read_waves(request.waves))
+    return left
+
+
+def _before(waves: list[dict[str, Any]], lacking: Collection[Item]) -> list[dict[str, Any]]:
+    """Return the waves before the first one with an object of an unknown kind, and the rest of that one."""
+    first = min(item.position for item in lacking)
+    return _without(waves[: first + 1], lacking)
+
+
+def _without(waves: list[dict[str, Any]], lacking: Collection[Item]) -> list[dict[str, Any]]:
+    unknown = {(item.key.api_version, item.key.kind) for item in lacking}
+
+    def is_known(body: Mapping[str, Any]) -> bool:
+        return body.get("kind") == CRD_KIND or (body.get("apiVersion"), body.get("kind")) not in unknown
+
+    return [{**wave, "objects": [body for body in wave["objects"] if is_known(body)]} for wave in waves]

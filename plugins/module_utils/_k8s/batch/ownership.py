@@ -1,0 +1,138 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose is a live object?
+
+What a controller, a chart or a GitOps tool manages is neither changed nor deleted here: it would change it back, or
+lose what it needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ..api.errors import ApiFault, Fault
+from ..api.snapshot import get_object, list_objects
+from ..objects.objects import MANAGED_BY, MANAGER, Item, Json, Key
+from ..objects.operators import STATE_LABEL, is_of_operator, without_operator
+from ..objects.projection import is_ours
+from .session import Session
+
+# Labels and annotations that a tool puts on each object it manages, and the tool.
+_MARKS = {
+    STATE_LABEL: "the NVIDIA Network Operator",
+    "olm.owner": "the Operator Lifecycle Manager",
+    "meta.helm.sh/release-name": "Helm",
+    "argocd.argoproj.io/tracking-id": "Argo CD",
+    "kustomize.toolkit.fluxcd.io/name": "Flux",
+    "helm.toolkit.fluxcd.io/name": "Flux",
+}
+# Up to so many new objects of a kind in a namespace are read one by one, more by one LIST.
+_MOST_READS = 10
+_HINT = "remove it there, or leave it out here; what nothing manages any more is taken over"
+_HINT_OF_OPERATORS = "leave it out here, or stop the operator and run rdma.fabric.adopt, which takes it over as it is"
+
+
+def other_owner(live: Mapping[str, Any], desired: Mapping[str, Any] | None = None) -> str:
+    """Return who else manages a live object, an empty string for nobody.
+
+    What ``desired`` says itself (an owner reference, a label) is no other owner, nor is a label that we applied.
+    """
+    metadata = live["metadata"]
+    wanted = (desired or {}).get("metadata") or {}
+    ours = {str(entry.get("uid")) for entry in wanted.get("ownerReferences") or [] if isinstance(entry, dict)}
+    for entry in metadata.get("ownerReferences") or []:
+        if isinstance(entry, dict) and entry.get("controller") is True and str(entry.get("uid")) not in ours:
+            return f"the controller of {entry.get('kind')} {entry.get('name')}"
+    marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
+    own = {**(wanted.get("labels") or {}), **(wanted.get("annotations") or {})}
+    for mark in _applied_marks(live):
+        own.setdefault(mark, marks.get(mark))
+    for mark, owner in _MARKS.items():
+        if marks.get(mark) and own.get(mark) != marks[mark]:
+            return f"{owner} ({mark}: {marks[mark]})"
+    manager = marks.get(MANAGED_BY)
+    if manager and manager not in (MANAGER, own.get(MANAGED_BY)):
+        return f"{manager} ({MANAGED_BY})"
+    return ""
+
+
+def _applied_marks(live: Mapping[str, Any]) -> set[str]:
+    """Return the labels and annotations that this collection put on a live object."""
+    found: set[str] = set()
+    for entry in live["metadata"].get("managedFields") or []:
+        fields = entry.get("fieldsV1") if isinstance(entry, dict) and is_ours(entry) else None
+        metadata = fields.get("f:metadata") if isinstance(fields, dict) else None
+        for part in ("f:labels", "f:annotations"):
+            recorded = metadata.get(part) if isinstance(metadata, dict) else None
+            found |= {name[2:] for name in recorded} if isinstance(recorded, dict) else set()
+    return found
+
+
+def refuse_others(session: Session) -> None:
+    """Note, before anything is changed, each desired object that somebody else manages.
+
+    A Namespace is shared by what is in it: who made it keeps it, and this run only adds its labels.
+    """
+    for item, live, owner in objects_of_others(session):
+        if (item.key.group, item.key.kind) == ("", "Namespace"):
+            session.result.notices.append(f"{item.key} is managed by {owner}; labels of it are added beside its own")
+        else:
+            hint = _HINT_OF_OPERATORS if is_adoptable(live, item.body) else _HINT
+            fault = ApiFault(Fault.CONFLICT, f"{item.key} is managed by {owner}", hint=hint)
+            session.result.failures.append((item.key, fault))
+
+
+def objects_of_others(session: Session) -> list[tuple[Item, Json, str]]:
+    """Return each desired object that somebody else manages, as it is, and who that is."""
+    strangers = _unlabelled(session)
+    live = [(item, session.snapshot.find(item.key) or strangers.get(item.key)) for item in session.items]
+    owned = [(item, body, other_owner(body, item.body)) for item, body in live if body is not None]
+    return [each for each in owned if each[2]]
+
+
+def is_adoptable(live: Json, desired: Json) -> bool:
+    """Tell whether an operator that this collection replaces manages a live object, and nobody else."""
+    return is_of_operator(live) and not other_owner(without_operator(live), desired)
+
+
+def _unlabelled(session: Session) -> dict[Key, Json]:
+    """Return the desired objects that exist without a set's label; nothing is asked where none is missing."""
+    if not session.request.set_name:
+        return {}
+    places: dict[tuple[str, str, str], list[Item]] = {}
+    for item in session.items:
+        known = session.snapshot.find(item.key) is not None or not session.snapshot.is_served(item.key)
+        if not known:
+            places.setdefault((item.key.api_version, item.key.kind, item.key.namespace), []).append(item)
+    absent = _absent_namespaces(session, places)
+    found: dict[Key, Json] = {}
+    for (api_version, kind, namespace), items in places.items():
+        keys = [item.key for item in items]
+        resource = session.kinds.find(keys[0])
+        if resource is None or namespace in absent:
+            continue
+        if len(keys) > _MOST_READS:
+            bodies = list_objects(session.connection, Key(api_version, kind, namespace, ""), resource, {})
+            names = {body["metadata"]["name"]: body for body in bodies}
+            found.update({key: names[key.name] for key in keys if key.name in names})
+        else:
+            read = {key: get_object(session.connection, session.kinds, key) for key in keys}
+            found.update({key: body for key, body in read.items() if body is not None})
+    return found
+
+
+def _absent_namespaces(session: Session, places: Mapping[tuple[str, str, str], list[Item]]) -> set[str]:
+    """Return the namespaces that do not exist yet: nothing can be in them."""
+    wanted = {namespace for _version, _kind, namespace in places if namespace}
+    absent: set[str] = set()
+    for name in sorted(wanted):
+        key = Key("v1", "Namespace", "", name)
+        try:
+            if session.snapshot.find(key) is None and get_object(session.connection, session.kinds, key) is None:
+                absent.add(name)
+        except ApiFault as fault:
+            # Who works inside a namespace need not be allowed to read it.
+            if fault.fault is not Fault.FORBIDDEN:
+                raise
+    return absent

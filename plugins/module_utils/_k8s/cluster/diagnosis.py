@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why are pods not running?"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ..api.errors import ApiFault
+from ..api.kinds import EVENTS, PODS
+from ..api.snapshot import list_objects
+from ..api.transport import Connection
+from ..objects.objects import Json, Key
+
+_MOST_REASONS = 5
+
+
+def pod_reasons(pod: Mapping[str, Any]) -> list[str]:
+    """Return why one pod does not run: what its containers wait for or ended with, or why no node takes it.
+
+    No reason names the pod, so that many with the same one are told once.
+    """
+    status = pod.get("status") or {}
+    found: list[str] = []
+    for container in container_statuses(pod):
+        state, crash = container.get("state") or {}, _crash(container)
+        waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
+        if crash:
+            state_now = waiting.get("reason") or f"restarted {container.get('restartCount')} times and not ready"
+            found.append(f"{state_now}: {_ending(container, crash)}")
+        elif waiting.get("reason") and waiting["reason"] != "PodInitializing":
+            found.append(_with_message(str(waiting["reason"]), waiting.get("message")))
+        elif ended.get("exitCode"):
+            found.append(_ending(container, ended))
+    for entry in status.get("conditions") or []:
+        if entry.get("type") == "PodScheduled" and entry.get("status") == "False":
+            found.append(_with_message(str(entry.get("reason", "Unschedulable")), entry.get("message")))
+    return found
+
+
+def log_command(pod: Mapping[str, Any]) -> str:
+    """Return the command that shows what the container of a pod that crashed has said last, empty text for none."""
+    for container in container_statuses(pod):
+        if _crash(container):
+            metadata = pod["metadata"]
+            place = f"--namespace={metadata.get('namespace')} {metadata.get('name')}"
+            return f"kubectl logs {place} --container={container.get('name')} --previous"
+    return ""
+
+
+def container_statuses(pod: Mapping[str, Any]) -> list[Json]:
+    """Return the statuses of a pod's containers, those that run before the others first."""
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def _crash(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return how a container ended before that is started again and again, empty for another one."""
+    state, last = container.get("state") or {}, (container.get("lastState") or {}).get("terminated") or {}
+    again = (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff"
+    unready = "running" in state and not container.get("ready") and last.get("exitCode")
+    return last if again or unready else {}
+
+
+def _ending(container: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+    why = f" ({ended['reason']})" if ended.get("reason") not in (None, "", "Error", "Completed") else ""
+    return _with_message(f"{container.get('name')} ended with {ended.get('exitCode')}{why}", ended.get("message"))
+
+
+def event_reasons(events: list[Json]) -> list[str]:
+    """Return the warnings among events, the latest first."""
+    warnings = [event for event in events if event.get("type") == "Warning"]
+    warnings.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""), reverse=True)
+    return [_with_message(str(event.get("reason", "")), event.get("message")) for event in warnings]
+
+
+def diagnose(connection: Connection, workload: Mapping[str, Any]) -> list[str]:
+    """Return up to five reasons why a workload is not ready, from its pods and, where those say nothing, from events.
+
+    Where a container crashes, the command follows that shows what it has said.
+    What can't be read (the user may lack the right) is said instead of the reason.
+    """
+    metadata = workload["metadata"]
+    namespace = str(metadata.get("namespace", ""))
+    try:
+        selector = {"labelSelector": selector_of(workload)}
+        pods = list_objects(connection, Key("v1", "Pod", namespace, ""), PODS, selector)
+        reasons = [reason for pod in pods for reason in pod_reasons(pod)]
+        waiting = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Pending"]
+        if not reasons:
+            reasons = _events_of(connection, namespace, [*waiting[:1], workload])
+        commands = [command for command in map(log_command, pods) if command]
+    except ApiFault as err:
+        reasons, commands = [f"the reason can't be read: {err.message}"], []
+    told = list(dict.fromkeys(reasons))[:_MOST_REASONS]
+    return [*told, *(f"see {command}" for command in commands[:1])]
+
+
+def _events_of(connection: Connection, namespace: str, involved: list[Any]) -> list[str]:
+    reasons: list[str] = []
+    for body in involved:
+        selector = {"fieldSelector": f"involvedObject.uid={body['metadata'].get('uid', '')}"}
+        reasons += event_reasons(list_objects(connection, Key("v1", "Event", namespace, ""), EVENTS, selector))
+    return reasons
+
+
+def selector_of(workload: Mapping[str, Any]) -> str:
+    """Return the label selector of a workload's pods."""
+    return ",".join(f"{name}={value}" for name, value in sorted(labels_of_pods(workload).items()))
+
+
+def labels_of_pods(workload: Mapping[str, Any]) -> dict[str, str]:
+    """Return the labels by which a workload selects its pods, empty for none."""
+    return ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+
+
+def _with_message(reason: str, message: Any) -> str:
+    text = " ".join(str(message or "").split())
+    return f"{reason}: {text[:200]}" if text else reason

@@ -1,0 +1,274 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Would a batch reach its end? Who the user is, what the user may do, and a strict dry run of what would change.
+
+Nothing is written. Objects that are provably as desired cost no request of their own, as in the batch itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Callable, Collection, Iterable
+
+from ..api.errors import ApiFault, Fault, seen_or_told
+from ..api.kinds import Kinds, Resource
+from ..api.snapshot import fetch_group, list_objects
+from ..api.transport import Connection
+from ..batch.batch import run
+from ..batch.session import CONFIGURED, CREATED, DELETED, BatchError, BatchRequest, BatchResult, Change
+from ..objects.doubles import doubles, names_of_doubled
+from ..objects.objects import Json, Key, read_waves
+from ..objects.operators import of_other_release, running
+from .access import Missing, missing_rights, who_am_i
+from .rights import (
+    LEASE_GROUP,
+    WRITES,
+    Find,
+    Need,
+    Needs,
+    diagnosis_needs,
+    grouped,
+    joining_needs,
+    labelling_needs,
+    proof_needs,
+    push_needs,
+    refused_need,
+    release_needs,
+    removal_needs,
+    rollout_needs,
+)
+
+_VERBS = {CREATED: ("create", "patch"), CONFIGURED: ("patch",), DELETED: ("delete",)}
+_NEXT_STEP = "next: grant them, or bind the ClusterRole {role}, which this collection ships (docs/rights.md)"
+_PUSH, _ROLLOUT = "rdma-fabric-push", "rdma-fabric-rollout"
+_FOR_THE_PUSH = (
+    f"{_PUSH} (and rdma-fabric-controllers where the policy deploys controllers, rdma-fabric-webhook where it has"
+    " nvIpam.enableWebhook)"
+)
+_HELM = "rdma-fabric-helm (Secrets by a Role of the namespace)"
+_DEPLOYMENTS, _SERVED_AS = Key("apps/v1", "Deployment", "", ""), Resource("deployments", True)
+_DAEMON_SETS, _AS_DAEMON_SETS = Key("apps/v1", "DaemonSet", "", ""), Resource("daemonsets", True)
+_JOIN, _LABELS, _PROOF = "rdma-fabric-join", "rdma-fabric-labels", "rdma-fabric-proof"
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The user's name, what would keep the batch from its end, and what is to be known besides.
+
+    ``changes`` are those of a batch that would reach it.
+    """
+
+    user: str
+    problems: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+
+
+def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
+    """Look whether the batch would reach its end.
+
+    Raises :class:`ApiFault` where the server gives no answer or does not know the user, :class:`InvalidInput` for waves
+    that are wrong by themselves.
+    """
+    user = who_am_i(connection)
+    kinds = Kinds(lambda path: fetch_group(connection, path))
+    items = read_waves(request.waves)
+    kinds.learn(item.body for item in items)
+    keys = [item.key for item in items]
+    needs = push_needs(keys, kinds.find, request.set_name, request.inventory_namespace)
+    besides = diagnosis_needs(keys) if request.wait else {}
+    missing = missing_rights(connection, {**besides, **needs})
+    lacking = missing.needs & set(needs)
+    notices = _notices(user, missing.needs - lacking, missing.unknown)
+    if any(need.verb == "list" and need in _reads(keys, kinds.find) for need in lacking):
+        # What is there can't be seen, so nothing tells which of the other rights this run would not use.
+        return Rehearsal(user, [_lacks(user, _without_pruning(lacking), _FOR_THE_PUSH)], notices)
+    try:
+        result, failures = run(connection, replace(request, check=True, wait=False)), []
+    except BatchError as err:
+        result, failures = err.result, err.result.failures
+    used = _used(result, kinds.find)
+    problems: list[str] = []
+    refused: set[Need] = set()
+    for _key, fault in failures:
+        need = refused_need(fault)
+        if need is None:
+            problems.append(str(fault))
+            continue
+        refused.add(need)
+        used.add(need)
+        if need.verb in WRITES:
+            # The server names the first one that is missing of the two that an apply takes.
+            used |= {replace(need, verb=verb) for verb in WRITES}
+    if used and request.set_name:
+        # Who writes anything writes the set's inventory and takes its Lease.
+        own = push_needs([], kinds.find, request.set_name, request.inventory_namespace)
+        used |= {need for need in _without_pruning(own) if need.namespace}
+    lacked = (used & lacking) | refused
+    problems = [*([_lacks(user, lacked, _FOR_THE_PUSH)] if lacked else []), *problems]
+    return Rehearsal(user, problems, [*notices, *result.notices], [] if problems else result.changes)
+
+
+def rehearse_removal(
+    connection: Connection, request: BatchRequest, *, nodes: bool = False
+) -> tuple[Rehearsal, list[Json]]:
+    """Look whether the removal of a set would reach its end, by a dry run of every deletion.
+
+    Return that, and the objects that would be deleted. ``nodes``: labels are taken off nodes, too. Raises
+    :class:`ApiFault` where the server gives no answer or does not know the user.
+    """
+    user = who_am_i(connection)
+    kinds = Kinds(lambda path: fetch_group(connection, path))
+    try:
+        result, failures = run(connection, replace(request, absent=True, check=True, wait=False)), []
+    except BatchError as err:
+        result, failures = err.result, err.result.failures
+    deleted = [change for change in result.changes if change.action == DELETED]
+    refused = {need for need in (refused_need(fault) for _key, fault in failures) if need is not None}
+    problems = [str(fault) for _key, fault in failures if refused_need(fault) is None]
+    needs = removal_needs(
+        (change.key for change in deleted), kinds.find, request.set_name, request.inventory_namespace, nodes=nodes
+    )
+    missing = missing_rights(connection, needs) if needs else Missing()
+    lacked = missing.needs | refused
+    notices = [*_notices(user, frozenset(), missing.unknown), *result.notices]
+    found = Rehearsal(
+        user, [*([_lacks(user, lacked, f"{_PUSH} and {_ROLLOUT}")] if lacked else []), *problems], notices
+    )
+    return found, [change.before for change in deleted if change.before is not None]
+
+
+def rehearse_rollout(connection: Connection, namespace: str, *, removes: bool = False) -> Rehearsal:
+    """Look whether nodes can be drained and slots be taken in a namespace; raises :class:`ApiFault`.
+
+    A run that ``removes`` may find the namespace gone: where no host has anything of ours, no slot is needed either.
+    """
+    user = who_am_i(connection)
+    missing = missing_rights(connection, rollout_needs([namespace]))
+    problems = [_lacks(user, missing.needs, _ROLLOUT)] if missing.needs else []
+    notices: list[str] = []
+    try:
+        connection.request("get", f"/api/v1/namespaces/{namespace}", what=f"the namespace {namespace}")
+    except ApiFault as fault:
+        # Who may not look at it can have slots in it all the same.
+        if fault.fault is Fault.NOT_FOUND and removes:
+            notices = [f"there is no namespace {namespace}: a host that has to be interrupted finds no slot there"]
+        elif fault.fault is Fault.NOT_FOUND:
+            problems.append(f"there is no namespace {namespace}, where the slots are kept (run rdma.fabric.site first)")
+        elif fault.fault is not Fault.FORBIDDEN:
+            raise
+    return Rehearsal(user, problems, [*notices, *_notices(user, frozenset(), missing.unknown)])
+
+
+def rehearse_joining(connection: Connection, nodes: Iterable[str]) -> Rehearsal:
+    """Look whether the nodes of these names can be tainted, marked and looked at; raises :class:`ApiFault`."""
+    return _rehearse_rights(connection, joining_needs(nodes), _JOIN)
+
+
+def rehearse_labelling(connection: Connection, *, drivers: bool) -> Rehearsal:
+    """Look whether nodes can be labelled, with ``drivers`` by the pods of drivers too; raises :class:`ApiFault`."""
+    return _rehearse_rights(connection, labelling_needs(drivers=drivers), _LABELS)
+
+
+def rehearse_release(connection: Connection, release: str, namespace: str) -> Rehearsal:
+    """Look whether a release of Helm can be kept in a namespace, and no other operator is there; raises ApiFault."""
+    found = _rehearse_rights(connection, release_needs(namespace), _HELM)
+    if found.problems:
+        return found
+    others = of_other_release(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}), release, namespace)
+    step = "name its release with rdma_fabric_helm_release and rdma_fabric_namespace, or remove it"
+    problems = [
+        f"a Network Operator is there that is not the release {release} in {namespace}: {each} (next: {step})"
+        for each in others
+    ]
+    return replace(found, problems=problems)
+
+
+def say_running_operators(connection: Connection) -> list[str]:
+    """Name the operators that run beside a push of the same objects, as notices; raises ApiFault.
+
+    Objects that one of them has made are refused where they are compared. Nothing tells what it will be asked for next.
+    """
+
+    def look() -> list[str]:
+        return [
+            f"the operator {name} runs, and does what its custom resources ask for: keep out of them what is given "
+            "here or hand it over (docs/guide-adopt.md)"
+            for name in running(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}))
+        ]
+
+    return seen_or_said(look, "whether an operator runs")
+
+
+def seen_or_said(look: Callable[[], list[str]], what: str) -> list[str]:
+    """Return what there is to say after a look, or that nobody looked where the user may not; raises ApiFault."""
+    found, untold = seen_or_told(look, f"nobody looked {what}")
+    return [*(found or []), *untold]
+
+
+def say_doubles(connection: Connection, objects: Collection[Json]) -> list[str]:
+    """Name the DaemonSets that do beside a push what its objects would do, as notices; raises ApiFault.
+
+    Nothing is asked where it deploys nothing that a cluster may have from elsewhere.
+    """
+    names = names_of_doubled(objects)
+    if not names:
+        return []
+
+    def look() -> list[str]:
+        return doubles(objects, list_objects(connection, _DAEMON_SETS, _AS_DAEMON_SETS, {}))
+
+    return seen_or_said(look, f"whether the cluster has another {' or '.join(names)}")
+
+
+def rehearse_proof(connection: Connection, namespaces: Iterable[str]) -> Rehearsal:
+    """Look whether nodes can be tested on the wire, with pods in these namespaces; raises :class:`ApiFault`."""
+    return _rehearse_rights(connection, proof_needs(namespaces), _PROOF)
+
+
+def _rehearse_rights(connection: Connection, needs: Needs, role: str) -> Rehearsal:
+    user = who_am_i(connection)
+    missing = missing_rights(connection, needs)
+    problems = [_lacks(user, missing.needs, role)] if missing.needs else []
+    return Rehearsal(user, problems, _notices(user, frozenset(), missing.unknown))
+
+
+def _reads(keys: Iterable[Key], find: Find) -> set[Need]:
+    """Return the rights without which nobody can see what is there."""
+    return {need for need in push_needs(keys, find, "", "") if need.verb == "list"}
+
+
+def _without_pruning(needs: Iterable[Need]) -> set[Need]:
+    """Return the rights that a run takes that deletes nothing but its Lease."""
+    return {need for need in needs if need.verb != "delete" or need.group == LEASE_GROUP}
+
+
+def _used(result: BatchResult, find: Find) -> set[Need]:
+    """Return the rights that the changes of a dry run would take."""
+    found: set[Need] = set()
+    for change in result.changes:
+        verbs = _VERBS.get(change.action, ())
+        found |= {need for need in push_needs([change.key], find, "", "") if need.verb in verbs}
+    return found
+
+
+def _lacks(user: str, needs: Iterable[Need], role: str) -> str:
+    who = f"the user {user}" if user else "the user"
+    lines = "".join(f"\n      {line}" for line in grouped(needs))
+    return f"{who} lacks rights that this run uses:{lines}\n      {_NEXT_STEP.format(role=role)}"
+
+
+def _notices(user: str, besides: frozenset[Need], unknown: frozenset[Need]) -> list[str]:
+    found = []
+    if not user:
+        found.append(
+            "the API server is older than 1.28 and tells nobody's name; the rights were looked at all the same"
+        )
+    if besides:
+        rights = "; ".join(grouped(besides))
+        unsaid = "nobody can tell why, or that its node is not Ready"
+        found.append(f"should a pod not start, {unsaid}: the user lacks {rights}")
+    if unknown:
+        found.append(f"the server does not say whether the user has these rights: {'; '.join(grouped(unknown))}")
+    return found

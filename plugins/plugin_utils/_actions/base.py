@@ -1,0 +1,275 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base of this collection's action plugins.
+
+An action plugin ``plugins/action/NAME.py`` derives from :class:`FabricAction` and implements ``execute``. Its arguments
+are checked against the documentation of ``plugins/modules/NAME.py``, so the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import inspect
+import json
+from datetime import date
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Iterable, Mapping
+
+from ansible import constants
+from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import UnsupportedError
+from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import fragment_loader
+from ansible.utils.display import Display
+from ansible.utils.plugin_docs import get_docstring
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import hidden, texts_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import Unreadable, is_blank, read_text
+
+display = Display()
+
+JSON_CALLBACKS = ("json", "jsonl")
+SPEC_KEYS = ("type", "elements", "required", "default", "choices", "aliases")
+
+
+class ActionFailure(Exception):
+    """Ends an action as failed. ``facts`` are result keys that go with the message (what was done, what was not)."""
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.facts = facts
+
+
+class ActionSkipped(Exception):
+    """Ends an action that is not for this host, as a condition of its task would."""
+
+
+class FabricAction(ActionBase):
+    """An action that validates its arguments, runs ``execute`` and reports errors and notices in one way."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_diff = True
+
+    constraints: ClassVar[Mapping[str, Any]] = {}
+    """Rules between options as ``ArgumentSpecValidator`` takes them: ``mutually_exclusive``, ``required_if``, ..."""
+
+    checked_in_execute: ClassVar[tuple[str, ...]] = ()
+    """Options whose elements and suboptions ``execute`` checks itself; large values belong here."""
+
+    user_errors: ClassVar[tuple[type[Exception], ...]] = ()
+    """Families of exceptions whose text is written for the user: they end the task without a traceback."""
+
+    def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Do the work with validated ``arguments`` and return the task's result."""
+        raise NotImplementedError(type(self).__name__)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the task; see ActionBase."""
+        # The worker ends with this task; what its parent gave it is not searched for garbage until then.
+        gc.freeze()
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        result["changed"] = False
+        try:
+            result.update(self.execute(self._validated_arguments(task_vars or {}), task_vars or {}))
+        except ActionSkipped as skipped:
+            result.update(skipped=True, skip_reason=str(skipped))
+        except InvalidInput as invalid:
+            violations = [violation.as_dict() for violation in invalid.violations]
+            result.update(failed=True, msg=str(invalid), violations=violations)
+        except ActionFailure as failure:
+            result.update(failed=True, msg=str(failure), **failure.facts)
+        except OSError as error:
+            result.update(failed=True, msg=describe_os_error(error))
+        except self.user_errors as error:
+            result.update(failed=True, msg=str(error))
+        if result.get("failed") or result.get("notices"):
+            self._hide_vaulted(result, task_vars or {})
+        if "notices" in result:
+            result["notices"] = notice_texts(result["notices"])
+            for notice in result["notices"]:
+                display.warning(printable(notice))
+        if isinstance(result.get("msg"), str):
+            result["msg"] = printable(result["msg"])
+        return result
+
+    def _hide_vaulted(self, result: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
+        """Take what came from a vault out of what is said: of what failed that is all, else the notices."""
+        if "notices" in result:
+            result["notices"] = notice_texts(result["notices"])
+        texts = texts_of([self._task.args, task_vars, *self.quoted_hosts(task_vars)])
+        result.update(hidden(result if result.get("failed") else {"notices": result["notices"]}, texts))
+
+    def quoted_hosts(self, task_vars: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+        """Return the variables, as they are before templates are filled in, of other hosts whose values are quoted."""
+        return ()
+
+    def arguments_of(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as they are given, before they are checked: those of the task."""
+        return dict(self._task.args)
+
+    @property
+    def check_mode(self) -> bool:
+        """Whether nothing may be changed."""
+        return bool(self._task.check_mode)
+
+    @property
+    def diff_mode(self) -> bool:
+        """Whether the user asked for differences."""
+        return bool(self._task.diff)
+
+    def templated(self, value: Any) -> Any:
+        """Return the value of a variable as plain data, with its templates filled in."""
+        return plain(self._templar.template(value))
+
+    def find_file(self, path: str) -> Path:
+        """Return a controller file: as the user's shell sees the name, or beside the playbook."""
+        given = Path(path).expanduser()
+        beside_playbook = Path(self._loader.path_dwim(str(given)))
+        return beside_playbook if not given.exists() and beside_playbook.exists() else given
+
+    def _validated_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the task's arguments, checked and converted as documented, as plain data."""
+        module = Path(inspect.getfile(type(self))).resolve().parent.parent / "modules" / f"{self._name()}.py"
+        specification = {
+            name: {
+                key: value for key, value in option.items() if key != "options" or name not in self.checked_in_execute
+            }
+            for name, option in argument_specification(str(module)).items()
+        }
+        arguments = read_texts(plain(self.arguments_of(task_vars)), specification)
+        # The validator copies and walks every value, to the last leaf.
+        checked_later = {
+            name: value
+            for name, value in arguments.items()
+            if name in self.checked_in_execute and isinstance(value, (dict, list))
+        }
+        shells = {name: type(value)() for name, value in checked_later.items()}
+        validation = ArgumentSpecValidator(specification, **self.constraints).validate({**arguments, **shells})
+        if validation.error_messages:
+            raise ActionFailure(f"{self._name()}: {'; '.join(map(describe_argument_error, validation.errors.errors))}")
+        validated: dict[str, Any] = validation.validated_parameters
+        return {**validated, **checked_later}
+
+    def _name(self) -> str:
+        return Path(inspect.getfile(type(self))).stem
+
+
+@lru_cache(maxsize=None)
+def argument_specification(module: str) -> dict[str, Any]:
+    """Return the argument specification that the DOCUMENTATION of a module file declares, fragments included.
+
+    Every task of every host has a process of its own. The first one that parses the documentation leaves the result to
+    the others of the run.
+    """
+    key = hashlib.sha256(module.encode("utf-8")).hexdigest()
+    kept = Path(constants.DEFAULT_LOCAL_TMP) / "rdma_fabric_arguments" / f"{key}.json"
+    if kept.exists():
+        known: dict[str, Any] = json.loads(kept.read_bytes())
+        return known
+    try:
+        documentation = get_docstring(module, fragment_loader, is_module=True)[0]
+    except AnsibleError as error:
+        # "unknown doc_fragment(s) in file FILE: NAMESPACE.COLLECTION.FRAGMENT", which names no way out.
+        raise ActionFailure(
+            f"the options of {Path(module).stem} are not known: {error} (next: install the collection that has the "
+            "fragment, such as ansible-galaxy collection install kubernetes.core)"
+        ) from error
+    if not documentation:
+        raise ActionFailure(f"{module} holds no documentation to check arguments against; reinstall the collection")
+    specification = option_specification(documentation.get("options") or {})
+    write_if_different(kept, json.dumps(specification))
+    return specification
+
+
+def option_specification(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate documented options to an argument specification, suboptions included."""
+    specification: dict[str, Any] = {}
+    for name, option in options.items():
+        entry = {key: plain(option[key]) for key in SPEC_KEYS if key in option}
+        if "suboptions" in option:
+            entry["options"] = option_specification(option["suboptions"])
+        specification[str(name)] = entry
+    return specification
+
+
+def describe_argument_error(error: Exception) -> str:
+    """Return one error of the argument validation as a person should read it."""
+    return f"unknown option {error}" if isinstance(error, UnsupportedError) else str(error)
+
+
+def read_texts(arguments: dict[str, Any], specification: Mapping[str, Any]) -> dict[str, Any]:
+    """Read arguments that came as text, as those of surveys and ``-e name=value`` do; blank text is not given.
+
+    Other text that can't be read is left for the validation, which says what the option takes.
+    """
+    read = dict(arguments)
+    for name, value in arguments.items():
+        if not isinstance(value, str) or name not in specification:
+            continue
+        option = specification[name]
+        if is_blank(value):
+            del read[name]
+            continue
+        try:
+            read[name] = read_text(value, option.get("type", "str"), chosen="choices" in option)
+        except Unreadable as error:
+            # Ansible would split it at its commas.
+            if option.get("type") == "list":
+                raise ActionFailure(f"{name}: {value!r} is not a list") from error
+    return read
+
+
+def printable(text: str) -> str:
+    """Return text for a terminal: line ends stay, and what else does not print is spelled out.
+
+    Words of pods, registries and hosts are in messages, and an escape sequence could rewrite what the screen shows.
+    """
+    return "\n".join(map(one_line, text.split("\n")))
+
+
+def json_on_stdout() -> bool:
+    """Return whether a program reads what Ansible prints as JSON, which any line of ours on stdout would spoil."""
+    return str(constants.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] in JSON_CALLBACKS
+
+
+_PLAIN = frozenset((str, bool, int, float, type(None)))
+
+
+def plain(value: Any) -> Any:
+    """Return a value as builtin types only: without tags, lazy containers or trust for templating.
+
+    Text that came from a host or a file therefore never becomes a template. Dates, which YAML makes of unquoted text
+    such as ``2024-01-01``, become text again.
+    """
+    # Most values are such, and typing's Mapping is slow to ask.
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is dict or isinstance(value, Mapping):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(item) for item in value]
+    for builtin in (str, int, float):
+        if isinstance(value, builtin):
+            return builtin.__call__(value)
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def notice_texts(notices: Iterable[Any]) -> list[str]:
+    """Return notices as one line of text each, every text once, in their order."""
+    texts = [notice.sentence() if isinstance(notice, Finding) else str(notice) for notice in notices]
+    return list(dict.fromkeys(texts))
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return what the operating system refused, with the file it was about."""
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"

@@ -1,0 +1,45 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Connects an action plugin to the modules of kubernetes.core that run Helm on the controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping
+
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import failure, install_arguments
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
+
+from .base import ActionFailure
+from .cluster import ClusterAction
+
+_ACCESS = ("kubeconfig", "context", "host", "api_key", "ca_cert", "validate_certs")
+
+
+class ChartAction(ClusterAction):
+    """An action that asks Helm."""
+
+    def access(self, arguments: Mapping[str, Any]) -> Json:
+        """Return those of the authentication options that Helm takes too."""
+        found = {name: arguments[name] for name in _ACCESS if arguments[name] is not None}
+        if "kubeconfig" in found:
+            found["kubeconfig"] = str(Path(found["kubeconfig"]).expanduser().absolute())
+        return found
+
+    def ask_release(self, chart: Json, arguments: Mapping[str, Any], task_vars: Json) -> Json:
+        """Return what kubernetes.core.helm would do to bring a release to the wanted state; raises ActionFailure."""
+        return self.helm("helm", install_arguments(chart, self.access(arguments)), task_vars, check=True)
+
+    def helm(self, module: str, arguments: Json, task_vars: Json, *, check: bool) -> Json:
+        """Run a module of kubernetes.core, in check mode or not; raises ActionFailure with what helm said."""
+        mode, self._task.check_mode = self._task.check_mode, check
+        try:
+            answer: Json = self._execute_module(
+                module_name=f"kubernetes.core.{module}", module_args=arguments, task_vars=task_vars
+            )
+        finally:
+            self._task.check_mode = mode
+        if answer.get("failed"):
+            raise ActionFailure(failure(answer), command=answer.get("command", ""))
+        return answer

@@ -1,0 +1,37 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base of actions that run a module of this collection on a host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Mapping
+
+from ansible import constants
+
+from .base import FabricAction
+from .payload import compact
+
+
+class HostAction(FabricAction):
+    """An action whose module is sent in fewer bytes than ansible-core makes of it."""
+
+    def run_module(self, name: str, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Run a module of this collection on the host and return its result; raises AnsibleConnectionFailure."""
+        result: dict[str, Any] = self._execute_module(
+            module_name=f"rdma.fabric.{name}", module_args=dict(arguments), task_vars=task_vars
+        )
+        return result
+
+    def _configure_module(self, module_name: str, module_args: Any, task_vars: Any) -> Any:
+        """Return what ActionBase does, with a smaller program."""
+        configured = super()._configure_module(module_name, module_args, task_vars)
+        cache = Path(constants.DEFAULT_LOCAL_TMP) / "rdma_fabric_payloads"
+        if len(configured) == 2:
+            built, path = configured
+            return replace(built, b_module_data=compact(built.b_module_data, cache)), path
+        # ansible-core before 2.19.
+        style, shebang, program, path = configured
+        return style, shebang, compact(program, cache), path

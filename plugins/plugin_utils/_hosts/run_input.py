@@ -1,0 +1,125 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run was asked for and did not find: inventories, hosts, anything to do.
+
+Ansible passes all of it over: it warns of an inventory that it cannot read, skips plays without hosts, and ends well.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Collection, Iterable, Mapping, Sequence
+
+import yaml
+from ansible.errors import AnsibleError
+from ansible.inventory.manager import split_host_pattern
+from ansible.parsing.dataloader import DataLoader
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import DEFAULT_PATTERN, PATTERN, SOURCE
+
+from .run_hosts import CONTROLLER, taking_part
+
+# Ansible's own default, which nobody asked for: a run about the cluster alone needs no inventory.
+_DEFAULT_INVENTORY = "/etc/ansible/hosts"
+_DOCUMENTS = (".yml", ".yaml", ".json")
+_GRAPH = "ansible-inventory -i INVENTORY --graph shows its groups and hosts"
+
+
+def not_found(
+    pattern: str, hosts: Sequence[str], asked_of_cluster: bool, task_vars: Mapping[str, Any], loader: DataLoader
+) -> list[Violation]:
+    """Return what the run was asked for and did not find, from the magic variables of a task.
+
+    ``hosts`` are those that ``pattern`` matches. ``asked_of_cluster``: there is input for the cluster side.
+    """
+    groups = task_vars.get("groups") or {}
+    limit = task_vars.get("ansible_limit")
+    violations = unread_inventories(task_vars.get("ansible_inventory_sources") or (), groups.get("all") or (), loader)
+    if violations:
+        return violations
+    if hosts:
+        return _outside_of_limit(pattern, hosts, groups, limit, loader)
+    if pattern == DEFAULT_PATTERN and pattern in groups:
+        problem = f"the group {pattern} of the inventory has no host"
+        hint = "put the hosts into it, or leave the group out for the cluster side alone"
+        return [Violation(SOURCE, PATTERN, problem, hint)]
+    if not asked_of_cluster and pattern == DEFAULT_PATTERN:
+        problem = (
+            f"there is nothing to do: the inventory has no host in the group {pattern}, and neither manifests, Helm "
+            "values nor resources are given for the cluster side"
+        )
+        return [Violation(SOURCE, PATTERN, problem, _GRAPH)]
+    return []
+
+
+def _outside_of_limit(
+    pattern: str, hosts: Sequence[str], groups: Mapping[str, Iterable[str]], limit: str | None, loader: DataLoader
+) -> list[Violation]:
+    # A limit that names localhost is for the cluster side alone.
+    if not limit or taking_part([*hosts, CONTROLLER], groups, limit, loader):
+        return []
+    problem = f"leaves none of the fabric's hosts in the run, which are {named(list(hosts))} ({PATTERN} is {pattern!r})"
+    return [Violation(f"--limit {limit}", "", problem, f"name one of them, or {CONTROLLER} for the cluster side alone")]
+
+
+def unusable_names(hosts: Iterable[str]) -> list[Violation]:
+    """Return the hosts whose names no play would find, or no file of the run directory can have.
+
+    A line of an INI inventory in one of YAML makes such a name: ``gpu-01 ansible_host=192.0.2.1:``.
+    """
+    violations = []
+    for host in hosts:
+        problem = ""
+        if split_host_pattern(host) != [host]:
+            problem = "is a name that Ansible reads as several, so that no play finds the host"
+        elif "/" in host:
+            problem = "is a name with a slash, which no file of the run directory can have"
+        if problem:
+            hint = "give the host a name of its own, its address as ansible_host, and variables on lines below"
+            violations.append(Violation(f"host {one_line(host)}", "", problem, hint))
+    return violations
+
+
+def unread_inventories(sources: Iterable[str], hosts: Collection[str], loader: DataLoader) -> list[Violation]:
+    """Return the inventories that were asked for and could not be read; ``hosts`` are all that the inventory has.
+
+    Lists of hosts (``-i host,``) are read always. A file that holds no document of its format is named with the place
+    where it breaks off. Where there is no host at all, every inventory is named.
+    """
+    files = [source for source in sources if "," not in source and source != _DEFAULT_INVENTORY]
+    whole = len(files) == 1 and bool(hosts)
+    violations = []
+    for source in [] if whole else files:
+        problem = _unreadable(Path(source), loader)
+        if problem:
+            violations.append(Violation(f"inventory {source}", "", problem, "fix it, or name another one with -i"))
+    if violations or hosts or not files:
+        return violations
+    problem = "has no host"
+    hint = f"name {CONTROLLER} in it for the cluster side alone; {_GRAPH}"
+    return [Violation(f"inventory {source}", "", problem, hint) for source in files]
+
+
+def _unreadable(path: Path, loader: DataLoader) -> str:
+    """Return why an inventory file cannot be read, nothing when it can or is no document."""
+    if not path.exists():
+        return "does not exist"
+    if path.suffix not in _DOCUMENTS or not path.is_file():
+        return ""
+    try:
+        loader.load_from_file(str(path), cache="none", unsafe=True)
+    except AnsibleError as error:
+        return f"cannot be read{_place_of(error)}: {one_line(str(error))}"
+    return ""
+
+
+def _place_of(error: BaseException | None) -> str:
+    """Return the line at which a document breaks off, as the YAML parser below an error has it."""
+    while error is not None:
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+            return f" from line {error.problem_mark.line + 1} on"
+        error = error.__cause__ or error.__context__
+    return ""

@@ -1,0 +1,170 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a teardown may begin with, how far it goes, and what it takes off a cluster beside the objects of the set."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nfd_nodes import pruning_patch
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.removal import offered_by
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import leases, nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.node_labels import unlabelling_patch
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import to_forget
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import GROUP_LABEL, removable
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.users import users_of
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
+
+CONSENT, IN_USE_CONSENT = f"{PREFIX}allow_teardown", f"{PREFIX}allow_teardown_in_use"
+_MOST_NAMED = 10
+_NFD = ("Deployment", "nfd-master")
+_DRIVERS = ("ServiceAccount", "ofed-driver")
+
+
+class Written(NamedTuple):
+    """What a run has written to nodes.
+
+    They are labels of Node Feature Discovery, labels of its own, marks of joined nodes, and whether a driver is ready.
+    """
+
+    nfd: bool
+    labels: bool
+    marks: bool
+    drivers: bool
+
+
+def why_the_cluster_stays(hosts: Sequence[str], within: Sequence[str]) -> str:
+    """Return why the cluster side is left as it is, an empty string where it goes.
+
+    ``within`` are those ``hosts`` of the fabric that a limit leaves in. One that leaves all of them out names localhost
+    alone, which stands for the cluster side.
+    """
+    inside = set(within)
+    others = [host for host in hosts if host not in inside]
+    if not others or not inside:
+        return ""
+    return (
+        f"the cluster side stays, as hosts that the limit leaves out need it: {named(others, _MOST_NAMED)}; a run "
+        "without a limit, or with --limit localhost, removes it"
+    )
+
+
+def objections(sealed: bool, plan_file: str, playbook: str = "a teardown") -> list[str]:
+    """Return what a run of ``playbook`` is asked for and can't do."""
+    found = []
+    if sealed:
+        found.append(f"{PREFIX}sealed_plan: a sealed plan is one of site or upgrade, not of {playbook}; leave it out")
+    if plan_file.strip():
+        found.append(f"{PREFIX}plan_file: only site --check writes a plan; leave it out")
+    return found
+
+
+def without_consent(check: bool) -> str:
+    """Return what is said where nobody has consented to the teardown."""
+    what = "takes hosts and the cluster side back to what they were before the first run"
+    return f"this run {what}, {'which will need' if check else 'which needs'} the consent {CONSENT}: true"
+
+
+def in_use(
+    connection: Connection, bodies: Iterable[Mapping[str, Any]], staying: Iterable[Mapping[str, Any]] = ()
+) -> list[str]:
+    """Return the pods that use what the live objects offer, and those ``staying`` do not; raises ApiFault.
+
+    That takes one LIST of all pods, and none where nothing is offered.
+    """
+    offered, kept = offered_by(bodies), offered_by(staying)
+    networks, resources = offered.networks - kept.networks, offered.resources - kept.resources
+    if not (networks or resources):
+        return []
+    return users_of(nodes.all_pods(connection), networks, resources)
+
+
+def say_in_use(users: Sequence[str]) -> str:
+    """Return who uses what is to be removed, and why that matters."""
+    noun, verb = ("pod", "uses") if len(users) == 1 else ("pods", "use")
+    return (
+        f"{len(users)} {noun} still {verb} networks or devices of this set: {named(list(users), _MOST_NAMED)}; without "
+        "the programs of the networks no such pod starts any more, and the end of one gives back neither its addresses "
+        "nor its functions"
+    )
+
+
+def say_lost(users: Sequence[str]) -> str:
+    """Return who uses what a push removes or gives another name, and what becomes of them."""
+    noun, verb = ("pod", "uses") if len(users) == 1 else ("pods", "use")
+    return (
+        f"{len(users)} {noun} {verb} networks or resources that this push removes or renames: "
+        f"{named(list(users), _MOST_NAMED)}; they run on, but no pod that asks for these starts any more (next: change "
+        "what makes these pods first, or keep the networks and resources)"
+    )
+
+
+def next_step_of_users() -> str:
+    """Return what to do about pods that use what is to be removed."""
+    return f"end them (scale what makes them to 0) and run again, or consent with {IN_USE_CONSENT}: true"
+
+
+def labels_nodes(waves: list[dict[str, Any]]) -> bool:
+    """Return whether the set brings the Node Feature Discovery that labels the nodes."""
+    return any((body["kind"], body["metadata"]["name"]) == _NFD for body in objects_of(waves))
+
+
+def has_drivers(waves: list[dict[str, Any]]) -> bool:
+    """Return whether the set brings the driver's container, after which nodes are labelled."""
+    return any((body["kind"], body["metadata"]["name"]) == _DRIVERS for body in objects_of(waves))
+
+
+def clean_nodes(connection: Connection, written: Written, *, check: bool) -> list[str]:
+    """Take what was written to nodes off them; return their names. Raises ApiFault."""
+    found = []
+    for node in nodes.all_nodes(connection) if any(written) else []:
+        name = str(node["metadata"]["name"])
+
+        def attempt(live: Mapping[str, Any], name: str = name) -> bool | None:
+            patch = _cleaning_patch(live, written)
+            if patch is None:
+                return False
+            return True if nodes.patch_node(connection, name, patch, dry_run=check) is not None else None
+
+        if nodes.write_node(connection, name, attempt, node):
+            found.append(name)
+    return found
+
+
+def _cleaning_patch(node: Mapping[str, Any], written: Written) -> dict[str, Any] | None:
+    """Return the one merge patch that takes all of it off a node; None where there is nothing."""
+    patches = [
+        pruning_patch(node) if written.nfd else None,
+        unlabelling_patch(node) if written.labels else None,
+        to_forget(node).patch if written.marks else None,
+        _without_wait(node) if written.drivers else None,
+    ]
+    merged: dict[str, Any] = {}
+    for patch in patches:
+        for name, value in patch["metadata"].items() if patch else ():
+            merged[name] = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
+    return {"metadata": merged} if merged else None
+
+
+def _without_wait(node: Mapping[str, Any]) -> dict[str, Any] | None:
+    labelled = WAIT_LABEL in (node["metadata"].get("labels") or {})
+    return {"metadata": {"labels": {WAIT_LABEL: None}}} if labelled else None
+
+
+def delete_slots(connection: Connection, namespace: str, *, check: bool) -> tuple[list[str], list[str]]:
+    """Delete the Leases of free slots; return their names, and notices of those that stay. Raises ApiFault."""
+    groups, held = removable(leases.leases_of(connection, namespace, GROUP_LABEL).read())
+    gone = []
+    for group in groups:
+        for lease in group:
+            if not leases.delete_lease(connection, lease, dry_run=check):
+                # Somebody takes slots of the group just now; those below stay what they are.
+                break
+            gone.append(str(lease["metadata"]["name"]))
+    notices = [f"the slots in {namespace} stay, as nodes have some: {named([str(slot) for slot in held], _MOST_NAMED)}"]
+    return gone, notices if held else []

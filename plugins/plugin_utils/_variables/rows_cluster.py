@@ -1,0 +1,322 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of the cluster side: resources as users write them, settings beside them, and the push."""
+
+from __future__ import annotations
+
+from .variable import Variable
+
+_PREFLIGHT = ("preflight",)
+_PUSH = ("cluster",)
+_PLAYBOOKS = ("playbook join", "playbook rollback", "playbook site", "playbook upgrade")
+_SUPPORT = "playbook support"
+_TEARDOWN = "playbook teardown"
+_HANDOVERS = ("playbook adopt", "playbook release")
+_CLIENTS = (
+    "cluster",
+    "host/drain",
+    "host/give_back",
+    "host/join",
+    "host/upgrade",
+    "drift",
+    "status",
+    "verify",
+    *_PLAYBOOKS,
+    _SUPPORT,
+    _TEARDOWN,
+    *_HANDOVERS,
+)
+
+
+def _resource(short: str, meaning: str) -> Variable:
+    return Variable(short, "dict", (meaning,), _PREFLIGHT, default={})
+
+
+INPUTS = (
+    Variable(
+        "manifests",
+        "list",
+        (
+            "Files on the controller that hold custom resources as written for the NVIDIA Network Operator, network "
+            "attachments, or any other Kubernetes object that goes with them.",
+            "A file may hold several documents, and be encrypted by C(ansible-vault). Every object is taken as it is.",
+        ),
+        _PREFLIGHT,
+        default=[],
+        elements="path",
+    ),
+    Variable(
+        "helm_values",
+        "dict",
+        ("Values as given to the Helm chart of the NVIDIA Network Operator, of any release.",),
+        _PREFLIGHT,
+        default={},
+    ),
+    Variable(
+        "helm_values_files", "list", ("Helm values files on the controller.",), _PREFLIGHT, default=[], elements="path"
+    ),
+    Variable(
+        "helm_set",
+        "list",
+        ("Values as given to C(helm --set), such as C(nfd.enabled=true). They win over the others.",),
+        _PREFLIGHT,
+        default=[],
+        elements="str",
+    ),
+)
+RESOURCE_ROWS = (
+    Variable(
+        "nic_cluster_policy", "dict", ("The C(spec) of a NicClusterPolicy, in upstream's own words.",), _PREFLIGHT
+    ),
+    _resource("nic_node_policies", "The C(spec) of each NicNodePolicy, by its name."),
+    _resource("macvlan_networks", "The C(spec) of each MacvlanNetwork, by its name."),
+    _resource("host_device_networks", "The C(spec) of each HostDeviceNetwork, by its name."),
+    _resource("ipoib_networks", "The C(spec) of each IPoIBNetwork, by its name."),
+    _resource("sriov_networks", "The C(spec) of each SriovNetwork of the SR-IOV Network Operator, by its name."),
+    _resource("sriov_ib_networks", "The C(spec) of each SriovIBNetwork of the SR-IOV Network Operator, by its name."),
+    _resource("ovs_networks", "The C(spec) of each OVSNetwork of the SR-IOV Network Operator, by its name."),
+    _resource(
+        "sriov_node_policies",
+        "The C(spec) of each SriovNetworkNodePolicy of the SR-IOV Network Operator, by its name.",
+    ),
+    _resource(
+        "sriov_pool_configs",
+        "The C(spec) of each SriovNetworkPoolConfig of the SR-IOV Network Operator, by its name.",
+    ),
+    _resource("ip_pools", "The C(spec) of each IPPool of nv-ipam, by its name."),
+    _resource("cidr_pools", "The C(spec) of each CIDRPool of nv-ipam, by its name."),
+    _resource(
+        "network_attachments",
+        "Network attachments given as such, by C(name) or C(namespace/name), each with its C(config).",
+    ),
+)
+"""They hold resources of the cluster side."""
+SETTING_ROWS = (
+    Variable(
+        "namespace",
+        "str",
+        (
+            "Namespace of everything that is not bound to another one.",
+            "Without it the policy's own namespace is used, or C(nvidia-network-operator).",
+        ),
+        (*_PREFLIGHT, _SUPPORT),
+        asked=True,
+    ),
+    Variable(
+        "engine",
+        "str",
+        (
+            "Who makes the cluster side. V(direct) is this collection, without a controller in the cluster.",
+            "With V(helm) C(kubernetes.core.helm) installs the chart of the Network Operator, and its operator is "
+            "given the custom resources as they are.",
+        ),
+        _PREFLIGHT,
+        choices=("direct", "helm"),
+        default="direct",
+        asked=True,
+    ),
+    Variable(
+        "helm_chart",
+        "str",
+        (
+            "The chart, for the engine V(helm). A folder or archive on the controller, the name of a chart in the "
+            "repository, C(REPOSITORY/NAME) of a repository that Helm knows, or an C(oci://) or C(https://) address. "
+            "C(network-operator) unless given.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "helm_chart_repository",
+        "str",
+        (
+            "URL of the repository of a chart that is given by its name, C(https://helm.ngc.nvidia.com/nvidia) unless "
+            "given.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "helm_chart_version",
+        "str",
+        (
+            "Release of the chart. Of the network operator the one whose images the collection knows, of another chart "
+            "the latest one, unless given. A chart on the controller has its own.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "helm_release",
+        "str",
+        ("Name of Helm's release, C(network-operator) unless given. Its namespace is C(rdma_fabric_namespace).",),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "nfd",
+        "bool",
+        ("Whether Node Feature Discovery is deployed. It is unless a Helm value says otherwise.",),
+        _PREFLIGHT,
+        asked=True,
+    ),
+    Variable(
+        "label_nodes",
+        "bool",
+        (
+            "Whether C(rdma.fabric.site) labels the nodes itself as Node Feature Discovery would, by what it reads of "
+            "their hosts, for clusters without it. Then set C(rdma_fabric_nfd) to V(false).",
+            "Labels that somebody else has set stay. C(rdma.fabric.teardown) takes its own off while this is set.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "openshift",
+        "bool",
+        (
+            "Whether the cluster is OpenShift.",
+            "Privileged pods get accounts that it admits, its own service certificates are used, and what it brings "
+            "itself is left out: Multus, the CNI project's programs, whereabouts.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "driver_source",
+        "str",
+        (
+            "What C(ofedDriver) of a policy asks for: C(packages) on the hosts, or the driver's C(container) on the "
+            "nodes, as the operator deploys it.",
+            "With V(container), a host whose packages bring a driver is refused.",
+        ),
+        _PREFLIGHT,
+        choices=("packages", "container"),
+        asked=True,
+    ),
+    Variable(
+        "driver_nodes",
+        "list",
+        (
+            "Groups of nodes that the driver's container runs on, each with C(os), C(os_version), C(kernel) and "
+            "C(arch). Without it they are those of the hosts, which a run has to read all then.",
+            "C(precompiled) says that the registry has an image for the kernel, C(runtime) what runs the containers, "
+            "C(ostree_version) and C(toolkit_image) what compiles on OpenShift.",
+        ),
+        _PREFLIGHT,
+        elements="dict",
+    ),
+    Variable(
+        "cni_bin_dir",
+        "path",
+        (
+            "The distribution's directory of CNI programs, C(/opt/cni/bin) unless given, C(/var/lib/cni/bin) on "
+            "OpenShift.",
+            "Where nodes of k3s or MicroK8s have it elsewhere, it is asked for by name before a host is changed.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "cni_conf_dir",
+        "path",
+        (
+            "The distribution's directory of CNI configurations, C(/etc/cni/net.d) unless given.",
+            "Where nodes of k3s or MicroK8s have it elsewhere, it is asked for by name before a host is changed.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "join_taint",
+        "str",
+        (
+            "Taint of nodes that are new, as C(kubectl taint) takes it, C(key=value:effect) or C(key:effect) with the "
+            "effect C(NoSchedule) or C(NoExecute).",
+            "C(rdma.fabric.join) takes it off a node that it has verified. All rendered workloads tolerate it.",
+        ),
+        _PREFLIGHT,
+    ),
+    Variable(
+        "registry_mirrors",
+        "dict",
+        ("Registry or registry path to the mirror that stands in for it, for every image.",),
+        _PREFLIGHT,
+        default={},
+    ),
+    Variable(
+        "image_overrides",
+        "dict",
+        ("Component to C(repository), C(image) and C(version) that replace the bill of materials.",),
+        _PREFLIGHT,
+        default={},
+    ),
+    Variable(
+        "image_pull_secrets",
+        "list",
+        ("Names of pull secrets in the namespace, for every workload.",),
+        _PREFLIGHT,
+        default=[],
+        elements="str",
+    ),
+    Variable(
+        "proxy",
+        "dict",
+        (
+            "C(httpProxy), C(httpsProxy) and C(noProxy) of the driver's container. Nothing else that is deployed reads "
+            "them; a notice says so where there is no such container.",
+        ),
+        _PREFLIGHT,
+        default={},
+    ),
+)
+"""They belong to no resource."""
+PUSH = (
+    Variable(
+        "set",
+        "str",
+        ("Name of the set of objects. Two sets in one cluster do not touch each other.",),
+        (*_PUSH, "drift", "preflight", "status", *_PLAYBOOKS, _SUPPORT, _TEARDOWN, *_HANDOVERS),
+        default="rdma-fabric",
+        asked=True,
+    ),
+    Variable(
+        "prune",
+        "bool",
+        ("Whether objects of the set that are no longer rendered are deleted, and count as differing until then.",),
+        (*_PUSH, "drift", "status", *_PLAYBOOKS),
+        default=True,
+        asked=True,
+    ),
+    Variable(
+        "force_conflicts",
+        "bool",
+        (
+            "Whether fields that another field manager changed, such as C(kubectl edit), are set back. If V(false), "
+            "such a field ends the run by its name.",
+            "Objects that an operator, a chart or a GitOps tool manages are refused in both cases.",
+        ),
+        (*_PUSH, *_PLAYBOOKS),
+        default=True,
+        asked=True,
+    ),
+    Variable(
+        "wait",
+        "bool",
+        ("Whether to wait until the workloads are ready, or until they are gone.",),
+        (*_PUSH, _TEARDOWN),
+        default=True,
+        asked=True,
+    ),
+    Variable(
+        "wait_timeout",
+        "int",
+        ("Seconds to wait at most. They begin anew with each pod of a DaemonSet that is replaced or gets available.",),
+        (*_PUSH, _TEARDOWN),
+        default=600,
+        least=0,
+        unit="seconds",
+        asked=True,
+    ),
+    Variable(
+        "kubeconfig",
+        "path",
+        ("Kubeconfig file. Without it the environment of kubernetes.core decides.",),
+        _CLIENTS,
+    ),
+    Variable("context", "str", ("Context of the kubeconfig.",), _CLIENTS, asked=True),
+)
+ROWS = (*INPUTS, *RESOURCE_ROWS, *SETTING_ROWS, *PUSH)

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rows of the variables of the discovery."""
+
+from __future__ import annotations
+
+from .variable import Variable
+
+_DISCOVERY = ("discover",)
+
+OF_THE_DISCOVERY = (
+    Variable(
+        "discover_dir",
+        "path",
+        ("Folder on the controller that the files are written to.",),
+        _DISCOVERY,
+        default="rdma-fabric-inventory",
+    ),
+    Variable(
+        "discover_overwrite",
+        "bool",
+        (
+            "Whether files of that folder that differ may be replaced. The run fails otherwise and names them. Those "
+            "that differ in comments alone are left as they are.",
+        ),
+        _DISCOVERY,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "discover_mtu",
+        "int",
+        ("MTU of Ethernet rails, such as V(9000). Without it, the one that most hosts of a class have now.",),
+        _DISCOVERY,
+        least=1280,
+        most=65535,
+        unit="bytes",
+        asked=True,
+    ),
+    Variable(
+        "discover_vfs",
+        "int",
+        (
+            "Number of virtual functions of every rail. Without it, the number that most hosts of a class have now.",
+            "Rails with functions are offered to pods by the SR-IOV device plugin, others by the shared one.",
+        ),
+        _DISCOVERY,
+        least=0,
+        asked=True,
+    ),
+    Variable(
+        "discover_rename",
+        "bool",
+        ("Whether rails are named V(rail0) and so on. They keep their names otherwise, also in the policy.",),
+        _DISCOVERY,
+        default=True,
+        asked=True,
+    ),
+)

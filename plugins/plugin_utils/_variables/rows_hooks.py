@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rows of the variables that name task files of the user's, one for each stage of a host's turn, and of their limit."""
+
+from __future__ import annotations
+
+from .variable import HOST, Variable
+
+_REBOOT = ("host/reboot",)
+
+
+def _hook(stage: str, *meaning: str, readers: tuple[str, ...] = _REBOOT) -> Variable:
+    """Return the variable of the task files that are run at a stage of a host's turn."""
+    return Variable(f"hooks_{stage}", "list", meaning, readers, HOST, elements="path", on_controller=True)
+
+
+HOOKS = (
+    _hook(
+        "before_drain",
+        "Task files, by their full paths on the controller, that are run for a host before its node is drained. One "
+        "that fails fails the host, and nothing is drained.",
+    ),
+    _hook(
+        "after_drain",
+        "The same once the node is drained and before the host is changed, reloaded or rebooted. The node stays "
+        "cordoned when one fails.",
+    ),
+    _hook(
+        "changed",
+        "The same once the host is changed, and rebooted where that was needed, before its node is given back. A node "
+        "whose own test fails here stays cordoned, and in an upgrade its host is rolled back.",
+    ),
+    _hook("verified", "The same once the node takes pods again, before its slot is given back."),
+    _hook(
+        "failed",
+        "The same for a host whose turn has failed, before it is rolled back.",
+        readers=("host/upgrade",),
+    ),
+    _hook(
+        "rolled_back",
+        "The same once a host whose turn has failed was brought back to what it was before, or could not be.",
+        readers=("host/upgrade",),
+    ),
+)
+_LIMIT = Variable(
+    "hook_timeout",
+    "int",
+    (
+        "Seconds that each task of a hook may take, V(0) without limit. One that takes longer is ended and fails its "
+        "host. A C(timeout) of the task's own counts before it.",
+    ),
+    ("host/hook",),
+    HOST,
+    default=600,
+    least=0,
+    unit="seconds",
+)
+ROWS = (*HOOKS, _LIMIT)

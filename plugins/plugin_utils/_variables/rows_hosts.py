@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables that the desired state of a host is made from, and its consents."""
+
+from __future__ import annotations
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import LEAST, MOST
+
+from .variable import HOST, Variable
+
+_HOST = ("host",)
+
+
+def _wish(short: str, kind: str, *meaning: str, elements: str = "") -> Variable:
+    return Variable(short, kind, meaning, _HOST, HOST, elements=elements)
+
+
+def _consent(short: str, *meaning: str) -> Variable:
+    return Variable(f"allow_{short}", "bool", meaning, _HOST, HOST, asked=True)
+
+
+WISHES = (
+    _wish(
+        "interfaces",
+        "list",
+        "The host's interfaces. Each entry selects one by C(pci), C(mac) or C(current_name).",
+        "It may set C(name), C(rdma_name), C(mtu), C(state), C(vfs), C(vf_mtu), C(vf_settings), C(vf_driver), "
+        "C(vf_guids), C(eswitch_mode), C(representor_prefix), C(firmware), C(firmware_image), C(qos), C(queues), "
+        "C(irq_affinity), C(routes) and C(routing-policy). What is not given stays as it is.",
+        elements="dict",
+    ),
+    _wish(
+        "roce_qos",
+        "dict",
+        "RoCE QoS (trust, PFC, ECN, ToS and more) of every Ethernet interface of C(rdma_fabric_interfaces).",
+    ),
+    _wish("kernel_modules", "list", "Kernel modules that have to be loaded, now and at boot.", elements="str"),
+    _wish("kernel_arguments", "list", "Arguments of the kernel's command line, such as C(iommu=pt).", elements="str"),
+    Variable(
+        "netns_mode",
+        "str",
+        ("Whether all network namespaces share RDMA devices (V(shared)), or each has its own (V(exclusive)).",),
+        _HOST,
+        HOST,
+        choices=("shared", "exclusive"),
+    ),
+    _wish("sysctls", "dict", "Settings below C(/proc/sys) by name, now and at boot."),
+    _wish("multirail_sysctls", "bool", "Whether to add the settings that several interfaces in one subnet need."),
+    _wish("limits", "dict", "C(memlock), V(unlimited) or KiB, and C(nofile), for logins and services."),
+    _wish(
+        "hugepages",
+        "dict",
+        "Huge pages by size, such as V(1Gi). A mapping of NUMA node to number may stand for a number.",
+    ),
+    _wish("driver", "dict", "How the NIC driver is installed, or which one."),
+    _wish("peer_memory", "dict", "C(mechanism) and C(state) of GPUDirect."),
+    _wish("pcie", "dict", "C(acs) (V(direct)) and C(max_read_request) in bytes, for GPUDirect RDMA."),
+    _wish("node_labels", "dict", "Labels of the host's node."),
+    _wish(
+        "protected_interfaces",
+        "list",
+        "Interfaces that must never be cut, beside the ones that are found.",
+        elements="str",
+    ),
+    Variable(
+        "revert_seconds",
+        "int",
+        (
+            "Seconds in which a change of the uplink is confirmed, or taken back by the host.",
+            "They are 120 unless given.",
+        ),
+        _HOST,
+        HOST,
+        least=LEAST,
+        most=MOST,
+        unit="seconds",
+    ),
+    _wish(
+        "firmware_allow",
+        "list",
+        "Parameters of a card's firmware that may be set although the collection does not know what they do.",
+        "On the card of an uplink they need O(rdma_fabric_allow_uplink_change) besides.",
+        elements="str",
+    ),
+    Variable(
+        "recording",
+        "path",
+        ("A recording on the controller that stands for the host.",),
+        ("host", "playbook discover", "playbook drift", "playbook status", "playbook support"),
+        HOST,
+    ),
+)
+CONSENTS = (
+    _consent(
+        "vf_reset",
+        "Consent to destroy virtual functions in order to change their number.",
+        "It is the consent as well to bind them again for a new address, GUID, driver or mode of their e-switch.",
+    ),
+    _consent(
+        "uplink_change",
+        "Consent to steps that may cut the uplink. They run under guard.",
+        "It is the consent as well to firmware values that may change link, functions or mode of an uplink's card.",
+    ),
+    _consent("driver_reload", "Consent to reload the NIC driver, which interrupts its traffic."),
+    _consent(
+        "driver_upgrade",
+        "Consent to replace the driver release that the host has by that of a policy whose C(upgradePolicy) does not "
+        "say C(autoUpgrade: true).",
+    ),
+    _consent("firmware", "Consent to set parameters of a card's firmware for the next boot."),
+    _consent(
+        "firmware_burn",
+        "Consent to burn the images of C(firmware_image) of C(rdma_fabric_interfaces).",
+        "On the card of an uplink that needs O(rdma_fabric_allow_uplink_change) besides.",
+    ),
+    _consent(
+        "acs_change",
+        "Consent to clear ACS redirection between NICs and GPUs, which isolates devices from each other less.",
+    ),
+    _consent("takeover", "Consent to change what an operator of the cluster manages on this host."),
+    _consent(
+        "reboot",
+        "Consent to one reboot per run, where something that was done takes effect at boot only. C(rdma.fabric.site) "
+        "does it in a play after this role, as does the role's part C(reboot).",
+        "Without it the run says that a reboot is needed and what for.",
+    ),
+)
+ROWS = (*WISHES, *CONSENTS)

@@ -1,0 +1,389 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of runs: which hosts, how far, the report and recordings."""
+
+from __future__ import annotations
+
+from .rows_turns import TURNS
+from .variable import HOST, Variable
+
+_TURN = ("host/give_back",)
+_DRAIN = ("host/drain",)
+_NODE = ("host/drain", "host/give_back")
+_JOIN = ("host/join",)
+_SUPPORT = ("playbook support",)
+
+RUN = (
+    Variable(
+        "hosts_pattern",
+        "str",
+        (
+            "Pattern of the inventory hosts that belong to the fabric.",
+            "One that is given has to match a host. Without hosts in the group C(rdma_fabric) only the cluster side is "
+            "looked after, unless hosts of the inventory have variables such as C(rdma_fabric_interfaces).",
+        ),
+        (
+            "discover",
+            "preflight",
+            "playbook discover",
+            "playbook drift",
+            "playbook join",
+            "playbook preview",
+            "playbook record",
+            "playbook rollback",
+            "playbook site",
+            "playbook status",
+            "playbook support",
+            "playbook teardown",
+            "playbook upgrade",
+            "playbook verify",
+        ),
+        default="rdma_fabric",
+        asked=True,
+    ),
+    Variable(
+        "run_dir",
+        "path",
+        ("Directory on the controller that holds what the run found and its report.",),
+        (
+            "drift",
+            "host",
+            "host/give_back",
+            "report",
+            "verify",
+            "playbook join",
+            "playbook site",
+            "playbook support",
+            *TURNS,
+        ),
+        default="rdma-fabric-run",
+    ),
+    Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
+    Variable(
+        "status_file",
+        "path",
+        ("File on the controller that the status is written to as JSON, for programs.",),
+        ("status",),
+    ),
+    Variable(
+        "status_counters",
+        "bool",
+        (
+            "Whether the status shows what the counters of the host's RDMA ports say of errors.",
+            "With O(rdma_fabric_status_file), the next status shows by how much they rose since.",
+        ),
+        ("playbook status",),
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "status_gpus",
+        "bool",
+        (
+            "Whether the status asks the DCGM exporters of the cluster for errors of GPUs, and shows them beside "
+            "those of the NICs.",
+            "With C(rdma_fabric_status_counters), each GPU is shown with the counters of the NIC of its rail.",
+        ),
+        ("status",),
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "support_file",
+        "path",
+        (
+            "Archive on the controller that C(rdma.fabric.support) writes, ending with C(.tar.gz). It is "
+            "C(support.tar.gz) in the run directory unless given.",
+        ),
+        _SUPPORT,
+    ),
+    Variable(
+        "support_logs",
+        "int",
+        ("The most containers whose logs C(rdma.fabric.support) reads, of those that are not ready.",),
+        _SUPPORT,
+        default=20,
+        least=0,
+        asked=True,
+    ),
+    Variable(
+        "support_log_lines",
+        "int",
+        ("The most lines of each of these logs, from its end, within 256 KiB.",),
+        _SUPPORT,
+        default=500,
+        least=1,
+    ),
+    Variable(
+        "render_dir",
+        "path",
+        ("Folder on the controller. Files of an earlier rendering that are no longer needed are removed.",),
+        ("render",),
+        required=True,
+    ),
+    Variable(
+        "reboot_parallel",
+        "str",
+        (
+            "How many hosts the playbooks C(rdma.fabric.site) and C(rdma.fabric.join) reboot at once, or reload the "
+            "NIC driver of, a number from V(1) on or a percentage such as V(10%) of those to be rebooted or reloaded.",
+            "Without it C(ofedDriver.upgradePolicy) decides where nodes are drained, and one host goes at a time "
+            "otherwise.",
+            "A host that fails keeps the hosts after it from being rebooted and reloaded, unless its node joins.",
+        ),
+        ("preflight", "playbook join", "playbook site", "playbook teardown"),
+        default="1",
+        asked=True,
+    ),
+    Variable(
+        "sealed_plan",
+        "path",
+        (
+            "A file on the controller that C(rdma.fabric.site --check) has written. The run does what it holds, or "
+            "refuses by name what is another one now, a variable, an object of the cluster side or a host.",
+        ),
+        ("preflight",),
+    ),
+    Variable(
+        "plan_file",
+        "path",
+        ("File on the controller that C(rdma.fabric.site --check) writes its plan to, for others to approve.",),
+        ("preflight", "playbook join", "playbook site", *TURNS),
+    ),
+)
+OF_RUNS = (
+    Variable(
+        "host_mode",
+        "str",
+        ("V(apply) executes the plan of the host, outside check mode.", "V(preview) shows the plan and goes on."),
+        ("host", "host/give_back"),
+        HOST,
+        default="apply",
+        choices=("apply", "preview"),
+        asked=True,
+    ),
+    Variable(
+        "host_state",
+        "str",
+        (
+            "V(absent) gives settings the values back that they had before the first run, and removes every file of "
+            "this collection from the host. What the host's variables ask for does not count then, their consents do.",
+            "V(previous) brings the host to what runs before brought it to last, other than what is asked for now.",
+        ),
+        ("host", "playbook drift", "playbook status"),
+        HOST,
+        default="present",
+        choices=("present", "absent", "previous"),
+        asked=True,
+    ),
+    Variable(
+        "host_strict",
+        "bool",
+        (
+            "Whether a refused step fails the host, after all others are executed.",
+            "Steps that wait for a consent are reported. They fail the host only where everything is to be taken back, "
+            "as in a teardown: it would keep what they are about.",
+        ),
+        ("host",),
+        HOST,
+        default=True,
+        asked=True,
+    ),
+    Variable(
+        "record_dir",
+        "path",
+        ("Folder on the controller that recordings of hosts are written to, one file for each.",),
+        ("playbook record",),
+        HOST,
+        default="rdma-fabric-recordings",
+    ),
+    Variable(
+        "reboot_timeout",
+        "int",
+        ("Seconds to wait for the host to come back. Servers with many GPUs take long.",),
+        ("host/reboot", "host/rollback"),
+        HOST,
+        default=1800,
+        least=1,
+        unit="seconds",
+        asked=True,
+    ),
+    Variable(
+        "allow_controller_node",
+        "bool",
+        (
+            "Consent to drain, reload and reboot the host although it is the machine that Ansible runs on, or its node "
+            "runs the API server that the run talks to. Without it such a host is refused by name.",
+            "Ansible reboots no machine over a local connection.",
+        ),
+        (*TURNS, "playbook join", "playbook site"),
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "rollback",
+        "bool",
+        (
+            "Whether C(rdma.fabric.upgrade) brings a host whose turn fails back to what it was brought to before. Its "
+            "node stays cordoned all the same.",
+        ),
+        ("host/upgrade",),
+        HOST,
+        default=True,
+        asked=True,
+    ),
+    Variable(
+        "link_timeout",
+        "int",
+        (
+            "Seconds that RDMA ports which were up when C(rdma.fabric.upgrade) or C(rdma.fabric.rollback) began may "
+            "take to be up again after the host's change and reboot.",
+        ),
+        ("host",),
+        HOST,
+        default=120,
+        least=0,
+        unit="seconds",
+    ),
+    Variable(
+        "wire_test",
+        "bool",
+        (
+            "Whether the host's node is tested on the wire with a healthy neighbour in its turn, after its change and "
+            "before it takes pods again. One that fails with two neighbours is rolled back and stays cordoned.",
+            "Networks, resources and pods are those of C(rdma.fabric.verify).",
+        ),
+        _TURN,
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "node_name",
+        "str",
+        ("Name of the host's node. It is the name in the inventory unless given.",),
+        (*_NODE, *_JOIN, "playbook join"),
+        HOST,
+    ),
+    Variable(
+        "join_devices",
+        "list",
+        (
+            "Resources that the host's node has to offer before C(rdma.fabric.join) lets it take pods, such as "
+            "C(rdma/rdma_shared_device_a).",
+            "Those that the device plugins of the input are to offer on it, unless given.",
+        ),
+        _JOIN,
+        HOST,
+        elements="str",
+    ),
+    Variable(
+        "join_timeout",
+        "int",
+        (
+            "Seconds that C(rdma.fabric.join) waits for the host's node to be registered, Ready and with its devices. "
+            "V(0) is no limit.",
+        ),
+        _JOIN,
+        HOST,
+        default=600,
+        least=0,
+        unit="seconds",
+        asked=True,
+    ),
+    Variable(
+        "drain",
+        "bool",
+        (
+            "Whether the host's node in the cluster is drained before a reload of the NIC driver or a reboot and given "
+            "back afterwards.",
+        ),
+        _NODE,
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "drain_pods",
+        "str",
+        ("Which pods leave, those that hold RDMA devices, GPUs or secondary networks, or all.",),
+        _DRAIN,
+        HOST,
+        default="devices",
+        choices=("devices", "all"),
+        asked=True,
+    ),
+    Variable(
+        "drain_resources",
+        "list",
+        ("Patterns of the resource names that stand for devices, if not those of C(rdma.fabric.node_drain).",),
+        _NODE,
+        HOST,
+        elements="str",
+    ),
+    Variable("drain_pod_selector", "str", ("Label selector of the pods that leave.",), _DRAIN, HOST, default=""),
+    Variable(
+        "drain_force",
+        "bool",
+        ("Whether pods without a controller are evicted.",),
+        _DRAIN,
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "drain_delete_empty_dir",
+        "bool",
+        ("Whether pods with C(emptyDir) volumes are evicted, whose data is lost.",),
+        _DRAIN,
+        HOST,
+        default=False,
+        asked=True,
+    ),
+    Variable(
+        "drain_timeout",
+        "int",
+        ("Seconds that evictions and the end of the pods may take, and the node to be ready again. V(0) is no limit.",),
+        _NODE,
+        HOST,
+        default=300,
+        least=0,
+        unit="seconds",
+        asked=True,
+    ),
+    Variable(
+        "drain_give_back",
+        "bool",
+        (
+            "Whether a node that can't be drained takes pods again, as nothing of its host was changed. The host has "
+            "failed all the same. A node that an earlier run has left cordoned stays cordoned.",
+        ),
+        _DRAIN,
+        HOST,
+        default=True,
+        asked=True,
+    ),
+    Variable(
+        "drain_wait_for",
+        "str",
+        ("Label selector of jobs that are waited for once the node is cordoned.",),
+        _DRAIN,
+        HOST,
+        default="",
+    ),
+    Variable(
+        "drain_wait_timeout",
+        "int",
+        ("Seconds that they are waited for, V(0) without limit. They are treated as other pods then.",),
+        _DRAIN,
+        HOST,
+        default=0,
+        least=0,
+        unit="seconds",
+        asked=True,
+    ),
+)
+"""Read for each host by what goes on around its desired state."""

@@ -1,0 +1,224 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Finds variables of this collection that nothing would read: misspelt ones, those of hosts that only the controller
+reads, and those of hosts that do not belong to the fabric.
+
+Ansible passes all of them over in silence, and a run without the manifests that were meant would remove what they made.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Callable, Collection, Iterable, Mapping
+
+from ansible.errors import AnsibleError
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.keys import KEYS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import Found, own_place
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
+
+from .rows_cluster import RESOURCE_ROWS
+from .table import OF_CONTROLLER, TABLE
+from .variable import PREFIX
+
+SOURCE = "variables"
+# Read once per run, on the controller: the cluster side, the proof, the report, the discovery, and which hosts belong
+# to the fabric.
+CONTROLLER_VARIABLES = tuple(row.name for row in OF_CONTROLLER)
+# What a run leaves to those after it: AWX hands it to the next job of a workflow as an extra variable.
+VALIDATED = "rdma_fabric_preflight_result"
+INPUTS = tuple(
+    [f"{PREFIX}{name}" for name in ("manifests", "helm_values", "helm_values_files", "helm_set")]
+    + [row.name for row in RESOURCE_ROWS]
+)
+"""What only preflight reads of the cluster side."""
+_RESULT = f"{PREFIX}result"
+KNOWN_VARIABLES = frozenset((*TABLE, *HOST_VARIABLES, _RESULT))
+REGISTERED = frozenset(
+    f"{PREFIX}{name}"
+    for name in (
+        "chart_result",
+        "cluster_rendered",
+        "cluster_result",
+        "discover_facts",
+        "discover_result",
+        "drift_result",
+        "host_join",
+        "host_result",
+        "hosts_result",
+        "preflight_result",
+        "record_result",
+        "render_result",
+        "report_result",
+        "status_result",
+        "support_recorded",
+        "support_result",
+        "verify_result",
+    )
+)
+"""What roles and playbooks register for those that come after them; names that nobody else needs begin with ``_``."""
+# Those that ask for something on a host. A consent, or the address that Ansible connects to, asks for nothing.
+WISHES = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
+# Read by the role rdma.fabric.host itself, wherever they are set.
+_OF_THE_ROLE = (CONSENTS["reboot"], f"{PREFIX}recording")
+PATTERN = f"{PREFIX}hosts_pattern"
+DEFAULT_PATTERN = "rdma_fabric"
+"""The pattern of the fabric's hosts unless another one is given; a fabric without hosts is none of its mistakes."""
+_NEAR = 0.8
+
+
+class VariableSurvey:
+    """Looks at the variables of one host after the other and says what would be passed over.
+
+    ``controller`` holds the variables of the controller, ``given`` the names of those that reached it some other way.
+    Values are asked for only where both sides have one, and made plain by ``convert`` before they are compared.
+    """
+
+    def __init__(self, controller: Mapping[str, Any], given: Collection[str], convert: Callable[[Any], Any]) -> None:
+        self._controller = controller
+        self._given = given
+        self._convert = convert
+        self._only_hosts: dict[str, list[str]] = {}
+        self._differing: dict[str, list[str]] = {}
+        self._unknown: set[str] = set()
+        self._note_unknown(controller)
+
+    def look(self, host: str, variables: Mapping[str, Any]) -> None:
+        """Take the variables of one host of the fabric into account."""
+        self._note_unknown(variables)
+        for name in CONTROLLER_VARIABLES:
+            if name not in variables:
+                continue
+            if name in self._controller:
+                if self._differs(name, variables):
+                    self._differing.setdefault(name, []).append(host)
+            elif name not in self._given:
+                self._only_hosts.setdefault(name, []).append(host)
+
+    def findings(self) -> tuple[list[Violation], list[Notice]]:
+        """Return what would be ignored, and variables that look like this collection's and are not."""
+        violations = [self._misplaced(*entry, "is not set for localhost") for entry in self._only_hosts.items()]
+        violations += [self._misplaced(*entry, "differs from localhost's") for entry in self._differing.items()]
+        notices: list[Notice] = []
+        for name in sorted(self._unknown):
+            near = nearest(name)
+            if near:
+                violations.append(Violation(SOURCE, name, "is no variable of this collection", f"did you mean {near}?"))
+            else:
+                place = own_place(name[len(PREFIX) :], "", Found(keys=KEYS))
+                notices.append(Notice(SOURCE, name, "is no variable of this collection, nothing reads it", place))
+        return violations, notices
+
+    def _note_unknown(self, variables: Iterable[str]) -> None:
+        known = KNOWN_VARIABLES | REGISTERED
+        self._unknown.update(name for name in variables if name.startswith(PREFIX) and name not in known)
+
+    def _differs(self, name: str, variables: Mapping[str, Any]) -> bool:
+        try:
+            return bool(self._convert(variables[name]) != self._convert(self._controller[name]))
+        except AnsibleError:
+            return False  # it makes no sense on one of the two sides, so nobody meant it to be read there
+
+    @staticmethod
+    def _misplaced(name: str, hosts: list[str], how: str) -> Violation:
+        problem = f"is set for {named(hosts)} and {how}, where it is read: it would be ignored"
+        return Violation(SOURCE, name, problem, "set it in group_vars/all, for localhost, or with -e")
+
+
+def around_the_fabric(
+    pattern: str, hosts: Collection[str], hostvars: Mapping[str, Mapping[str, Any]], controller: Collection[str]
+) -> tuple[list[Violation], list[Notice]]:
+    """Return what is wrong about which hosts ``pattern`` matched, and inventory hosts that were probably meant too.
+
+    A pattern of the user's own may leave hosts out, but not match nothing. ``controller`` has the names of variables
+    that localhost has as well: they are set for everybody, so on a host they say nothing about that host.
+    """
+    if not pattern.strip():
+        problem = "is empty, which Ansible takes for every host of the inventory"
+        return [
+            Violation(SOURCE, PATTERN, problem, f"name a group or hosts, or leave it out for {DEFAULT_PATTERN}")
+        ], []
+    if not hosts and pattern != DEFAULT_PATTERN:
+        problem = f"is {pattern!r}, which matches no host of the inventory"
+        return [Violation(SOURCE, PATTERN, problem, "ansible-inventory --graph shows its groups and hosts")], []
+    outside: list[str] = []
+    wishes: set[str] = set()
+    looked_for = [name for name in WISHES if not hosts or name not in controller]
+    for host in sorted(set(hostvars).difference(hosts)):
+        variables = hostvars[host]
+        found = [name for name in looked_for if name in variables]
+        if found:
+            outside.append(host)
+            wishes.update(found)
+    if not outside:
+        return [], []
+    asked = f"{', '.join(sorted(wishes))} of {named(outside)}"
+    if hosts:
+        problem = f"is {pattern!r}, which leaves hosts out: nothing reads {asked}"
+        return [], [Notice(SOURCE, PATTERN, problem, "right when the run is for the others only")]
+    problem = f"is {pattern!r}, which matches no host of the inventory: nothing would read {asked}"
+    hint = f"put the hosts into the group {DEFAULT_PATTERN}, or give their own group as {PATTERN}"
+    return [Violation(SOURCE, PATTERN, problem, hint)], []
+
+
+def not_of_inventory(
+    of_task: Mapping[str, Any], of_inventory: Mapping[str, Any], template: Callable[[Any], Any]
+) -> list[str]:
+    """Return the variables of hosts that a task has and that preflight did not read, as it looks at the inventory's.
+
+    Variables of a role, a play, a block or a task are such. What asks for nothing is as good as not given.
+    ``template`` makes a value plain.
+    """
+    return [
+        name
+        for name in (*WISHES, *CONSENTS.values())
+        if name in of_task
+        and name not in _OF_THE_ROLE
+        and _as_read(name, template(of_task[name]))
+        != _as_read(name, template(of_inventory[name]) if name in of_inventory else None)
+    ]
+
+
+def validated_of(task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what preflight has registered for the host of a task, or for localhost; nothing where it did not run."""
+    found: Mapping[str, Any] = task_vars.get(VALIDATED) or {}
+    if found:
+        return found
+    of_hosts = task_vars.get("hostvars") or {}
+    # Through hostvars, releases before 2.19 look for templates in what is registered of every host.
+    controller = of_hosts.raw_get("localhost") if hasattr(of_hosts, "raw_get") else of_hosts.get("localhost")
+    return (controller or {}).get(VALIDATED) or {}
+
+
+def refuse_unseen(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> None:
+    """Raise InvalidInput where a role is given an input that preflight reads for it and did not see."""
+    seen = validated_of(task_vars).get("given")
+    if seen is None:
+        return
+    names = [name for name in INPUTS if name in task_vars and name not in seen and _asks(task_vars[name], template)]
+    problem = "is set where only this role sees it, in its own variables: preflight, which reads it, did not"
+    hint = "set it for the play, in the inventory, with -e, or for the role rdma.fabric.preflight"
+    if names:
+        raise InvalidInput([Violation(SOURCE, name, problem, hint) for name in names])
+
+
+def _asks(value: Any, template: Callable[[Any], Any]) -> bool:
+    try:
+        found = template(value)
+    except AnsibleError:
+        return False  # it makes no sense here, so nobody meant it to be read
+    return bool(found.strip() if isinstance(found, str) else found)
+
+
+def _as_read(name: str, value: Any) -> Any:
+    """Return a value as the desired state takes it: a consent that is withheld is none."""
+    return None if value is False and name in CONSENTS.values() else value
+
+
+def nearest(name: str) -> str:
+    """Return the known variable that was probably meant, or nothing."""
+    suffixes = [known[len(PREFIX) :] for known in sorted(KNOWN_VARIABLES) if known.startswith(PREFIX)]
+    near = difflib.get_close_matches(name[len(PREFIX) :], suffixes, n=1, cutoff=_NEAR)
+    return f"{PREFIX}{near[0]}" if near else ""

@@ -1,0 +1,180 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster of a proof: what is in it, its test pods, and commands in them."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime, timezone
+from typing import Callable, Iterable
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
+    CONTAINER,
+    PAIRS_ANNOTATION,
+    RUN_LABEL,
+    networks_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import ExecFault, Executor
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import Kinds
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import (
+    fetch_group,
+    get_object,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError, BatchRequest
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import all_nodes
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pods import (
+    PodView,
+    leftovers,
+    list_pods,
+    wait_for_pods,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import node_row
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pod_reasons import pod_problem
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output, ShellTrouble
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import TEST_POD
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import Interrupted
+from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
+
+_ATTACHMENTS = "k8s.cni.cncf.io/v1"
+_REMOVAL_TIMEOUT = 90.0
+_MOST_NAMED = 10
+
+
+class ClusterPods:
+    """The test pods of one run in a real cluster; see ``_proof_run.TestPods``.
+
+    ``notices`` collect what the user must hear after the run, ``stop`` says that nothing may be waited for any more.
+    """
+
+    def __init__(self, connection: Connection, run_id: str, progress: Callable[[str], None]) -> None:
+        self.notices: list[str] = []
+        self.stop = threading.Event()
+        self.connection, self.run, self._progress = connection, run_id, progress
+
+    def networks(self, spec: Json, namespace: str | None) -> tuple[list[Json], list[str], list[str]]:
+        """Return the networks of a fabric, and which attachments and namespaces of test pods are there.
+
+        Without a ``namespace`` the pods are in those of the networks. Raises ApiFault.
+        """
+        networks = networks_of(spec)
+        namespaces = [namespace] if namespace else [each["namespace"] for each in networks]
+        there = self.present("v1", "Namespace", [("", name) for name in namespaces])
+        return networks, self.attachments(each["network"] for each in networks), [name for _cluster, name in there]
+
+    def nodes(self) -> list[Json]:
+        """Return the cluster's nodes as the plan reads them. Raises ApiFault."""
+        bodies = all_nodes(self.connection)
+        return [node_row(body) for body in bodies]
+
+    def present(self, api_version: str, kind: str, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return which of these objects (namespace, name) are there. Raises ApiFault."""
+        kinds = Kinds(lambda path: fetch_group(self.connection, path))
+        keys = [Key(api_version, kind, namespace, name) for namespace, name in dict.fromkeys(names)]
+        return [(key.namespace, key.name) for key in keys if get_object(self.connection, kinds, key) is not None]
+
+    def attachments(self, names: Iterable[str]) -> list[str]:
+        """Return which of these attachments (``namespace/name``) are there. Raises ApiFault."""
+        split = [(name.partition("/")[0], name.partition("/")[2]) for name in names]
+        return ["/".join(found) for found in self.present(_ATTACHMENTS, "NetworkAttachmentDefinition", split)]
+
+    def try_out(self, pods: list[Json]) -> None:
+        """Let the API server judge the pods without storing them. Raises BatchError, ApiFault."""
+        run(self.connection, BatchRequest(waves=[_wave(pods)], wait=False, check=True))
+
+    def sweep(self, namespaces: Iterable[str], now: datetime | None = None, *, pairs_of: str = "") -> None:
+        """Remove test pods that earlier runs left behind when they were killed. Raises ApiFault.
+
+        Those of the pairs of one node go at once: no two runs test it at the same time.
+        """
+        selector = ",".join(f"{label}={value}" for label, value in TEST_POD.items())
+        for namespace in dict.fromkeys(namespaces):
+            there = list_pods(self.connection, namespace, selector)
+            ended = leftovers(there, now or datetime.now(timezone.utc))
+            found = [pod for pod in there if pod in ended or (pairs_of and _tested_with(pod) == pairs_of)]
+            if found:
+                names = named(sorted(pod["metadata"]["name"] for pod in found), _MOST_NAMED)
+                self.notices.append(f"removed test pods that an earlier run left in {namespace}: {names}")
+                self.remove(found)
+
+    def make(self, pods: list[Json]) -> None:
+        """Create the pods. Raises BatchError, ApiFault."""
+        run(self.connection, BatchRequest(waves=[_wave(pods)], wait=False, progress=self._progress))
+
+    def wait(self, namespace: str, names: list[str], timeout: float) -> dict[str, PodState]:
+        """Wait for the pods; see ``_proof_run.TestPods``. Raises ApiFault."""
+        started = self.connection.clock.now()
+        selector = f"{RUN_LABEL}={self.run}"
+        views = wait_for_pods(
+            self.connection, namespace, names, selector=selector, timeout=timeout, progress=self._progress
+        )
+        seconds = round(self.connection.clock.now() - started, 1)
+        return {name: _state(view, seconds) for name, view in views.items()}
+
+    def remove(self, pods: list[Json]) -> None:
+        """Delete exactly these pods and wait until they are gone; what may be left is told by name, never raised."""
+        try:
+            self._remove(pods)
+        except Interrupted:
+            self._remove(pods)
+            raise
+
+    def _remove(self, pods: list[Json]) -> None:
+        wave = _wave([_identity(pod) for pod in pods])
+        wait = not self.stop.is_set()
+        try:
+            run(self.connection, BatchRequest([wave], absent=True, wait=wait, wait_timeout=_REMOVAL_TIMEOUT))
+        except (BatchError, ApiFault) as err:
+            names = named([f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods], _MOST_NAMED)
+            self.notices.append(
+                f"test pods may be left: {names}: {' '.join(str(err).split())}; kubelet ends them at their deadline, "
+                "and the next run removes them"
+            )
+
+
+class PodShell:
+    """A shell in the test pods, over the executor; see ``_proof.wire.shell.Shell``."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def run(self, pod: str, argv: list[str], limit: float) -> Output:
+        """Run a command in the pod ``namespace/name``."""
+        namespace, _slash, name = pod.partition("/")
+        try:
+            done = self._executor.run(namespace, name, CONTAINER, argv, limit=limit)
+        except ExecFault as fault:
+            raise ShellTrouble(fault.kind, str(fault)) from fault
+        return Output(done.status, done.stdout, done.stderr)
+
+
+def resources_by_network(given: Json) -> dict[str, list[str]]:
+    """Return the resources that a user wrote for each network as one name or as a list of names."""
+    return {
+        str(network): [str(name) for name in (names if isinstance(names, list) else [names])]
+        for network, names in given.items()
+    }
+
+
+def _tested_with(pod: Json) -> str:
+    return str((pod["metadata"].get("annotations") or {}).get(PAIRS_ANNOTATION) or "")
+
+
+def _wave(pods: list[Json]) -> Json:
+    return {"name": "test pods", "objects": pods}
+
+
+def _identity(pod: Json) -> Json:
+    metadata = {key: pod["metadata"][key] for key in ("name", "namespace")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+
+def _state(view: PodView, seconds: float) -> PodState:
+    problem = None if view.ready else pod_problem(view.reasons, seconds)
+    return PodState(view.name, view.ready, view.network_status, problem)
