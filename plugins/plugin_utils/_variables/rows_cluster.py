@@ -16,6 +16,7 @@ _HANDOVERS = ("playbook adopt", "playbook release")
 _CLIENTS = (
     "cluster",
     "host/drain",
+    "host/look",
     "host/give_back",
     "host/join",
     "host/upgrade",

@@ -10,6 +10,7 @@ from .variable import HOST, Variable
 
 _TURN = ("host/give_back",)
 _DRAIN = ("host/drain",)
+_LOOK = ("host/drain", "host/look")
 _NODE = ("host/drain", "host/give_back")
 _JOIN = ("host/join",)
 _SUPPORT = ("playbook support",)
@@ -265,7 +266,7 @@ OF_RUNS = (
         "node_name",
         "str",
         ("Name of the host's node. It is the name in the inventory unless given.",),
-        (*_NODE, *_JOIN, "playbook join"),
+        (*_NODE, *_JOIN, "host/look", "playbook join"),
         HOST,
     ),
     Variable(
@@ -320,11 +321,11 @@ OF_RUNS = (
         "drain_resources",
         "list",
         ("Patterns of the resource names that stand for devices, if not those of C(rdma.fabric.node_drain).",),
-        _NODE,
+        (*_NODE, "host/look"),
         HOST,
         elements="str",
     ),
-    Variable("drain_pod_selector", "str", ("Label selector of the pods that leave.",), _DRAIN, HOST, default=""),
+    Variable("drain_pod_selector", "str", ("Label selector of the pods that leave.",), _LOOK, HOST, default=""),
     Variable(
         "drain_force",
         "bool",
