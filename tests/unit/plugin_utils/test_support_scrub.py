@@ -8,13 +8,12 @@ from __future__ import annotations
 import base64
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK
-from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub import scrub
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import TEMPLATES
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.scrub import names_secret, scrubbed, scrubbed_text
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -250,8 +249,7 @@ def test_facts_of_hosts_are_left_as_they_are(host: str) -> None:
 
 def test_the_page_of_a_report_still_works() -> None:
     """Its scripts and styles name keys and pass states, and none of them is a secret."""
-    templates = Path(scrub.__file__).with_name("templates")
-    none_of([path.name for path in templates.iterdir() if scrubbed_text(path.read_text()) != path.read_text()])
+    none_of([path.name for path in TEMPLATES.iterdir() if scrubbed_text(path.read_text()) != path.read_text()])
 
 
 # What a text begins with, and what it repeats: names without an end, values within values, quotes that never close.
