@@ -9,7 +9,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Iterator, NamedTuple, Sequence
 
 from ansible.parsing.dataloader import DataLoader
 
@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_
     wants_container,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.node_policies import may_meet, meetings
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_live import moved_parts
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.cdi import plugins_with_cdi, without_cdi
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import folders_used, misplaced
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
@@ -30,9 +31,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.platform import objection_to_platform
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.server_version import read_release, say_old, too_new
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest, Change
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import CONFIGURED, BatchRequest, Change
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.gpu_side import say_gpu_side
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import (
     Rehearsal,
     rehearse,
@@ -209,6 +211,7 @@ class ActionModule(ChartAction):
                 besides = self._of_the_engine(connection, arguments["spec"], waves, found, problems)
                 besides += self._of_nodes(connection, arguments["spec"], waves, problems)
                 besides += users_of_lost(connection, found[0].changes)
+                besides += moved_parts(_configured(found[0].changes))
             if waves and removal is not None and removal.cluster:
                 found.append(self._rehearsed_removal(connection, request, arguments))
             if arguments["rollout"] and (removal is None or removal.hosts):
@@ -293,6 +296,13 @@ def users_of_lost(connection: Connection, changes: Sequence[Change]) -> list[str
         return [say_lost(users)] if users else []
 
     return seen_or_said(look, "which pods use the networks and resources that this push removes")
+
+
+def _configured(changes: Sequence[Change]) -> Iterator[tuple[Json, Json]]:
+    """Yield what a push changes, as it is and as it will be."""
+    for change in changes:
+        if change.action == CONFIGURED and change.before is not None and change.after is not None:
+            yield change.before, change.after
 
 
 def _of_driver_nodes(spec: dict[str, Any], within: list[str]) -> list[str]:

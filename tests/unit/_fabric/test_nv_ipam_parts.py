@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam import check_pool
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_parts import Parts, parts_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_parts import (
+    Parts,
+    losing_nodes,
+    parts_of,
+)
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import FIXTURES
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
@@ -57,3 +61,57 @@ def test_parts_are_those_that_nv_ipam_gave_to_six_nodes() -> None:
 )
 def test_a_pool_has_parts_for_so_many_nodes(kind: str, spec: dict[str, Any], nodes: int) -> None:
     assert parts_of(kind, spec).given == nodes
+
+
+def allocation(kind: str, node: str, part: str) -> dict[str, str]:
+    """Return what a node has as the status of its pool says it."""
+    if kind == "CIDRPool":
+        return {"nodeName": node, "prefix": part}
+    first, _, last = part.partition("-")
+    return {"nodeName": node, "startIP": first, "endIP": last}
+
+
+def test_nodes_keep_what_nv_ipam_gave_them_where_nothing_changes() -> None:
+    wrong = []
+    for pool in json.loads((FIXTURES / "nv-ipam" / "pools.json").read_text(encoding="utf-8")):
+        given = [allocation(pool["kind"], node, part) for node, (part, _seen) in pool["nodes"].items()]
+        wrong += [f"{json.dumps(pool)}: {node}" for node in losing_nodes(pool["kind"], pool["spec"], given)]
+    none_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "change", "keeps"),
+    [
+        ("IPPool", "192.168.0.51-192.168.0.100", {}, True),
+        ("IPPool", "192.168.0.51-192.168.0.100", {"gateway": "192.168.0.254"}, True),
+        ("IPPool", "192.168.0.51-192.168.0.100", {"subnet": "192.168.0.0/23"}, True),
+        ("IPPool", "192.168.0.51-192.168.0.100", {"subnet": "192.168.0.0/26"}, False),
+        ("IPPool", "192.168.0.51-192.168.0.100", {"subnet": "192.168.1.0/24"}, False),
+        ("IPPool", "192.168.0.51-192.168.0.100", {"perNodeBlockSize": 25}, False),
+        ("IPPool", "192.168.0.1-192.168.0.1", {"perNodeBlockSize": 1}, False),
+        (
+            "IPPool",
+            "192.168.0.51-192.168.0.100",
+            {"exclusions": [{"startIP": "192.168.0.51", "endIP": "192.168.0.99"}]},
+            True,
+        ),
+        (
+            "IPPool",
+            "192.168.0.51-192.168.0.100",
+            {"exclusions": [{"startIP": "192.168.0.51", "endIP": "192.168.0.100"}]},
+            False,
+        ),
+        ("CIDRPool", "10.0.1.0/24", {}, True),
+        ("CIDRPool", "10.0.1.0/24", {"perNodeNetworkPrefix": 25}, False),
+        ("CIDRPool", "10.0.1.0/24", {"staticAllocations": [{"nodeName": "n", "prefix": "10.0.1.0/24"}]}, True),
+        ("CIDRPool", "10.0.1.0/24", {"staticAllocations": [{"nodeName": "n", "prefix": "10.0.2.0/24"}]}, False),
+        ("CIDRPool", "10.0.1.0/24", {"staticAllocations": [{"nodeName": "m", "prefix": "10.0.1.0/24"}]}, False),
+        ("CIDRPool", "10.0.1.0/24", {"staticAllocations": [{"prefix": "10.0.1.0/24"}]}, False),
+        ("CIDRPool", "10.0.1.0/24", {"staticAllocations": [{"nodeName": "m", "prefix": "10.0.2.0/24"}]}, True),
+    ],
+)
+def test_a_node_keeps_its_part_where_the_changed_pool_has_the_same(
+    kind: str, part: str, change: dict[str, Any], keeps: bool
+) -> None:
+    spec = {**(IP_POOL if kind == "IPPool" else CIDR_POOL), **change}
+    assert losing_nodes(kind, spec, [allocation(kind, "n", part)]) == ([] if keeps else ["n"])

@@ -16,9 +16,11 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_preflight as fabric_preflight_action
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import DEFAULT_NAMESPACE
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Patience
 from ansible_collections.rdma.fabric.plugins.modules import fabric_preflight
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS
+from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import apply, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import failure, good
 from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import Reviewer, rule
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -227,6 +229,26 @@ def test_an_object_that_the_server_refuses_is_told_before_the_hosts(tmp_path: Pa
     message = ready(server, tmp_path, SMALL)["msg"]
     assert "data.k: Invalid value" in message
     assert "no host was changed" in message
+
+
+def test_a_change_of_a_pool_that_moves_nodes_to_other_addresses_is_noticed(tmp_path: Path, server: Server) -> None:
+    server.behind.plurals["ippools"] = "IPPool"
+    pool: dict[str, Any] = {
+        "apiVersion": "nv-ipam.nvidia.com/v1alpha1",
+        "kind": "IPPool",
+        "metadata": {"name": "rail0", "namespace": "b"},
+        "spec": {"subnet": "192.168.0.0/24", "perNodeBlockSize": 20},
+    }
+    server.behind.put("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}})
+    apply(server.behind, wave(pool), inventory_namespace=DEFAULT_NAMESPACE)
+    allocation = {"nodeName": "n1", "startIP": "192.168.0.21", "endIP": "192.168.0.40"}
+    server.behind.objects[("ippools", "b", "rail0")]["status"] = {"allocations": [allocation]}
+    others = [{**pool, "spec": {**pool["spec"], "perNodeBlockSize": size}} for size in (20, 10)]
+    said = [ready(server, tmp_path, each, set="web")["notices"] for each in others]
+    (notice,) = set(said[1]) - set(said[0])
+    assert notice.startswith(
+        "IPPool b/rail0: the change moves nodes to other addresses (n1). Pods that run keep theirs"
+    )
 
 
 def test_what_is_dropped_is_no_matter_where_nothing_is_pruned(tmp_path: Path, server: Server) -> None:

@@ -92,6 +92,35 @@ def parts_of(kind: str, spec: Mapping[str, Any]) -> Parts:
     )
 
 
+def losing_nodes(kind: str, spec: Mapping[str, Any], allocations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the nodes that do not keep the part that they have, under a valid spec, in the order of the status.
+
+    ``allocations`` are those of the pool's status: ``{nodeName, startIP, endIP}`` of an IPPool, ``{nodeName, prefix}``
+    of a CIDRPool. The controller loads what the new spec would have given as well (``checkAllocation``) and gives the
+    node another part in place of what it would not.
+    """
+    pool = _row_of(spec) if kind == "IPPool" else _prefixes_of(spec)
+    static = [entry for _where, entry in entries(spec, "staticAllocations")]
+    fixed_of = {int(ipaddress.ip_network(each["prefix"])[0]): each.get("nodeName") for each in static}
+    found = []
+    for each in allocations:
+        node, (first, last) = str(each["nodeName"]), _ends_of(each)
+        number, offset = divmod(first - pool.base, pool.size)
+        is_part = offset == 0 and 0 <= number < pool.total and last - first + 1 == pool.size
+        holder = fixed_of.get(first, None if node in fixed_of.values() else node)
+        if not (is_part and holder == node and _is_given(pool, number)):
+            found.append(node)
+    return found
+
+
+def _ends_of(allocation: Mapping[str, Any]) -> Interval:
+    """Return the first and the last address of what a node has."""
+    if "prefix" in allocation:
+        part = ipaddress.ip_network(allocation["prefix"])
+        return int(part[0]), int(part[-1])
+    return int(ipaddress.ip_address(allocation["startIP"])), int(ipaddress.ip_address(allocation["endIP"]))
+
+
 def _row_of(spec: Mapping[str, Any]) -> _Pool:
     network = ipaddress.ip_network(spec["subnet"], strict=False)
     size = int(spec["perNodeBlockSize"])
