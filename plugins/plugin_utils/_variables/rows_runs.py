@@ -325,7 +325,15 @@ OF_RUNS = (
         HOST,
         elements="str",
     ),
-    Variable("drain_pod_selector", "str", ("Label selector of the pods that leave.",), _LOOK, HOST, default=""),
+    Variable(
+        "drain_pod_selector",
+        "str",
+        ("Label selector of the pods that leave.",),
+        _LOOK,
+        HOST,
+        default="",
+        selects=True,
+    ),
     Variable(
         "drain_force",
         "bool",
@@ -374,6 +382,7 @@ OF_RUNS = (
         _DRAIN,
         HOST,
         default="",
+        selects=True,
     ),
     Variable(
         "drain_wait_timeout",

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 from ansible.errors import AnsibleError
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_selector
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import kind_of, shown
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, named
@@ -35,7 +36,14 @@ def value_of(row: Variable, given: Any) -> tuple[Any, str]:
             value = read_text(given, row.type, chosen=bool(row.choices))
         except Unreadable:
             return None, _refused(row, given)
-    return (value, "") if _fits(row, value) else (None, _refused(row, given))
+    if not _fits(row, value):
+        return None, _refused(row, given)
+    problem = _selects_nothing(str(value)) if row.selects else ""
+    return (None, problem) if problem else (value, "")
+
+
+def _selects_nothing(selector: str) -> str:
+    return "; ".join(f"{each.problem} ({each.hint})" for each in label_selector(selector))
 
 
 def _refused(row: Variable, given: Any) -> str:

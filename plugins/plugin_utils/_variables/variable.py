@@ -19,6 +19,7 @@ class Variable:
     ``readers`` are roles (``cluster``), parts of them (``host/reboot``) and playbooks (``playbook record``). ``scope``
     says whose value counts: the controller's, once per run, or that of each host. ``asked`` marks what a survey may
     well ask the person who starts a run. Entries of a list that are ``on_controller`` are full paths of files there.
+    Text that ``selects`` is a selector of labels.
     """
 
     short: str
@@ -35,6 +36,7 @@ class Variable:
     required: bool = False
     asked: bool = False
     on_controller: bool = False
+    selects: bool = False
 
     @property
     def name(self) -> str:

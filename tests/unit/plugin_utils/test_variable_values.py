@@ -59,7 +59,7 @@ WRITTEN: dict[str, tuple[tuple[Any, Any], ...]] = {
     + tuple((text, False) for text in ("false", "False", "no ", "off", "0", 0, False)),
     "int": (("1500", 1500), (" 1500", 1500), ("+1500", 1500), (1500, 1500)),
     "float": (("1", 1.0), ("1.0", 1.0), (" 1 ", 1.0), (1, 1)),
-    "str": (("4", "4"), ("a b", "a b")),
+    "str": (("4", "4"), ("a in (b, c)", "a in (b, c)")),
     "path": (("/a b", "/a b"),),
     "list": tuple(
         (text, ["a", "b"]) for text in ("a,b", "a, b", "a\nb\n", "[a, b]", '["a", "b"]', "- a\n- b", ["a", "b"])

@@ -248,12 +248,20 @@ def test_a_limit_per_domain_without_the_label_of_domains_is_refused() -> None:
 
 
 def test_variables_of_reboots_and_drains_are_held_to_what_the_role_documents_before_anything_is_done() -> None:
-    fine = {"rdma_fabric_drain": "yes", "rdma_fabric_drain_timeout": "600", "rdma_fabric_reboot_timeout": 1800}
+    fine = {
+        "rdma_fabric_drain": "yes",
+        "rdma_fabric_drain_timeout": "600",
+        "rdma_fabric_drain_wait_for": "app=train,!legacy",
+        "rdma_fabric_drain_pod_selector": " tier in (a, b)",
+        "rdma_fabric_reboot_timeout": 1800,
+    }
     wrong = {
         "rdma_fabric_drain": "maybe",
         "rdma_fabric_drain_timeout": "soon",
         "rdma_fabric_drain_pods": "some",
+        "rdma_fabric_drain_pod_selector": "tier in a",
         "rdma_fabric_drain_resources": {"rdma": 1},
+        "rdma_fabric_drain_wait_for": "app in train",
         "rdma_fabric_reboot_timeout": "30 min",
         "rdma_fabric_node_name": None,
     }
@@ -264,6 +272,7 @@ def test_variables_of_reboots_and_drains_are_held_to_what_the_role_documents_bef
     assert set(found) == set(wrong) - {"rdma_fabric_node_name"}
     assert all("(on b, c)" in problem for problem in found.values())
     assert "is text ('some'), devices or all is needed" in found["rdma_fabric_drain_pods"]
+    assert found["rdma_fabric_drain_wait_for"].startswith("'app in train' selects no labels (write app=x,tier!=y")
 
 
 @pytest.mark.parametrize(("given", "refused"), [(True, True), ("yes", True), (False, False), ("", False)])
