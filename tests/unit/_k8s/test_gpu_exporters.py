@@ -65,6 +65,20 @@ def test_one_that_does_not_run_or_does_not_answer_keeps_no_other_from_it() -> No
     assert exporters_told(connect(server), {"n1", "n2"}) == ({"n1": "a-new:9400", "n2": "b:9400"}, {}, "")
 
 
+def test_one_on_a_node_that_is_lost_is_not_waited_for() -> None:
+    """The node lifecycle controller leaves its phase and says that it is not ready (``MarkPodsNotReady``)."""
+    server = FakeServer()
+    put(server, "a", "n1", OPERATOR)
+    put(server, "b", "n2", OPERATOR)
+    lost = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
+    server.objects[("pods", "gpu", "a")]["status"]["conditions"] = [{"type": "PodScheduled", "status": "True"}, lost]
+    server.objects[("pods", "gpu", "b")]["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    asked = proxied(server)
+    told = exporters_told(connect(server), {"n1", "n2"})
+    assert told == ({"n2": "b:9400"}, {"n1": "gpu/a is not ready (NodeNotReady)"}, "")
+    assert len(asked) == 1
+
+
 def test_who_may_not_ask_one_asks_no_other() -> None:
     server = FakeServer()
     for number in range(3):

@@ -13,6 +13,7 @@ from typing import Any, Collection, Mapping, NamedTuple
 from ..api.errors import ApiFault, Fault
 from ..api.kinds import PODS, collection_path
 from ..api.transport import Connection
+from ..objects.readiness import condition
 from .nodes import labelled_pods
 
 # Of the GPU Operator's DaemonSet and of the chart of NVIDIA/dcgm-exporter.
@@ -50,9 +51,9 @@ def exporters_told(connection: Connection, nodes: Collection[str]) -> Told:
         node = str((pod.get("spec") or {}).get("nodeName") or "")
         if node not in nodes or node in texts:
             continue
-        phase = (pod.get("status") or {}).get("phase")
-        if phase != "Running":
-            silent[node] = f"{_name(pod)} is {phase}"
+        why = _why_silent(pod)
+        if why:
+            silent[node] = f"{_name(pod)} is {why}"
             continue
         try:
             texts[node] = _metrics(connection, pod)
@@ -62,6 +63,16 @@ def exporters_told(connection: Connection, nodes: Collection[str]) -> Told:
                 return Told(texts, silent, str(fault))
             silent[node] = str(fault)
     return Told(texts, silent, "")
+
+
+def _why_silent(pod: Mapping[str, Any]) -> str:
+    """Return why a pod is not asked: one on a node that is lost stays Running, and an answer of it is waited for."""
+    status = pod.get("status") or {}
+    if status.get("phase") != "Running":
+        return str(status.get("phase"))
+    ready = condition(status, "Ready")
+    reason = f" ({ready['reason']})" if ready.get("reason") else ""
+    return f"not ready{reason}" if ready.get("status", "True") != "True" else ""
 
 
 def _metrics(connection: Connection, pod: Mapping[str, Any]) -> str:
