@@ -12,8 +12,6 @@ from typing import Mapping
 
 from ..boot import apply as boot
 from ..concerns.driver import apply as driver
-from ..concerns.functions import eswitch_apply as eswitch
-from ..concerns.functions import guids_apply as guids
 from ..concerns.functions import vfs_apply as sriov
 from ..concerns.naming import apply as naming
 from ..concerns.qos import apply as qos
@@ -23,8 +21,6 @@ HANDLERS: Mapping[str, Handler] = {
     "driver": Handler(driver.work, driver.ERRORS),
     "naming": Handler(naming.work, naming.ERRORS, naming.restore, parts=True),
     "vfs": Handler(sriov.work, sriov.ERRORS, sriov.restore, parts=True),
-    "eswitch": Handler(eswitch.work, eswitch.ERRORS, eswitch.restore),
-    "guids": Handler(guids.work, guids.ERRORS, guids.restore, parts=True, of_card=True),
     "qos": Handler(qos.work, qos.ERRORS, qos.restore),
     "boot": Handler(boot.work),
 }

@@ -201,15 +201,15 @@ def _vfs() -> Concern:
 
 
 def _eswitch() -> Concern:
-    from ..concerns.functions import eswitch_plan
+    from ..concerns.functions import eswitch
 
-    return Concern(eswitch_plan.plan)
+    return Concern(eswitch.plan, handler=eswitch.HANDLER)
 
 
 def _guids() -> Concern:
-    from ..concerns.functions import guids_plan
+    from ..concerns.functions import guids
 
-    return Concern(guids_plan.plan)
+    return Concern(guids.plan, handler=guids.HANDLER)
 
 
 def _mtu() -> Concern:
