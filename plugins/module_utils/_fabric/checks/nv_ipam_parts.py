@@ -165,7 +165,8 @@ def _indexes(spec: Mapping[str, Any]) -> tuple[Interval, ...]:
 
 def _exclusions(spec: Mapping[str, Any]) -> tuple[Interval, ...]:
     ends = [
-        [parse_address(each[key], "")[0] for key in ("startIP", "endIP")] for _, each in entries(spec, "exclusions")
+        [parse_address(each[key], "")[0] for key in ("startIP", "endIP")]
+        for _where, each in entries(spec, "exclusions")
     ]
     return tuple((int(first), int(last)) for first, last in ends if first is not None and last is not None)
 
