@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Options and arguments by which programs take a password, where neither a name nor a form of its own tells it. Pure.
 
-Rows are from the manual pages of the programs. Before the option at most 200 characters of other arguments are read.
+Before the option at most 200 characters of other arguments are read.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _APART = r"[ \t]+"
 _ATTACHED = r"[ \t]*"
 _USER = r"[^\s%\"']{1,100}%"
 
-# (programs, what stands before the value): smbclient(1), mount.cifs(8), ipmitool(1), ipmipower(8), bmc-config(8),
-# snmpcmd(1), openssl-enc(1), zip(1), unzip(1), useradd(8), usermod(8), lftp(1), mongosh, sqlcmd, wpa_passphrase(8),
-# rabbitmqctl(8), iscsiadm(8), xfreerdp(1), the manuals of RACADM, Redfishtool, HTTPie, crane, oc, az and 7-Zip, and
-# "net use" of Microsoft's reference.
+# (programs, what stands before the value). The options are described in smbclient(1), mount.cifs(8), ipmitool(1),
+# ipmipower(8), bmc-config(8), snmpcmd(1), openssl-enc(1), zip(1), unzip(1), useradd(8), usermod(8), lftp(1), mongosh,
+# sqlcmd, wpa_passphrase(8), rabbitmqctl(8), iscsiadm(8), xfreerdp(1), the manuals of RACADM, Redfishtool, HTTPie,
+# crane, oc, az and 7-Zip, and "net use" of Microsoft's reference.
 _ROWS = (
     (_SAMBA, rf"(?:-U[ \t]*|--user[ \t=]+)[\"']?{_USER}"),
     (r"mount[ \t.]+[^\r\n]{0,200}?cifs|cifs", rf"(?:\S{{1,200}},)?user(?:name)?={_USER}"),
