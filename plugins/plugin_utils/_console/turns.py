@@ -36,7 +36,8 @@ class Turns:
         name = action.rpartition(".")[2]
         words = self._of_slot(host, found, now, failed=failed) if name == _SLOT else ""
         if not failed and host in self._turns.running and not found.get("skipped"):
-            if name == _DRAIN and found.get("cordoned"):
+            # Later looks at the node keep nothing of what it was before.
+            if name == _DRAIN and found.get("cordoned") and found.get("before"):
                 words = "drained"
             elif name == _REBOOT and found.get("rebooted"):
                 words = "rebooted"

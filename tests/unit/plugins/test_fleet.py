@@ -363,7 +363,8 @@ class InTurn(Run):
 
     def whole_turn(self, host: str, seconds: float = 100.0) -> list[str]:
         lines = self.told("node_slot", host, state="taken", lease="rdma-fabric-slot-upgrade-3", changed=True)
-        lines += self.told("node_drain", host, cordoned=True, changed=True)
+        lines += self.told("node_drain", host, cordoned=True, changed=True, before={"uid": "a"})
+        lines += self.told("node_drain", host, cordoned=True, before={})
         lines += self.told("rdma_host", host, reboot_due=True, changed=True)
         self.now += seconds
         lines += self.told("reboot", host, rebooted=True, changed=True)
