@@ -30,8 +30,9 @@ from ansible.utils.plugin_docs import get_docstring
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import hidden, texts_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import hidden, opens_vaults, texts_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import Unreadable, is_blank, read_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED
 
 display = Display()
 
@@ -90,7 +91,7 @@ class FabricAction(ActionBase):
             result.update(failed=True, msg=describe_os_error(error))
         except self.user_errors as error:
             result.update(failed=True, msg=str(error))
-        if result.get("failed") or result.get("notices"):
+        if (result.get("failed") or result.get("notices")) and opens_vaults(self._loader):
             self._hide_vaulted(result, task_vars or {})
         if "notices" in result:
             result["notices"] = notice_texts(result["notices"])
@@ -104,7 +105,7 @@ class FabricAction(ActionBase):
         """Take what came from a vault out of what is said: of what failed that is all, else the notices."""
         if "notices" in result:
             result["notices"] = notice_texts(result["notices"])
-        texts = texts_of([self._task.args, task_vars, *self.quoted_hosts(task_vars)])
+        texts = texts_of([self._task.args, task_vars, *self.quoted_hosts(task_vars)], REGISTERED)
         result.update(hidden(result if result.get("failed") else {"notices": result["notices"]}, texts))
 
     def quoted_hosts(self, task_vars: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ import json
 import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Collection, Iterable, Iterator, Mapping
 
 import yaml
 from ansible.errors import AnsibleError
@@ -25,18 +25,37 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 HIDDEN = "<from a vault>"
 # Shorter ones are words that messages have anyway: they are hidden where they stand alone.
 _LONG = 8
-_NOT_WALKED = ("hostvars", "vars", "groups", "ansible_facts")
+# Of all hosts, or what a host says of itself.
+_NOT_WALKED = (
+    "hostvars",
+    "vars",
+    "groups",
+    "play_hosts",
+    "ansible_play_hosts",
+    "ansible_play_hosts_all",
+    "ansible_play_batch",
+    "ansible_facts",
+)
 _CUT_OFF = ("...", " [...]")
 
 
-def texts_of(variables: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return every text from a vault that these variables hold, as Ansible has them before templates are filled in."""
+def opens_vaults(loader: Any) -> bool:
+    """Return whether a run has secrets of vaults; without one nothing of a vault has a value to be told."""
+    vault = getattr(loader, "_vault", None)
+    return bool(getattr(vault, "secrets", True))
+
+
+def texts_of(variables: Iterable[Mapping[str, Any]], results: Collection[str] = ()) -> set[str]:
+    """Return every text from a vault that these variables hold, as Ansible has them before templates are filled in.
+
+    ``results`` are names of variables that tasks have registered: those of a preflight hold what all hosts are asked.
+    """
     files: dict[str, bool] = {}
     found = (
         text
         for each in variables
         for name in each
-        if name not in _NOT_WALKED
+        if name not in _NOT_WALKED and name not in results
         for text in _vaulted(_value(each, name), files)
     )
     # One character is no secret, and in every message.

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.parsing.vault import b_HEADER
+from ansible.parsing.dataloader import DataLoader
+from ansible.parsing.vault import VaultSecret, b_HEADER
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import shown
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import HIDDEN, hidden, texts_of
@@ -81,16 +82,43 @@ def test_a_long_one_that_is_cut_off_is_hidden() -> None:
     assert said == f"is text ('{HIDDEN}...)"
 
 
-def test_messages_violations_and_notices_of_an_action_have_none_of_it() -> None:
+@pytest.fixture
+def opened() -> DataLoader:
+    """A loader that was given the secret of a vault."""
+    loader = DataLoader()
+    loader.set_vault_secrets([("default", VaultSecret(b"secret"))])
+    return loader
+
+
+class Unread(dict[str, Any]):
+    """Variables of all hosts, whose values nobody may go through."""
+
+    def values(self) -> Any:
+        raise AssertionError("went through the variables of all hosts")
+
+
+def test_neither_lists_of_hosts_nor_results_are_gone_through() -> None:
+    names = ("groups", "ansible_play_hosts_all", "rdma_fabric_preflight_result")
+    assert texts_of([dict.fromkeys(names, Unread(a=1))], ["rdma_fabric_preflight_result"]) == set()
+
+
+def test_without_a_secret_of_a_vault_no_variable_is_gone_through(opened: DataLoader) -> None:
+    given: dict[str, Any] = {"task_vars": {"some": Unread(a=1)}}
+    assert run_action("node_drain", {"node": "n", "timeout": "soon"}, **given)["failed"] is True
+    with pytest.raises(AssertionError, match="went through"):
+        run_action("node_drain", {"node": "n", "timeout": "soon"}, loader=opened, **given)
+
+
+def test_messages_violations_and_notices_of_an_action_have_none_of_it(opened: DataLoader) -> None:
     variables: dict[str, Any] = {"rdma_fabric_wait_timeout": Encrypted("hunter2hunter2")}
-    result = run_action("fabric_input", {}, task_vars=variables)
+    result = run_action("fabric_input", {}, task_vars=variables, loader=opened)
     assert result["failed"] is True
     assert "hunter2" not in str(result)
     assert f"is text ('{HIDDEN}'), a whole number of seconds from 0 on is needed" in result["msg"]
     hosts = {"a": {"rdma_fabric_reboot_timeout": Encrypted("abcsecretabc"), "rdma_fabric_sysctls": "x-abcsecretabc"}}
-    of_hosts = run_action("fabric_input", {"hosts": ["a"]}, task_vars={"hostvars": hosts})
+    of_hosts = run_action("fabric_input", {"hosts": ["a"]}, task_vars={"hostvars": hosts}, loader=opened)
     assert of_hosts["failed"] is True
     assert "abcsecret" not in str(of_hosts)
     assert str(of_hosts).count(HIDDEN) >= 2
-    argument = run_action("node_drain", {"node": "n", "timeout": Encrypted("hunter2hunter2")})
+    argument = run_action("node_drain", {"node": "n", "timeout": Encrypted("hunter2hunter2")}, loader=opened)
     assert (argument["failed"], "hunter2" in str(argument)) == (True, False)
