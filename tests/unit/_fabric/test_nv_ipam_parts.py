@@ -67,7 +67,7 @@ def allocation(kind: str, node: str, part: str) -> dict[str, str]:
     """Return what a node has as the status of its pool says it."""
     if kind == "CIDRPool":
         return {"nodeName": node, "prefix": part}
-    first, _, last = part.partition("-")
+    first, last = part.split("-")
     return {"nodeName": node, "startIP": first, "endIP": last}
 
 
