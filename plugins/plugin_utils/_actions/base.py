@@ -32,7 +32,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Fin
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import hidden, opens_vaults, texts_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import Unreadable, is_blank, read_text
-from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED
 
 display = Display()
 
@@ -103,6 +102,9 @@ class FabricAction(ActionBase):
 
     def _hide_vaulted(self, result: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
         """Take what came from a vault out of what is said: of what failed that is all, else the notices."""
+        # The table of all variables, which most actions need not know.
+        from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED  # noqa: PLC0415
+
         if "notices" in result:
             result["notices"] = notice_texts(result["notices"])
         texts = texts_of([self._task.args, task_vars, *self.quoted_hosts(task_vars)], REGISTERED)
