@@ -263,9 +263,9 @@ def _check_static_excluded(spec: Mapping[str, Any]) -> list[Problem]:
 
     Such a part is left out as no node gets it (``buildExclusions``, ``getStaticAllocationForNodeIfExist``).
     """
-    problems = []
+    problems, over_parts = [], exclusions_over_parts(spec)
     for where, entry in entries(spec, "staticAllocations"):
-        for path, first, last in exclusions_over_parts(spec) if entry.get("nodeName") else ():
+        for path, first, last in over_parts if entry.get("nodeName") else ():
             part = ipaddress.ip_network(entry["prefix"])
             if first < int(part.network_address) and int(part.broadcast_address) < last:
                 problem = f"{part} lies inside of {path}, and nv-ipam hands out its addresses all the same"

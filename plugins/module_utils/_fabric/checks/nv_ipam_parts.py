@@ -34,8 +34,8 @@ class _Pool(NamedTuple):
     """A pool in numbers: part ``n`` begins at ``base + n * size``; indexes count from there.
 
     ``row`` are the indexes that the controller wants excluded to pass over a part, ``handed`` those that a pod may get.
-    ``indexes`` are the exclusions in each part, ``exclusions`` those by address. ``fixed`` says of the parts with a
-    static allocation whether a node has them.
+    ``indexes`` are the exclusions in each part, ``exclusions`` those by address. ``fixed`` are the parts with a
+    static allocation, each with the node that has it, without a name where none gets it.
     """
 
     is_row: bool
@@ -48,7 +48,7 @@ class _Pool(NamedTuple):
     gateway: int | None
     indexes: tuple[Interval, ...]
     exclusions: tuple[Interval, ...]
-    fixed: Mapping[int, bool]
+    fixed: Mapping[int, str]
 
     def start(self, number: int) -> int:
         """Return the first address of a part."""
@@ -71,7 +71,7 @@ def parts_of(kind: str, spec: Mapping[str, Any]) -> Parts:
 
     Parts that no end of an exclusion, no gateway and no static allocation is in are all alike, however many there are.
     """
-    pool = _row_of(spec) if kind == "IPPool" else _prefixes_of(spec)
+    pool = _pool_of(kind, spec)
     spans = [(pool.number(first), pool.number(last)) for first, last in _merged(pool.exclusions)]
     special = {number for span in spans for number in span} | set(pool.fixed)
     if pool.gateway is not None:
@@ -99,15 +99,13 @@ def losing_nodes(kind: str, spec: Mapping[str, Any], allocations: Iterable[Mappi
     of a CIDRPool. The controller loads what the new spec would have given as well (``checkAllocation``) and gives the
     node another part in place of what it would not.
     """
-    pool = _row_of(spec) if kind == "IPPool" else _prefixes_of(spec)
-    static = [entry for _where, entry in entries(spec, "staticAllocations")]
-    fixed_of = {int(ipaddress.ip_network(each["prefix"])[0]): each.get("nodeName") for each in static}
+    pool = _pool_of(kind, spec)
     found = []
     for each in allocations:
         node, (first, last) = str(each["nodeName"]), _ends_of(each)
         number, offset = divmod(first - pool.base, pool.size)
         is_part = offset == 0 and 0 <= number < pool.total and last - first + 1 == pool.size
-        holder = fixed_of.get(first, None if node in fixed_of.values() else node)
+        holder = pool.fixed.get(number, None if node in pool.fixed.values() else node)
         if not (is_part and holder == node and _is_given(pool, number)):
             found.append(node)
     return found
@@ -119,6 +117,10 @@ def _ends_of(allocation: Mapping[str, Any]) -> Interval:
         part = ipaddress.ip_network(allocation["prefix"])
         return int(part[0]), int(part[-1])
     return int(ipaddress.ip_address(allocation["startIP"])), int(ipaddress.ip_address(allocation["endIP"]))
+
+
+def _pool_of(kind: str, spec: Mapping[str, Any]) -> _Pool:
+    return _row_of(spec) if kind == "IPPool" else _prefixes_of(spec)
 
 
 def _row_of(spec: Mapping[str, Any]) -> _Pool:
@@ -152,7 +154,8 @@ def _prefixes_of(spec: Mapping[str, Any]) -> _Pool:
         handed = without(handed, (spec["gatewayIndex"], spec["gatewayIndex"]))
     static = [entry for _where, entry in entries(spec, "staticAllocations")]
     fixed = {
-        (int(ipaddress.ip_network(each["prefix"])[0]) - base) // size: bool(each.get("nodeName")) for each in static
+        (int(ipaddress.ip_network(each["prefix"])[0]) - base) // size: str(each.get("nodeName") or "")
+        for each in static
     }
     total = network.num_addresses // size
     indexes, exclusions = _indexes(spec), _exclusions(spec)
@@ -212,7 +215,7 @@ def _for_pods(pool: _Pool, number: int) -> list[Interval]:
 
 def _is_given(pool: _Pool, number: int) -> bool:
     if number in pool.fixed:
-        return pool.fixed[number]
+        return bool(pool.fixed[number])
     is_gateway = pool.gateway is not None and pool.size == 1 and pool.start(number) == pool.gateway
     return not is_gateway and bool(_left([pool.row], [*pool.indexes, *_shifted(pool, number)]))
 
