@@ -90,12 +90,12 @@ class FabricAction(ActionBase):
             result.update(failed=True, msg=describe_os_error(error))
         except self.user_errors as error:
             result.update(failed=True, msg=str(error))
-        if (result.get("failed") or result.get("notices")) and opens_vaults(self._loader):
-            self._hide_vaulted(result, task_vars or {})
         if "notices" in result:
             result["notices"] = notice_texts(result["notices"])
-            for notice in result["notices"]:
-                display.warning(printable(notice))
+        if (result.get("failed") or result.get("notices")) and opens_vaults(self._loader):
+            self._hide_vaulted(result, task_vars or {})
+        for notice in result.get("notices", ()):
+            display.warning(printable(notice))
         if isinstance(result.get("msg"), str):
             result["msg"] = printable(result["msg"])
         return result
@@ -105,8 +105,6 @@ class FabricAction(ActionBase):
         # The table of all variables, which most actions need not know.
         from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED  # noqa: PLC0415
 
-        if "notices" in result:
-            result["notices"] = notice_texts(result["notices"])
         texts = texts_of([self._task.args, task_vars, *self.quoted_hosts(task_vars)], REGISTERED)
         result.update(hidden(result if result.get("failed") else {"notices": result["notices"]}, texts))
 
