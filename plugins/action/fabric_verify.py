@@ -50,7 +50,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
     parse_host_document,
     read_host_documents,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import spec_for, validated_result
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import validated_spec
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import nodes_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.neighbour_cluster import NeighbourCluster
@@ -88,8 +88,7 @@ class ActionModule(ClusterAction):
             if not given.get("spec"):
                 raise ActionFailure("fabric_verify: spec is needed, as rdma.fabric.fabric_input returns it")
             return given
-        host = str(task_vars.get("inventory_hostname", ""))
-        return {"spec": spec_for(host, validated_result(task_vars, self.templated)), **given}
+        return {"spec": validated_spec(task_vars, self.templated), **given}
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Plan, and unless in check mode prove; see the module's documentation."""

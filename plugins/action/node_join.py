@@ -38,7 +38,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import A
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import running_play
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import whole
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import spec_for, validated_result
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import validated_spec
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster, passing_as_silence
 
@@ -54,8 +54,7 @@ class ActionModule(ClusterAction):
         given = super().arguments_of(task_vars)
         if not given.get("validated"):
             return given
-        host = str(task_vars.get("inventory_hostname", ""))
-        spec = spec_for(host, validated_result(task_vars, self.templated))
+        spec = validated_spec(task_vars, self.templated)
         taint = (spec.get("settings") or {}).get("join_taint") or ""
         # Only who waits for the node has to know what is wanted on it.
         wanted = {"spec": spec} if given.get("state") == "joined" else {}

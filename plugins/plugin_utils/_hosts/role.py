@@ -79,6 +79,11 @@ def validated_result(task_vars: Mapping[str, Any], template: Callable[[Any], Any
     return result
 
 
+def validated_spec(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Mapping[str, Any]:
+    """Return the specification that preflight has validated, for a task of a host of it; raises what spec_for does."""
+    return spec_for(str(task_vars.get("inventory_hostname", "")), validated_result(task_vars, template))
+
+
 def spec_for(host: str, validated: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the specification that preflight has validated, with this host in it.
 
