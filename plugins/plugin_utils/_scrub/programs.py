@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Options and arguments by which programs take a password, where neither a name nor a form of its own tells it. Pure.
 
-Before the option at most 200 characters of other arguments are read.
+Before the option at most 200 characters of other arguments are read, and 400 of those of curl.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ _ROWS = (
     (r"xfreerdp\d?|wlfreerdp", r"/p:"),
     (r"iscsiadm", r"-n[ \t]+\S{1,80}password\S{0,8}[ \t]+-v[ \t]+"),
 )
+# Options of one letter mean a password to some programs only. To those of MySQL a blank after -p means to ask for it.
+_OF_SOME = (
+    r"\b(?:(?:sshpass|ipmitool)\b[^\r\n]{0,200}?[ \t]-[pP][ \t]*"
+    r"|(?:mysql|mariadb)[\w-]{0,20}\b[^\r\n]{0,200}?[ \t]-p(?=\S)"
+    r"|(?:docker|podman|nerdctl|registry)[ \t]+login\b[^\r\n]{0,200}?[ \t]-p[ \t]*"
+    r"|(?:redis-cli\b[^\r\n]{0,200}?[ \t]-a|ldap(?:search|modify|add|whoami|passwd)\b[^\r\n]{0,200}?[ \t]-w)[ \t]+"
+    r"|htpasswd[ \t]+-(?=\w{0,8}b)(?:\w{0,8}n\w{0,8}|\w{1,8}[ \t]+\S{1,200})[ \t]+\S{1,200}[ \t]+"
+    r"|curl\b[^\r\n]{0,400}?[ \t](?:-[uU][ \t]*|--(?:proxy-)?user[ \t=]+))"
+)
 # The same for arguments that have a place in place of an option.
 _PLACES = (
     r"\bsmbclient[ \t]+(?://|\\\\)\S+[ \t]+(?![-|>&;])",
@@ -51,7 +60,8 @@ _PLACES = (
 
 def heads() -> list[str]:
     """Return patterns of what stands before a password, each of its program, a part of the line and the option."""
-    return [rf"\b(?:{programs})\b[^\r\n]{{0,200}}?[ \t,]{beside}" for programs, beside in _ROWS] + list(_PLACES)
+    of_rows = (rf"\b(?:{programs})\b[^\r\n]{{0,200}}?[ \t,]{beside}" for programs, beside in _ROWS)
+    return [_OF_SOME, *of_rows, *_PLACES]
 
 
 def patterns(value: str) -> list[re.Pattern[str]]:

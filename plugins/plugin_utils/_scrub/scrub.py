@@ -134,17 +134,7 @@ _ENTRY = re.compile(
 # Also as two items of a list.
 _FLAG = re.compile(r"(?<![\w.-])(?P<name>--?[A-Za-z][\w.-]*)(?:[ \t]+|\\*[\"'],[ \t]*(?=\\*[\"']))(?=[^\s-])")
 _VALUE_OF_FLAG = re.compile(rf"{_QUOTED}|(?P<number>\d+)(?=[,}}\]\s&]|\Z)|\S")
-# Options of one letter mean a password to some programs only. To those of MySQL a blank after -p means to ask for it.
-_OF_A_PROGRAM = re.compile(
-    r"(?P<head>\b(?:(?:sshpass|ipmitool)\b[^\r\n]{0,200}?[ \t]-[pP][ \t]*"
-    r"|(?:mysql|mariadb)[\w-]{0,20}\b[^\r\n]{0,200}?[ \t]-p(?=\S)"
-    r"|(?:docker|podman|nerdctl|registry)[ \t]+login\b[^\r\n]{0,200}?[ \t]-p[ \t]*"
-    r"|(?:redis-cli\b[^\r\n]{0,200}?[ \t]-a|ldap(?:search|modify|add|whoami|passwd)\b[^\r\n]{0,200}?[ \t]-w)[ \t]+"
-    r"|htpasswd[ \t]+-(?=\w{0,8}b)(?:\w{0,8}n\w{0,8}|\w{1,8}[ \t]+\S{1,200})[ \t]+\S{1,200}[ \t]+"
-    r"|curl\b[^\r\n]{0,400}?[ \t](?:-[uU][ \t]*|--(?:proxy-)?user[ \t=]+)))"
-    rf"(?P<value>{_QUOTED}|\S+)"
-)
-_OF_PROGRAMS = (_OF_A_PROGRAM, *patterns(rf"{_QUOTED}|\S+"))
+_OF_PROGRAMS = patterns(rf"{_QUOTED}|\S+")
 # What chpasswd(8) is given: user:password, or user:hash, in the lines of its input or of cloud-init's list.
 _CHPASSWD = re.compile(
     r"^(?P<indent>[ \t]*)chpasswd:[ \t]*\n(?:(?P=indent)[ \t]+.*(?:\n|\Z)|[ \t]*\n)+"
