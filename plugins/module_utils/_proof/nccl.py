@@ -17,7 +17,7 @@ from typing import Any, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
 
 from . import nccl_rows
-from .nccl_transport import errors_in, transport_in, without_gpu_direct
+from .nccl_transport import errors_in, release_of, transport_in, without_gpu_direct
 from .output_text import measure, output_lines, quoted, whole_number
 from .problem import Problem, problem_of
 
@@ -30,6 +30,7 @@ _MOST_NAMED = 8
 _KNOWS_PEERMEM = (2, 23)
 _TEST = re.compile(r"# Collective test starting: ([\w.-]{1,60})|(?<![\w.-])(\w{1,30}_perf)(?!\w)", re.ASCII)
 _TESTS_VERSION = re.compile(r"# nccl-tests version (\S{1,40})")
+_LIBRARY = re.compile(r"nccl-library=(\d{4,6})(?!\d)", re.ASCII)
 _RANK = re.compile(r"#\s{1,8}Rank\s{1,8}(\d{1,7})\s.{0,80}?\son\s{1,20}(\S{1,255})\s{1,8}device", re.ASCII)
 _BOUNDS = re.compile(r"# Out of bounds values\s{1,8}:\s{1,8}(\d{1,18})\s{1,8}(OK|FAILED)", re.ASCII)
 _AVERAGE = re.compile(r"# Avg bus bandwidth\s{1,8}:\s{1,8}(\S{1,40})", re.ASCII)
@@ -59,15 +60,20 @@ def nccl_test_result(output: Any, minimum_gbytes: float | None = None) -> dict[s
     else:
         _read_lines(run, lines)
     transport = transport_in(lines)
+    transport["version"] = transport["version"] or run.library
     # The log may be that of some ranks only; the header has all of them.
     one_host = len(run.hosts) == 1 if run.hosts else transport["local_only"]
-    problems = [*errors_in(lines, one_host), *run.errors]
-    ended = bool(problems)
-    problems += _problems(run, transport, problems, one_host)
+    errors = errors_in(lines, one_host)
+    problems = [*errors.problems, *run.errors]
+    ended = errors.ended or bool(run.errors)
+    problems += _problems(run, transport, ended, one_host)
     summary = _summary(run.rows)
     verdict = "fail" if problems else "reported"
     if minimum_gbytes is not None and summary is not None:
-        if summary["busbw_gbytes"] < minimum_gbytes:
+        if run.ranks == 1:
+            verdict = "fail"
+            problems.append(_one_rank())
+        elif summary["busbw_gbytes"] < minimum_gbytes:
             verdict = "fail"
             problems.append(_too_slow(summary["busbw_gbytes"], minimum_gbytes, transport))
         elif not problems:
@@ -99,6 +105,7 @@ class _Run:
     def __init__(self) -> None:
         self.test: str | None = None
         self.version: str | None = None
+        self.library: str | None = None
         self.source = "table"
         self.ranks = 0
         self.hosts: set[str] = set()
@@ -165,6 +172,8 @@ def _read_comment(run: _Run, line: str) -> None:
     version, bounds, average = _TESTS_VERSION.search(line), _BOUNDS.search(line), _AVERAGE.search(line)
     if version:
         run.version = version[1]
+        library = _LIBRARY.search(line)
+        run.library = release_of(int(library[1])) if library else None
     if bounds:
         run.out_of_bounds = int(bounds[1])
     if average:
@@ -197,6 +206,8 @@ def _read_report(run: _Run, text: str) -> None:
     arguments = document.get("args")
     if isinstance(arguments, list) and arguments:
         _read_test(run, str(arguments[0])[:400].rpartition("/")[2])
+    library = whole_number(document.get("nccl_version"))
+    run.library = release_of(library) if library else None
     bounds = document.get("out_of_bounds")
     run.out_of_bounds = whole_number(bounds.get("count")) if isinstance(bounds, dict) else None
     for key, inner in _AVERAGE_KEYS:
@@ -208,19 +219,19 @@ def _read_report(run: _Run, text: str) -> None:
             run.errors.append(problem_of(quoted(error), "NCCL ended with an error", "run with NCCL_DEBUG=INFO"))
 
 
-def _problems(run: _Run, transport: dict[str, Any], errors: Sequence[Problem], one_host: bool) -> list[Problem]:
+def _problems(run: _Run, transport: dict[str, Any], ended: bool, one_host: bool) -> list[Problem]:
     found: list[Problem] = []
     wrong = run.wrong()
     if wrong:
         cause = "the data did not arrive as it was sent: memory, PCIe, ACS or a library's fault"
         step = "run on fewer hosts until the wrong one is found; keep it out of the cluster"
         found.append(problem_of(f"{wrong} elements of the results are wrong", cause, step))
-    if transport["network"] == "Socket" and not one_host:
+    if transport["network"] == "Socket" and not one_host and not ended:
         cause = "NCCL found no RDMA device it may use and went over TCP"
         step = "check the pod's RDMA resource and devices, NCCL_IB_DISABLE, and that NCCL_IB_HCA names devices it has"
         found.append(problem_of("the data went over sockets, not over RDMA", cause, step))
     if not run.rows:
-        if not errors:
+        if not ended:
             found.append(_why_empty(run))
         return found
     if run.damaged:
@@ -259,6 +270,12 @@ def _summary(rows: Sequence[nccl_rows.Row]) -> dict[str, Any] | None:
     }
 
 
+def _one_rank() -> Problem:
+    cause = "no data left its GPU; ranks that are started without MPI do not find each other and each run alone"
+    step = "build the tests with MPI=1 and start a rank for each GPU of every host (mpirun, srun --mpi)"
+    return problem_of("the test ran with one rank", cause, step)
+
+
 def _too_slow(measured: float, minimum: float, transport: dict[str, Any]) -> Problem:
     cause = "the fabric, the way between GPU and NIC, or a slow rank holds the collective back"
     if transport["gpu_direct"] in ("none", "some"):
@@ -277,6 +294,8 @@ def _notices(run: _Run, transport: dict[str, Any], one_host: bool) -> list[str]:
         found.append("NCCL chose sockets for other hosts, but this run stayed on one host")
     if run.rows and transport["network"] is None and not transport["local_only"]:
         found.append("no log of NCCL in the text (NCCL_DEBUG=INFO): the transport is not known")
+    if run.rows and run.ranks == 1:
+        found.append("one rank: the rates are those of its GPU's memory, no data went over a network")
     if run.rows and run.wrong() is None:
         found.append("results were not checked (-c 0)")
     return found

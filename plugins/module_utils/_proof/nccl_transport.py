@@ -9,7 +9,7 @@ import re
 from typing import Any, Iterable, NamedTuple, Pattern
 
 from .output_text import quoted
-from .problem import Problem
+from .problem import Problem, problem_of
 
 _MOST_NAMES = 64
 _NETWORK = re.compile(r"NCCL INFO (?:Using network|Assigned NET plugin) ([\w.-]{1,40})", re.ASCII)
@@ -19,20 +19,30 @@ _DEVICE = re.compile(r"\[\d{1,4}\](?:\{[^}]{0,80}\})? ?([\w.-]{1,60}):(\d{1,3})/
 _CHANNEL = re.compile(r"via NET/([\w.-]{1,40})/\d{1,4}(?:\(\d{1,6}\))?((?:/[\w.-]{1,40}){0,4})", re.ASCII)
 _LOCAL_CHANNEL = re.compile(r"via (?:P2P|SHM|NVLS|C2C)\b")
 _VERSION = re.compile(r"NCCL version (\d[\d.]{0,20}\+cuda[\d.]{1,20})", re.ASCII)
-_DISABLED = re.compile(r"GPU Direct RDMA Disabled for HCA \d{1,4} '([\w.-]{1,60})'", re.ASCII)
+# Sockets have the same line for each of their interfaces; no card reaches GPU memory with them.
+_DISABLED = re.compile(r"(?<!NET/Socket : )GPU Direct RDMA Disabled for HCA \d{1,4} '([\w.-]{1,60})'", re.ASCII)
+_WARNING = re.compile(r"NCCL WARN (.{1,1000})")
 _COMPLETION = re.compile(r"Got completion .{0,300}?(?:with error |status=)(?:[A-Z_]{1,40}\()?(\d{1,3})", re.IGNORECASE)
 
 
 class Message(NamedTuple):
-    """One kind of error."""
+    """One kind of error; after one that ``ends`` no row is to be expected."""
 
     pattern: Pattern[str]
     cause: str
     next_step: str
+    ends: bool = True
 
 
-def _message(pattern: str, cause: str, next_step: str) -> Message:
-    return Message(re.compile(pattern, re.IGNORECASE), cause, next_step)
+class Errors(NamedTuple):
+    """The errors of an output, and whether one of them ended the run."""
+
+    problems: list[Problem]
+    ended: bool
+
+
+def _message(pattern: str, cause: str, next_step: str, ends: bool = True) -> Message:
+    return Message(re.compile(pattern, re.IGNORECASE), cause, next_step, ends)
 
 
 _STATES = {
@@ -51,9 +61,41 @@ _NO_DEVICE = _message(
     "NCCL saw no RDMA device: none in the pod, none that the image's rdma-core knows, or NCCL_IB_HCA names none",
     "compare NCCL_IB_HCA with the devices under /sys/class/infiniband, and check the pod's RDMA resource; where "
     "ibv_devices lists none of them, the image's rdma-core is too old for the card or the node's driver",
+    ends=False,  # NCCL goes over sockets then
+)
+_TEST_ENDED = _message(
+    r"Test (?:NCCL|CUDA) failure|Cuda failure|unhandled (?:system|cuda) error|NCCL failure",
+    "the test ended with an error",
+    "look at the NCCL WARN lines before it, and run with NCCL_DEBUG=INFO",
+)
+# Open MPI 5 calls itself prterun or PRTE, the releases before it mpirun or ORTE.
+_LAUNCHER_ENDED = _message(
+    r"(?:mpirun|prterun) (?:noticed|detected|was unable)|(?:ORTE|PRTE) (?:was unable|does not|has lost)|srun: error",
+    "the launcher ended the run, or did not start it",
+    "look at the first failing rank",
 )
 _MESSAGES = (
     _NO_DEVICE,
+    _message(
+        r"Failed to initialize any NET plugin",
+        "NCCL_NET allows no network that this host has",
+        "leave NCCL_NET out, or give the pod the RDMA devices that it names",
+    ),
+    _message(
+        r"Duplicate GPU detected",
+        "two ranks were put on one GPU",
+        "start as many ranks on each host as it has GPUs, or give each rank a GPU of its own (CUDA_VISIBLE_DEVICES)",
+    ),
+    _message(
+        r"Mismatched NCCL version",
+        "the ranks have different versions of NCCL: their images, or LD_LIBRARY_PATH, differ",
+        "run the same image on every host",
+    ),
+    _message(
+        r"Connection closed by remote peer",
+        "another rank, or its host, went down",
+        "look at the log of that rank, and at its host: kernel log, memory, Xid errors",
+    ),
     # NVIDIA/nccl, issue 778.
     _message(
         r"ibv_reg_dmabuf_mr failed.{0,40}Operation not supported",
@@ -80,15 +122,12 @@ _MESSAGES = (
         "the collective did not end in time",
         "look for a rank that failed or hangs, and run with NCCL_DEBUG=INFO",
     ),
+    _TEST_ENDED,
+    _LAUNCHER_ENDED,
     _message(
-        r"Test (?:NCCL|CUDA) failure|Cuda failure|unhandled (?:system|cuda) error|NCCL failure",
-        "the test ended with an error",
-        "look at the NCCL WARN lines before it, and run with NCCL_DEBUG=INFO",
-    ),
-    _message(
-        r"mpirun (?:noticed|detected|was unable)|ORTE (?:was unable|does not)|srun: error",
-        "the launcher ended the run, or did not start it",
-        "look at the first failing rank",
+        r"^invalid (?:size specified|sizes) for '|^invalid option '",
+        "the test did not take its arguments",
+        "give -b and -e as sizes such as 8 and 16G, the smaller one first; an old nccl-tests has fewer options",
     ),
     _message(
         r"Invalid number of GPUs|command not found|error while loading shared libraries|executable file not found",
@@ -97,8 +136,8 @@ _MESSAGES = (
     ),
 )
 _WORTH_A_LOOK = re.compile(
-    r"fail|error|NET/IB|no .{0,12}interface|timeout|mpirun|orte|srun|invalid number|not found|call to|completion"
-    r"|socketStartConnect",
+    r"fail|error|NET/IB|no .{0,12}interface|timeout|mpirun|prterun|orte|prte|srun|invalid|not found|call to|completion"
+    r"|socketStartConnect|NCCL WARN",
     re.IGNORECASE,
 )
 
@@ -143,36 +182,53 @@ def transport_in(lines: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def errors_in(lines: Iterable[str], one_host: bool = False) -> list[Problem]:
-    """Return the errors that NCCL, the test or its launcher print, each kind once.
+def errors_in(lines: Iterable[str], one_host: bool = False) -> Errors:
+    """Return the errors that NCCL, the test or its launcher print, each kind once, those that end a run first.
 
-    A run that stays on ``one_host`` needs no RDMA device; that NCCL found none is no error of it.
+    A run that stays on ``one_host`` needs no RDMA device; that NCCL found none is no error of it. That a test or its
+    launcher ended is left out where the reason stands before it; of a test it is told with NCCL's last warning.
     """
-    found: list[Problem] = []
-    seen: set[object] = {_NO_DEVICE.pattern} if one_host else set()
+    found: dict[object, tuple[Message, Problem]] = {}
+    warning = None
     for line in dict.fromkeys(lines):
         if not _WORTH_A_LOOK.search(line):
             continue
-        state = _COMPLETION.search(line)
-        if state:
-            code = int(state[1])
-            if code not in seen and len(seen) < _MOST_NAMES:
-                seen.add(code)
-                other = (f"a transfer ended with completion state {code}", "look at the other ranks' logs")
-                cause, step = _STATES.get(code, other)
-                found.append({"problem": quoted(line), "cause": cause, "next_step": step})
-            continue
-        message = next((each for each in _MESSAGES if each.pattern.search(line)), None)
-        if message and message.pattern not in seen:
-            seen.add(message.pattern)
-            found.append({"problem": quoted(line), "cause": message.cause, "next_step": message.next_step})
-    return found
+        key, message = _message_of(line)
+        passed_over = message is None or (message is _NO_DEVICE and one_host)
+        if not passed_over and key not in found and len(found) < _MOST_NAMES:
+            cause = message.cause
+            if message is _TEST_ENDED and warning:
+                cause = f"{cause}; NCCL's last warning: {quoted(warning)}"
+            found[key] = message, problem_of(quoted(line), cause, message.next_step)
+        warning = _first(_WARNING, line) or warning
+    ends = [(message, problem) for message, problem in found.values() if message.ends]
+    reasons = [problem for message, problem in ends if message not in (_TEST_ENDED, _LAUNCHER_ENDED)]
+    consequences = [problem for message, problem in ends if message in (_TEST_ENDED, _LAUNCHER_ENDED)]
+    others = [problem for message, problem in found.values() if not message.ends]
+    return Errors([*(reasons or consequences), *others], bool(ends))
+
+
+def _message_of(line: str) -> tuple[object, Message | None]:
+    """Return the kind of the error that a line tells, as something to tell kinds apart by and with its words."""
+    state = _COMPLETION.search(line)
+    if state:
+        code = int(state[1])
+        other = (f"a transfer ended with completion state {code}", "look at the other ranks' logs")
+        return code, Message(_COMPLETION, *_STATES.get(code, other))
+    message = next((each for each in _MESSAGES if each.pattern.search(line)), None)
+    return message, message
 
 
 def without_gpu_direct(lines: Iterable[str]) -> list[str]:
     """Return the HCAs of which NCCL says that they do not reach GPU memory (``GPU Direct RDMA Disabled for HCA``)."""
     found = (_first(_DISABLED, line) for line in lines if "Disabled for HCA" in line)
     return list(dict.fromkeys(filter(None, found)))[:_MOST_NAMES]
+
+
+def release_of(code: int) -> str:
+    """Return NCCL's release, such as 2.28.9, for its number (``NCCL_VERSION`` of nccl.h: 22809, and 2708 for 2.7.8)."""
+    thousands = 10_000 if code >= 10_000 else 1000
+    return f"{code // thousands}.{code % thousands // 100}.{code % 100}"
 
 
 def _first(pattern: Pattern[str], line: str) -> str | None:

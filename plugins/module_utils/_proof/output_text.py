@@ -27,10 +27,12 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _CONTROLS = [code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"]
 _BLANKS = [0xA0, *range(0x2000, 0x200C), 0x202F, 0x205F, 0x2060, 0x3000, 0xFEFF]
 _UNPRINTABLE = dict.fromkeys([*_CONTROLS, *_BLANKS], " ")
-# What kubectl logs (--prefix, --timestamps), mpirun --tag-output and srun --label put before a line.
+# What kubectl logs (--prefix, --timestamps), mpirun --tag-output and srun --label put before a line, and NCCL before
+# its warnings (NCCL_DEBUG_TIMESTAMP_LEVELS).
 _PREFIX = re.compile(
     r"(?:\[pod/[^\]\s]{1,200}\]\s"
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\s"
+    r"|\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\]\s"
     r"|\[\d{1,6},\d{1,6}\]<std(?:out|err)>:\s?"
     r"|\s{0,8}\d{1,6}:\s){1,4}"
 )

@@ -191,7 +191,7 @@ def test_why_gpudirect_is_missing_is_said_with_the_next_step(version: str | None
     ],
 )
 def test_a_complaint_of_nccl_has_its_next_step(line: str, words: str) -> None:
-    (problem,) = errors_in([line])
+    (problem,) = errors_in([line]).problems
     assert words in problem["next_step"]
 
 
@@ -204,7 +204,7 @@ def test_a_complaint_of_nccl_has_its_next_step(line: str, words: str) -> None:
         ("broken/two-outputs.txt", ["2 outputs"]),
         ("broken/no-rows.txt", ["there is no row"]),
         ("broken/mpirun-died.txt", ["mpirun noticed"]),
-        ("broken/retry-exceeded.txt", ["IBV_WC_RETRY_EXC_ERR(12)", "Test NCCL failure"]),
+        ("broken/retry-exceeded.txt", ["IBV_WC_RETRY_EXC_ERR(12)"]),
         ("broken/old-retry-exceeded.txt", ["error 12"]),
     ],
 )
@@ -235,7 +235,7 @@ def test_a_lost_header_loses_no_row() -> None:
 
 @pytest.mark.parametrize("line", ["error 12, opcode 1", "status=12 opcode=0", "status=IBV_WC_RETRY_EXC_ERR(12) op"])
 def test_a_completion_s_state_is_read_from_every_form(line: str) -> None:
-    (problem,) = errors_in([f"NCCL WARN NET/IB : Got completion from peer 10.0.0.1<1> with {line}"])
+    (problem,) = errors_in([f"NCCL WARN NET/IB : Got completion from peer 10.0.0.1<1> with {line}"]).problems
     assert "retry exceeded" in problem["cause"]
 
 
