@@ -32,11 +32,25 @@ def running_play(proc: Path = _PROC) -> str:
     return _told(os.getppid(), proc)
 
 
-def has_ended(process: str, proc: Path = _PROC) -> bool:
-    """Tell whether a process is known to have ended."""
+def is_there(number: int) -> bool:
+    """Tell whether a process has this number, of whichever user: kill(2) says so where /proc hides it (hidepid)."""
+    try:
+        os.kill(number, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
+def has_ended(process: str, proc: Path = _PROC, exists: Callable[[int], bool] = is_there) -> bool:
+    """Tell whether a process is known to have ended. What /proc does not show has only where no process is there."""
     place, _slash, identity = process.rpartition("/")
     number = identity.partition("-")[0]
-    return bool(place) and place == _place(proc) and number.isdecimal() and _told(int(number), proc) != process
+    if not place or place != _place(proc) or not number.isdecimal():
+        return False
+    began = _began(int(number), proc)
+    return not exists(int(number)) if began is None else f"{number}-{began}" != identity
 
 
 def sleep_while_it_runs(process: str, sleep: Callable[[float], None] = time.sleep) -> Callable[[float], None]:
@@ -54,14 +68,18 @@ def sleep_while_it_runs(process: str, sleep: Callable[[float], None] = time.slee
 
 
 def _told(number: int, proc: Path) -> str:
-    place = _place(proc)
+    place, began = _place(proc), _began(number, proc)
+    return f"{place}/{number}-{began}" if place and began else ""
+
+
+def _began(number: int, proc: Path) -> str | None:
+    """Return when a process began, empty of one that has ended and is still listed, None of one that is not shown."""
     try:
         # proc(5): the second field is the program's name in parentheses, the twenty-second when the process began.
         state, *rest = (proc / str(number) / "stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
-        began = rest[18]
+        return "" if state == "Z" else rest[18]
     except (OSError, ValueError, IndexError):
-        return ""
-    return f"{place}/{number}-{began}" if place and state != "Z" else ""
+        return None
 
 
 def _place(proc: Path) -> str:

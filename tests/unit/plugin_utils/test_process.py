@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import (
     has_ended,
+    is_there,
     running_play,
     sleep_while_it_runs,
 )
@@ -44,6 +46,26 @@ def test_a_play_that_runs_has_not_ended_and_one_that_was_killed_has(tmp_path: Pa
     start(proc, os.getppid(), began=900)
     assert has_ended(play, proc)
     assert has_ended("boot/pid:[1]/4194999-1", proc)
+
+
+def test_a_play_of_another_user_that_proc_hides_has_ended_only_where_no_process_is_there(tmp_path: Path) -> None:
+    # /proc mounted with hidepid shows nobody the processes of others.
+    proc = machine(tmp_path)
+    assert not has_ended("boot/pid:[1]/7-700", proc, lambda number: number == 7)
+    assert has_ended("boot/pid:[1]/7-700", proc, lambda number: number != 7)
+    assert has_ended("boot/pid:[1]/99999999999999999999-700", proc)
+
+
+def test_a_process_that_only_its_user_may_signal_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def refuse(number: int, signal: int) -> None:
+        asked.append((number, signal))
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "kill", refuse)
+    assert is_there(7)
+    assert asked == [(7, 0)]
 
 
 @pytest.mark.parametrize(
