@@ -162,11 +162,14 @@ def _unknown(option: str, name: str, known: Sequence[str]) -> Violation:
 
 
 def _nodes_of_hosts(around: Surroundings) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """Return the inventory host of each node that can take a pod, and hosts that are left out with the reason."""
+    """Return the inventory host of each node that can take a pod, and hosts that are left out with the reason.
+
+    Of several hosts the one with the node's name has it: a machine that was cloned may have the hostname of another.
+    """
     node_of: dict[str, str] = {}
     left_out: list[dict[str, str]] = []
     by_name, by_address = _index(around.nodes)
-    for host in sorted(around.hosts):
+    for host in sorted(around.hosts, key=lambda each: (around.names.get(each, each) not in by_name, each)):
         node = _node_of(host, around, by_name, by_address)
         if node is None:
             left_out.append({"host": host, "network": "", "why": "no node of the cluster has its name or address"})
@@ -174,9 +177,12 @@ def _nodes_of_hosts(around: Surroundings) -> tuple[dict[str, str], list[dict[str
             left_out.append({"host": host, "network": "", "why": f"{_the_node(node, host)} is not Ready"})
         elif node["unschedulable"]:
             left_out.append({"host": host, "network": "", "why": f"{_the_node(node, host)} is cordoned"})
+        elif node["name"] in node_of:
+            why = f"{_the_node(node, host)} is found by its hostname or address, and is that of {node_of[node['name']]}"
+            left_out.append({"host": host, "network": "", "why": why})
         else:
             node_of[node["name"]] = host
-    return node_of, left_out
+    return node_of, sorted(left_out, key=lambda each: each["host"])
 
 
 def _the_node(node: Mapping[str, Any], host: str) -> str:

@@ -104,6 +104,16 @@ def test_two_nodes_make_one_pair() -> None:
     assert plan["left_out"] == []
 
 
+@pytest.mark.parametrize("copy", ["a-copy", "z-copy"])
+def test_a_host_that_tells_the_hostname_of_another_does_not_take_its_node(copy: str) -> None:
+    hosts = {"n1": None, "n2": None, copy: {"system": {"hostname": "n1"}}}
+    plan = make_plan(wish(), around(hosts=hosts))
+    assert plan["networks"][0]["nodes"] == {"n1": "n1", "n2": "n2"}
+    assert plan["left_out"] == [
+        {"host": copy, "network": "", "why": "the node n1 is found by its hostname or address, and is that of n1"}
+    ]
+
+
 def test_pods_may_live_long_enough_for_every_round_and_no_longer() -> None:
     few = make_plan(wish(), around())["networks"][0]["deadline"]
     nodes = [node(f"n{number}") for number in range(8)]
