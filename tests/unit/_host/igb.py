@@ -54,13 +54,18 @@ def guest(kernel: str = KERNEL) -> Tree:
         tree.sriov(address, 7, "10ca")
         tree.attributes(tree.place(address), {"sriov_offset": 128, "sriov_stride": 2})
         tree.netdev(address, Netdev(name, mac, 1500, speed=1000))
-    root = add_root_port(tree, "pci0000:00", "0000:00:03.0", -1, _PORT)
-    tree.function(f"{root}/{UPLINK}", _VIRTIO, "virtio-pci", -1)
-    tree.netdev(UPLINK, Netdev("enp2s0", "52:54:00:aa:00:01", 1500), between="virtio0")
+    add_virtio(tree, "0000:00:03.0", UPLINK, Netdev("enp2s0", "52:54:00:aa:00:01", 1500), "virtio0")
     add_routes(tree, "enp2s0", "192.168.77.11/24", "192.168.77.1")
     for program in ("/usr/bin/udevadm", "/usr/sbin/rdma"):
         tree.files[program] = ""
     return tree
+
+
+def add_virtio(tree: Tree, port: str, address: str, netdev: Netdev, device: str) -> None:
+    """Add an interface of virtio behind a root port of its own: it hangs below the bus device of its driver."""
+    root = add_root_port(tree, "pci0000:00", port, -1, _PORT)
+    tree.function(f"{root}/{address}", _VIRTIO, "virtio-pci", -1)
+    tree.netdev(address, netdev, between=device)
 
 
 def booted(tree: Tree | None = None) -> Kernel:

@@ -36,8 +36,7 @@ class NoPort(Exception):
 
 def port_of(host: Host, address: str) -> str:
     """Return the name of the one network interface of the PCI function, its representors left aside."""
-    names = _listed(host, f"{PCI_DEVICES}/{address}/net")
-    ports = [name for name in names or _below(host, address) if _is_port(host, name)]
+    ports = [name for name in interfaces_of(host, address) if _is_port(host, name)]
     if len(ports) == 1:
         return ports[0]
     if ports:
@@ -45,6 +44,11 @@ def port_of(host: Host, address: str) -> str:
     if not host.exists(f"{PCI_DEVICES}/{address}"):
         raise NoPort(f"there is no PCI function {address}")
     raise NoPort(f"{address} has no network interface here: no driver is bound to it, or a network namespace has it")
+
+
+def interfaces_of(host: Host, address: str) -> Names:
+    """Return the names of all network interfaces of the PCI function; raises HostError."""
+    return _listed(host, f"{PCI_DEVICES}/{address}/net") or _below(host, address)
 
 
 def rdma_device(host: Host, address: str) -> str:

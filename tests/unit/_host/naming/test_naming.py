@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import STAMP
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import Rename, in_turn
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
-from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Tree
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Netdev, Tree
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.igb import (
     OLD_KERNEL,
@@ -140,6 +140,16 @@ class TestInterfaces:
         outcome = previewed(kernel, wish({"pci": UPLINK, "name": "mgmt0"}, **ALLOWED))
         assert outcome["plan"]["steps"] == []
         assert "from the next boot on" in outcome["plan"]["notices"][0]
+
+    @pytest.mark.parametrize("kernel_release", [igb.KERNEL, OLD_KERNEL])
+    def test_an_interface_of_virtio_beside_the_uplink_is_renamed_now(self, kernel_release: str) -> None:
+        tree = guest(kernel_release)
+        igb.add_virtio(tree, "0000:00:04.0", "0000:03:00.0", Netdev("enp3s0", "52:54:00:aa:00:02", 1500), "virtio1")
+        kernel = booted(tree)
+        done(kernel, {"pci": "0000:03:00.0", "name": "storage0"})
+        assert names(kernel)["virtio1"] == "storage0"
+        done(kernel, {"pci": "0000:03:00.0", "name": "storage0"})
+        assert kernel.mutations == []
 
     def test_a_name_taken_behind_the_plans_back_is_explained(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = booted()

@@ -10,10 +10,11 @@ files by itself; telling it only saves it a few seconds of doubt.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Sequence
+from typing import Callable, Sequence
 
 from ...engine.context import Context
 from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run, Work
+from ...engine.ports import interfaces_of
 from ...engine.steps import BOOT, Step, Value, key_of
 from ...machine.access import Host, HostError
 from ...machine.paths import MARKER
@@ -136,7 +137,7 @@ def _interface(context: Context, name: Name, turn: Turn) -> Work:
     undo += [_NO_BATCH] if _NO_BATCH in do else []
 
     def verify(host: Host) -> str:
-        return _not_there(host, f"/sys/bus/pci/devices/{name.interface.key}/net", name.wanted)
+        return _not_there(lambda: interfaces_of(host, name.interface.key), name.interface.key, name.wanted)
 
     return Work(do, undo, verify)
 
@@ -225,7 +226,8 @@ def _rdma_device(context: Context, address: str) -> Work:
     undo = [_rdma_rename(f"{{rdma:{address}}}", turn.current), *undo, *context.boot_undo(device.files)]
 
     def verify(host: Host) -> str:
-        return _not_there(host, f"/sys/bus/pci/devices/{address}/infiniband", device.wanted)
+        directory = f"/sys/bus/pci/devices/{address}/infiniband"
+        return _not_there(lambda: host.list(directory), directory, device.wanted)
 
     return Work(do, undo, verify)
 
@@ -234,12 +236,12 @@ def _rdma_rename(current: str, wanted: str) -> Run:
     return Run(("rdma", "dev", "set", current, "name", wanted))
 
 
-def _not_there(host: Host, directory: str, wanted: str) -> str:
+def _not_there(look: Callable[[], Sequence[str]], place: str, wanted: str) -> str:
     try:
-        names = host.list(directory)
+        names = look()
     except HostError as error:
-        return f"{directory} can't be read ({error.code})"
-    return "" if wanted in names else f"{directory} has {', '.join(names) or 'nothing'}, not {wanted}"
+        return f"{error.path} can't be read ({error.code})"
+    return "" if wanted in names else f"{place} has {', '.join(names) or 'nothing'}, not {wanted}"
 
 
 def _initramfs(context: Context, step: Step) -> Work:
