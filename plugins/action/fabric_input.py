@@ -24,8 +24,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import FabricAction, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import located
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted, read_files
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import CONTROLLER, taking_part, wire_tested
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input import not_found, unusable_names
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
+    CONTROLLER,
+    nodes_of,
+    taking_part,
+    wire_tested,
+)
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input import (
+    not_found,
+    shared_nodes,
+    unusable_names,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import values_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import compare
@@ -107,9 +116,9 @@ class ActionModule(FabricAction):
                 *unusable_names(arguments["hosts"]),
             ],
         )
-        untestable = wire_violations(spec, hostvars)
-        if untestable:
-            raise InvalidInput(untestable)
+        wrong = [*wire_violations(spec, hostvars), *shared_nodes(nodes_of(spec["hosts"], hostvars))]
+        if wrong:
+            raise InvalidInput(wrong)
         if arguments["plan_file"] and not self.check_mode:
             remarks = [*remarks, Notice(f"{PREFIX}plan_file", "", "only a run of site --check writes it")]
         found: dict[str, Any] = {"changed": False, "spec": spec, "notices": [*notices, *preflight(spec), *remarks]}

@@ -230,7 +230,7 @@ def wire_notices(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]
 
 def node_of(host: str, own: Mapping[str, Any]) -> str:
     """Return the name of the node of a host: what ``rdma_fabric_node_name`` of its variables says, else the host's."""
-    return str(value_of(_NODE_NAME, own.get(_NODE_NAME.name))[0] or host)
+    return str(value_of(_NODE_NAME, own.get(_NODE_NAME.name))[0] or "").strip() or host
 
 
 def nodes_of(hosts: Collection[str], variables: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import DEFAULT_PATTERN, PATTERN, SOURCE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
 from .run_hosts import CONTROLLER, taking_part
 
@@ -81,6 +82,22 @@ def unusable_names(hosts: Iterable[str]) -> list[Violation]:
             hint = "give the host a name of its own, its address as ansible_host, and variables on lines below"
             violations.append(Violation(f"host {one_line(host)}", "", problem, hint))
     return violations
+
+
+def shared_nodes(nodes: Mapping[str, str]) -> list[Violation]:
+    """Return the nodes that several hosts have, from the node of each host.
+
+    A slot is a node's, so their turns would go on at the same time, and all but one would be without a drain.
+    """
+    hosts: dict[str, list[str]] = {}
+    for host, node in nodes.items():
+        hosts.setdefault(node, []).append(host)
+    hint = "give each host the name of its own node, or leave it out where the inventory has that name"
+    return [
+        Violation(f"{PREFIX}node_name", "", f"{named(sharing)} have the same node, {node}", hint)
+        for node, sharing in hosts.items()
+        if len(sharing) > 1
+    ]
 
 
 def unread_inventories(sources: Iterable[str], hosts: Collection[str], loader: DataLoader) -> list[Violation]:

@@ -265,7 +265,7 @@ OF_RUNS = (
     Variable(
         "node_name",
         "str",
-        ("Name of the host's node. It is the name in the inventory unless given.",),
+        ("Name of the host's node. It is the name in the inventory unless given. No two hosts have the same node.",),
         (*_NODE, *_JOIN, "host/look", "playbook join"),
         HOST,
     ),

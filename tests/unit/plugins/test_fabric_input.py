@@ -288,3 +288,17 @@ def test_a_wire_test_without_a_network_is_refused(given: Any, refused: bool) -> 
         assert not result.get("failed"), result
     arguments["macvlan_networks"] = {"rail0": {"master": "rail0", "mode": "bridge", "ipam": "{}"}}
     assert not run_action("fabric_input", arguments, task_vars=task_vars).get("failed")
+
+
+@pytest.mark.parametrize(("of_second", "shared"), [("gpu01", True), (" gpu01 ", True), ("gpu02", False), ("", False)])
+def test_two_hosts_with_one_node_are_refused(of_second: str, shared: bool) -> None:
+    hostvars = {"gpu01": {}, "gpu02": {"rdma_fabric_node_name": of_second}, "gpu03": {"rdma_fabric_node_name": "n3"}}
+    result = run_action("fabric_input", {"hosts": list(hostvars)}, task_vars={"hostvars": hostvars})
+    if not shared:
+        assert not result.get("failed"), result
+        return
+    (violation,) = result["violations"]
+    assert (violation["source"], violation["problem"]) == (
+        "rdma_fabric_node_name",
+        "gpu01, gpu02 have the same node, gpu01",
+    )
