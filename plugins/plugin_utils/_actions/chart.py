@@ -21,9 +21,9 @@ class ChartAction(ClusterAction):
     """An action that asks Helm."""
 
     def access(self, arguments: Mapping[str, Any]) -> Json:
-        """Return those of the authentication options that Helm takes too."""
+        """Return those of the authentication options that Helm takes too; a kubeconfig may be given as data."""
         found = {name: arguments[name] for name in _ACCESS if arguments[name] is not None}
-        if "kubeconfig" in found:
+        if isinstance(found.get("kubeconfig"), str):
             found["kubeconfig"] = str(Path(found["kubeconfig"]).expanduser().absolute())
         return found
 

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import chart_release
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import run_of
 
@@ -49,6 +51,20 @@ def test_a_chart_that_is_not_there_is_named_with_where_it_was_looked_for(
     _same, (wrong,) = chart_release.located(reference, lambda name: tmp_path / name)
     assert why in wrong.problem
     assert str(tmp_path) in wrong.hint
+
+
+def test_helm_gets_the_options_of_a_connection_that_are_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    action = ChartAction(SimpleNamespace(action="a"), SimpleNamespace(), SimpleNamespace(), None, None, None)
+    none = dict.fromkeys(("kubeconfig", "context", "host", "api_key", "ca_cert", "validate_certs"))
+    assert action.access({**none, "username": "me"}) == {}
+    given = {"context": "c", "host": "https://h", "api_key": "k", "ca_cert": "/ca", "validate_certs": False}
+    assert action.access({**none, **given}) == given
+    for written, path in (("~/k", "/home/me/k"), ("k", f"{tmp_path}/k"), ("/k", "/k")):
+        assert action.access({**none, "kubeconfig": written}) == {"kubeconfig": path}
+    data: dict[str, Any] = {"clusters": [], "users": []}
+    assert action.access({**none, "kubeconfig": data}) == {"kubeconfig": data}
 
 
 def test_the_module_is_asked_for_the_release_and_told_nothing_that_is_not_given() -> None:
