@@ -186,6 +186,19 @@ class TestMachine:
         assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("two\n", 0o640)
         assert [entry.name for entry in path.parent.iterdir()] == ["b.conf"]
 
+    @pytest.mark.parametrize("mask", [0o000, 0o027, 0o077])
+    def test_files_and_their_directories_have_the_same_modes_under_every_umask(
+        self, machine: LiveMachine, tmp_path: Path, mask: int
+    ) -> None:
+        former = os.umask(mask)
+        try:
+            machine.replace("/etc/systemd/network/20-x.network.d/90.conf", "x", 0o644)
+        finally:
+            os.umask(former)
+        made = {str(path.relative_to(tmp_path)): stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+        assert made.pop("etc/systemd/network/20-x.network.d/90.conf") == 0o644
+        assert set(made.values()) == {0o755}, made
+
     def test_a_reader_sees_the_old_text_or_the_new(self, machine: LiveMachine, tmp_path: Path) -> None:
         machine.replace("/file", "old", 0o644)
         with (tmp_path / "file").open() as reader:

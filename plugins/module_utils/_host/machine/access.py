@@ -323,6 +323,8 @@ class LiveMachine(LiveHost):
         for directory in reversed(missing):
             local = self._local(directory)
             Path(local).mkdir(0o755)
+            # Whatever the umask of root is: who reads the files need not be root (networkd, apt).
+            Path(local).chmod(0o755)
             _sync_directory(posixpath.dirname(local))
 
 
