@@ -52,11 +52,11 @@ def wishes(kernel: Kernel) -> list[dict[str, Any]]:
     return found
 
 
-def guest() -> Kernel:
+def guest(device: str = "rxe0") -> Kernel:
     """A guest with an igb port that a soft RDMA device stands on."""
     kernel = igb.booted()
     kernel.tree.add_file(BOOT_ID, "5f2a\n")
-    qos.add_soft_device(kernel, "rxe0", "enp1s0f0")
+    qos.add_soft_device(kernel, device, "enp1s0f0")
     return kernel
 
 
@@ -165,6 +165,16 @@ class TestSoftDevices:
         )
         (program,) = kernel.list("/usr/local/lib/rdma-fabric")
         assert f"/usr/local/lib/rdma-fabric/{program} devices\n" in kernel.read(UNIT_FILE)
+
+    def test_a_name_with_a_meaning_for_udev_stays_a_pattern(self) -> None:
+        kernel = guest('x", RUN+="sh -c id|*')
+        outcome = with_tos(kernel)
+        assert not outcome.get("failed"), outcome["msg"]
+        (rule,) = kernel.read(RULES_FILE).splitlines()[1:]
+        assert rule == (
+            'ACTION=="add", SUBSYSTEM=="infiniband", KERNEL=="x???RUN???sh?-c?id??", TAG+="systemd", '
+            'ENV{SYSTEMD_WANTS}+="rdma-fabric-devices.service"'
+        )
 
     def test_the_start_of_the_host_does_not_wait_for_it(self) -> None:
         kernel = guest()

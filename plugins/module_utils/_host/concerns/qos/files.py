@@ -11,6 +11,8 @@ this.
 
 from __future__ import annotations
 
+import re
+
 from ...engine.context import Context
 from ...facts.interfaces import Interface
 from ...facts.qos_scope import OF_DEVICE, rdma_of
@@ -23,28 +25,31 @@ UNIT_FILE = f"/etc/systemd/system/{UNIT}"
 RULES_FILE = "/etc/udev/rules.d/90-rdma-fabric-devices.rules"
 # Rules match the name that a device appears with, whatever rdma-core or rdma_name call it then.
 _OF_BONDS = "mlx5_bond_*"
+# Who makes a soft device names it, as CAP_NET_ADMIN suffices for, and the kernel refuses nothing but a percent sign
+# (nldev_newlink of drivers/infiniband/core/nldev.c): a quote would end the pattern and begin a RUN.
+_MEANINGFUL = re.compile(r"[^A-Za-z0-9_.:-]")
 
 
 def boot_files(context: Context) -> dict[str, str]:
     """Return the rule and the unit, neither where no late device has a setting to keep."""
-    names = _late_devices(context)
-    if context.removing or not names:
+    patterns = _late_devices(context)
+    if context.removing or not patterns:
         return {}
-    return {UNIT_FILE: _unit(context.python, program_path()), RULES_FILE: _rules(names)}
+    return {UNIT_FILE: _unit(context.python, program_path()), RULES_FILE: _rules(patterns)}
 
 
 def _late_devices(context: Context) -> list[str]:
-    """Return the names, as the kernel gives them, of devices that appear after the boot unit has run."""
-    names = set()
+    """Return patterns of the names, as the kernel gives them, of devices that appear after the boot unit has run."""
+    patterns = set()
     for interface in context.interfaces:
         device = rdma_of(interface, context.actual.facts["rdma"])
         if device is None or not any(key in lasting(context, interface) for key in OF_DEVICE):
             continue
         if device["pci"] is None:
-            names.add(device["name"])
+            patterns.add(_MEANINGFUL.sub("?", device["name"]))
         elif _is_bonded(context, interface):
-            names.add(_OF_BONDS)
-    return sorted(names)
+            patterns.add(_OF_BONDS)
+    return sorted(patterns)
 
 
 def _is_bonded(context: Context, interface: Interface) -> bool:
@@ -67,10 +72,10 @@ def _unit(python: str, program: str) -> str:
     )
 
 
-def _rules(names: list[str]) -> str:
+def _rules(patterns: list[str]) -> str:
     """Return the rules; rdma-core starts its own services in the same way."""
     rules = [
-        f'ACTION=="add", SUBSYSTEM=="infiniband", KERNEL=="{name}", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{UNIT}"'
-        for name in names
+        f'ACTION=="add", SUBSYSTEM=="infiniband", KERNEL=="{pattern}", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{UNIT}"'
+        for pattern in patterns
     ]
     return marked(rules)
