@@ -59,12 +59,13 @@ def read_boot_state(
 
 def _python(probe: Probe) -> str:
     """Return the interpreter for the boot unit: the one of this code, by its general name if that leads there."""
-    own = probe.target(_OWN_INTERPRETER)
+    # An update may have replaced it meanwhile (proc_pid_exe(5)): its successor stands in the same place.
+    own = (probe.target(_OWN_INTERPRETER) or "").partition(" (deleted)")[0]
     try:
         general = probe.host.realpath(_PYTHON)
     except HostError:
         general = None
-    return _PYTHON if own is None or own == general else printable(own)
+    return _PYTHON if own in ("", general) else printable(own)
 
 
 def _guard(probe: Probe) -> Guarded | None:

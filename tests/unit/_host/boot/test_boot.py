@@ -234,6 +234,13 @@ class TestUnit:
         applied(kernel, WISH)
         assert "ExecStart=/usr/bin/python3 -I -S" in kernel.read(UNIT_FILE)
 
+    def test_an_interpreter_that_was_replaced_meanwhile_is_followed_by_its_successor(self) -> None:
+        kernel = host(**{"/usr/bin/python3.11": ""})
+        kernel.tree.add_link("/usr/bin/python3", "python3.11")
+        kernel.tree.add_link("/proc/self/exe", "/usr/bin/python3.11 (deleted)")
+        applied(kernel, WISH)
+        assert "ExecStart=/usr/bin/python3 -I -S" in kernel.read(UNIT_FILE)
+
     def test_a_disabled_one_is_enabled_again(self) -> None:
         kernel = host()
         applied(kernel, WISH)
