@@ -66,7 +66,7 @@ def mark_of(node: Mapping[str, Any]) -> Mark | None:
         return None
     try:
         read = json.loads(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         read = None
     if not isinstance(read, dict):
         return Mark("somebody", "", f"the annotation {ANNOTATION} can't be read", "an unknown time", True)

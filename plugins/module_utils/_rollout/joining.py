@@ -52,7 +52,7 @@ def mark_of(node: Json) -> Mark | None:
     """Return our mark on a node, None without one; one that can't be read says nothing."""
     try:
         read = json.loads((node["metadata"].get("annotations") or {}).get(ANNOTATION) or "null")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         read = None
     if not isinstance(read, dict):
         return None

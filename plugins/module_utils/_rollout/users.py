@@ -56,7 +56,7 @@ def _of_words(text: str, own: str) -> set[str]:
 def _of_json(text: str, own: str) -> set[str]:
     try:
         entries = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return set()
     return {
         f"{entry.get('namespace') or own}/{entry['name']}"

@@ -198,7 +198,8 @@ def test_a_command_that_floods_is_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    "messages", [[None], [b"\x01half", None], [b"\x03{broken", None], [b"\x03[1]", None], [b"\x03"]]
+    "messages",
+    [[None], [b"\x01half", None], [b"\x03{broken", None], [b"\x03[1]", None], [b"\x03"], [b"\x03" + b"[" * 100_000]],
 )
 def test_a_stream_that_breaks_is_told(messages: list[bytes | float | None]) -> None:
     assert fault_of(FakeStreams(messages)).kind == "unreachable"

@@ -91,6 +91,7 @@ def test_what_can_not_be_read_owns_nothing() -> None:
         entry("m", ["f:spec"]),
         entry("m", {"f:spec": []}),
         entry("m", {"f:spec": {"f:containers": {"k:{": {}, "x": {}, "k:[1]": {}}}}),
+        entry("m", {"f:spec": {"f:containers": {f"v:{'[' * 100_000}": {}}}}),
     ):
         assert managers(live(broken), "spec", "containers", 1) == [], broken
     assert managers({"metadata": {}}, "spec") == []
@@ -106,6 +107,8 @@ def test_records_of_two_states_are_compared_as_they_are_written() -> None:
     assert record_text(image) == "spec.containers[name=c].image"
     assert record_text(("f:a", 'v:"b"')) == 'a["b"]'
     assert record_text(("f:a", "k:broken")) == "a[broken]"
+    too_deep = "[" * 100_000
+    assert record_text(("f:a", f"k:{too_deep}")) == f"a[{too_deep}]"
 
 
 def test_paths_are_written_as_in_results() -> None:

@@ -209,6 +209,7 @@ def test_a_default_that_makes_two_items_look_alike_is_no_proof() -> None:
         {"fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}, "f:finalizers": {"x:?": {}}}}},
         {"fieldsV1": {**FIELDS, "f:spec": {**FIELDS["f:spec"], "f:ports": {"k:{broken": {}, "k:{": {}}}}},
         {"fieldsV1": {**FIELDS, "f:spec": {**FIELDS["f:spec"], "f:ports": {"i:0": {}, "i:1": {}}}}},
+        {"fieldsV1": {**FIELDS, "f:spec": {**FIELDS["f:spec"], "f:ports": {f"v:{'[' * 100_000}": {}}}}},
         {"fieldsV1": {**FIELDS, "f:spec": {**FIELDS["f:spec"], "f:type": {"f:x": {}}}}},
     ],
 )

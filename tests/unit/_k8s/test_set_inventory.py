@@ -53,6 +53,7 @@ def test_no_inventory_records_nothing() -> None:
         {"objects": None},
         {"objects": '[{"apiVersion": "v1", "kind": "A", "namespace": null, "name": "x"}]'},
         {"objects": '[{"kind": "A"}]'},
+        pytest.param({"objects": "[" * 100_000}, id="too-deep"),
     ],
 )
 def test_an_inventory_that_somebody_else_wrote_is_refused_by_name(data: Any) -> None:

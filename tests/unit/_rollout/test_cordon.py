@@ -119,7 +119,7 @@ def test_a_free_node_needs_nothing() -> None:
     assert to_uncordon(node()) == Step(None)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"holder": "x"}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"holder": "x"}', pytest.param("[" * 100_000, id="too-deep")])
 def test_a_mark_that_cannot_be_read_frees_no_node(text: str) -> None:
     damaged = node(unschedulable=True, annotation=text)
     step = to_uncordon(damaged)

@@ -151,7 +151,7 @@ def test_a_node_says_what_it_has_failed_by_and_keeps_its_taint() -> None:
     assert to_fail(node(FOREIGN), TAINT, "no such card", MARK).patch is None
 
 
-@pytest.mark.parametrize("text", ["", "no JSON", "[]", "null"])
+@pytest.mark.parametrize("text", ["", "no JSON", "[]", "null", pytest.param("[" * 100_000, id="too-deep")])
 def test_a_mark_that_can_not_be_read_says_nothing(text: str) -> None:
     body = node()
     body["metadata"]["annotations"][ANNOTATION] = text

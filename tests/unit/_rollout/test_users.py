@@ -31,6 +31,7 @@ def pod(networks: str = "", node: str = "n", phase: str = "Running", **amounts: 
         ('\n  [{"name": "rail0"}]\n', {"ai/rail0"}),
         ('[{"namespace": "default"}, {"name": "rail0"}]', {"ai/rail0"}),
         ("[{", set()),
+        pytest.param("[" * 100_000, set(), id="too-deep"),
         ('["rail0"]', set()),
         (" , ", set()),
     ],

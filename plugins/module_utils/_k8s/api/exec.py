@@ -154,7 +154,7 @@ def exit_status(text: bytes) -> int:
     """Return the exit status in the Status object of channel 3. Raises ExecFault when the command did not run."""
     try:
         status = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         status = None
     if not isinstance(status, dict):
         raise ExecFault("unreachable", "the connection ended before the command did")
@@ -243,7 +243,7 @@ def _status_of(err: Any) -> dict[str, Any]:
     body = getattr(err, "resp_body", None) or b""
     try:
         status = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         status = None
     if isinstance(status, dict):
         return status

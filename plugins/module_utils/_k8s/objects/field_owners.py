@@ -92,7 +92,7 @@ def record_text(record: Record) -> str:
 def _selector_text(text: str) -> str:
     try:
         keys = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return ",".join(f"{name}={value}" for name, value in keys.items()) if isinstance(keys, Mapping) else text
 
@@ -138,7 +138,7 @@ def _names(part: str, item: Any, position: int) -> bool:
         return text == str(position)
     try:
         selector = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     if kind == "v":
         return identical(item, selector)

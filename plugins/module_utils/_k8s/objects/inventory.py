@@ -70,7 +70,7 @@ def recorded_keys(live: Mapping[str, Any] | None) -> list[Key]:
     try:
         entries = json.loads(data[_DATA_KEY])
         keys = [Key(*(_text(entry[part]) for part in _PARTS)) for entry in entries]
-    except (TypeError, ValueError, KeyError) as err:
+    except (TypeError, ValueError, KeyError, RecursionError) as err:
         metadata = live["metadata"]
         place = f"ConfigMap {metadata.get('namespace')}/{metadata.get('name')}"
         raise UnreadableInventory(

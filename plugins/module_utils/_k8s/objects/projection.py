@@ -135,7 +135,7 @@ def _recorded_items(children: Mapping[str, Any]) -> _Recorded | None:
             return None
         try:
             items.append((json.loads(text), below if kind == "k" else None))
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return items
 
