@@ -19,10 +19,15 @@ class HostAction(FabricAction):
     """An action whose module is sent in fewer bytes than ansible-core makes of it."""
 
     def run_module(self, name: str, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Run a module of this collection on the host and return its result; raises AnsibleConnectionFailure."""
+        """Run a module of this collection on the host and return its result; raises AnsibleConnectionFailure.
+
+        None of ours returns ``ansible_facts``: of a host that does, they would have precedence over the inventory's
+        variables, such as the one that names its node.
+        """
         result: dict[str, Any] = self._execute_module(
             module_name=f"rdma.fabric.{name}", module_args=dict(arguments), task_vars=task_vars
         )
+        result.pop("ansible_facts", None)
         return result
 
     def _configure_module(self, module_name: str, module_args: Any, task_vars: Any) -> Any:

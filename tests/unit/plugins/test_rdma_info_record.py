@@ -77,6 +77,12 @@ def test_facts_of_a_recording_are_read_here(monkeypatch: pytest.MonkeyPatch) -> 
     assert result["facts"]["modules"]["rds"]["loaded"] is False
 
 
+def test_a_host_gives_no_variable_a_value_whatever_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    forged = {"changed": False, "facts": {}, "ansible_facts": {"rdma_fabric_node_name": "node-of-others"}}
+    module_that_answers(monkeypatch, rdma_info, forged)
+    assert "ansible_facts" not in run_action("rdma_info", {})
+
+
 def test_facts_of_a_live_host_are_asked_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = module_that_answers(monkeypatch, rdma_info, {"changed": False, "facts": {"format": 1}})
     assert run_action("rdma_info", {"kernel_modules": "rds,smc"})["facts"] == {"format": 1}
