@@ -153,7 +153,7 @@ def survey(facts: Mapping[str, Facts], wish: Wish, groups: Mapping[str, Collecti
     for name, found in facts.items():
         try:
             hosts.append(read_host(name, completed(found)))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             problem = f"are not what rdma_info returns ({type(error).__name__}: {one_line(str(error))})"
             violations.append(Violation(f"host {one_line(name)}", "facts", problem, _AWAY))
     if violations:

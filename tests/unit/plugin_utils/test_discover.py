@@ -217,7 +217,15 @@ def test_what_a_host_says_never_becomes_a_template_or_a_line_of_its_own(text: st
 
 
 @pytest.mark.parametrize(
-    "broken", [{}, {"nics": 7}, {"nics": [{}]}, {"nics": [nic(1, address="../../etc")]}, {"netdevs": [None]}]
+    "broken",
+    [
+        {},
+        {"nics": 7},
+        {"nics": [{}]},
+        {"nics": [nic(1, address="../../etc")]},
+        {"nics": [nic(1, numa_node=float("inf"))]},
+        {"netdevs": [None]},
+    ],
 )
 def test_facts_that_no_module_of_ours_returns_are_refused_with_the_host(broken: Json) -> None:
     facts = {**host([nic(1)]), **broken} if broken else {}
