@@ -17,6 +17,7 @@ from ..facts.interfaces import Interface
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of
 from ..facts.shapes import Netdev
+from ..spec.syntax import boot_name_problem
 
 BOOT_UNIT = "boot unit"
 # Who configures what is no manager's and comes too late for the boot unit.
@@ -59,8 +60,22 @@ def persistence(context: Context) -> list[Persistence]:
         mtu = None if is_refused(context, f"mtu:{interface.key}") else interface.wanted["mtu"]
         state = None if is_refused(context, f"link:{interface.key}") else interface.wanted["state"]
         if mtu is not None or state is not None:
-            found.append(_decide(context, interface, netdev, mtu, state))
+            found.append(_with_a_plain_name(_decide(context, interface, netdev, mtu, state)))
     return found
+
+
+def _with_a_plain_name(entry: Persistence) -> Persistence:
+    """Refuse a name with signs that a manager reads as more than a name: a pod gives a function that it has any name.
+
+    A comma or semicolon begins another device in match-device= (NetworkManager, src/libnm-core-impl/nm-core-utils.c,
+    nm_match_spec_split), a bracket ends the section, and NetworkManager does not start with a file that it can't read.
+    """
+    if entry.path not in (network_manager.OWN_FILE, ifupdown.OWN_FILE) or not boot_name_problem(entry.name):
+        return entry
+    said = (
+        f"{entry.path} can't hold this name, as not all of it is letters, digits, . _ and -; next: give it another here"
+    )
+    return entry._replace(path="", refusal=said)
 
 
 def boot_name(context: Context, interface: Interface, netdev: Netdev) -> str:
