@@ -96,6 +96,13 @@ def changed_cards(host: Host, known: Mapping[str, Card]) -> Changes:
     return found
 
 
+def place_of(host: Host, address: str, card: Card) -> str:
+    """Return where the function of a card is that had this address, empty where it is nowhere or in doubt."""
+    places = _found(host, address, card, ())
+    # The halves of a Socket Direct card have one serial number at two places.
+    return address if address in places else places[0] if len(places) == 1 else ""
+
+
 def serial_of(vpd: bytes) -> str:
     """Return a digest of the serial number in vital product data, empty where it holds none."""
     place = 0

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, Iterable, Mapping
+from typing import TYPE_CHECKING, Dict, Iterable, Mapping, NamedTuple, Sequence
 
 from ..engine.steps import Step, Value, make_step
 from ..machine.access import Host
@@ -16,7 +16,7 @@ from .registry import ORDER, handler_of
 
 if TYPE_CHECKING:
     from ..facts.same_card import Moved
-    from ..spec.cards import Cards
+    from ..spec.cards import Card, Cards
 
 # Step id -> the value before ("from") of the first step that changed it, which its concern alone understands.
 Baseline = Dict[str, Value]
@@ -27,6 +27,19 @@ FILE = StateFile(
     "the values from before the first run",
     "restore the file from a backup, or remove it to take the present values for the original ones",
 )
+
+
+class FormerCard(NamedTuple):
+    """A card that another one has replaced: the address that it had then, and what it held itself before the first run.
+
+    It may come back, as one does that was away for a repair.
+    """
+
+    address: str
+    card: Card
+    settings: Baseline
+
+
 # Steps of these concerns about "<physical function>:<what>" set up the virtual functions, others the physical one.
 _OF_FUNCTIONS = ("vfs", "mtu")
 
@@ -48,6 +61,15 @@ def read_cards(host: Host) -> Cards:
     if not isinstance(cards, dict) or not all(isinstance(card, dict) for card in cards.values()):
         raise FILE.broken("its cards are no mapping")
     return cards
+
+
+def read_former(host: Host) -> list[FormerCard]:
+    """Return the cards that were replaced, none of a former release's file; raises BrokenState."""
+    former = (FILE.read(host) or {}).get("former") or []
+    try:
+        return [FormerCard(str(each["address"]), dict(each["card"]), dict(each["settings"])) for each in former]
+    except (KeyError, TypeError, ValueError) as error:
+        raise FILE.broken("its former cards are none") from error
 
 
 def without(kept: Baseline, moved: Iterable[Moved]) -> Baseline:
@@ -89,6 +111,16 @@ def with_steps(known: Baseline, steps: Iterable[Step]) -> Baseline:
     return {step_id: None if _of_own_functions(step_id, kept) else value for step_id, value in kept.items()}
 
 
+def with_former(settings: Baseline, earlier: Mapping[str, Value]) -> Baseline:
+    """Return settings with the values from an earlier time, which stay where both have one."""
+    found: Baseline = {**settings, **earlier}
+    for step_id, value in settings.items():
+        before = found[step_id]
+        if isinstance(value, dict) and isinstance(before, dict):
+            found[step_id] = _with_parts(before, value)
+    return found
+
+
 def _with_parts(first: Mapping[str, object], later: Mapping[str, object]) -> dict[str, object]:
     """Return the first value with the parts, and their parts, that only a later one has."""
     merged = {**later, **first}
@@ -106,9 +138,10 @@ def _of_own_functions(step_id: str, kept: Baseline) -> bool:
     return bool(colon) and concern in _OF_FUNCTIONS and kept.get(f"vfs:{address}") == 0
 
 
-def text_of(originals: Baseline, cards: Cards | None = None) -> str:
+def text_of(originals: Baseline, cards: Cards | None = None, former: Sequence[FormerCard] = ()) -> str:
     """Return the file's text: the same values give the same text. ``cards`` are those of their PCI addresses."""
-    return FILE.text({"settings": dict(originals), "cards": dict(cards or {})})
+    away = {"former": [each._asdict() for each in former]} if former else {}
+    return FILE.text({"settings": dict(originals), "cards": dict(cards or {}), **away})
 
 
 def removal(desired: HostSpec, originals: Baseline) -> HostSpec:

@@ -9,7 +9,7 @@ What only a run that changes something needs is imported there: each module is c
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Collection, NamedTuple
+from typing import TYPE_CHECKING, Collection, NamedTuple, Sequence
 
 from ..engine import pending_reboot
 from ..engine.context import Context
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 class Assessment(NamedTuple):
     """A host as one reading found it, and what is to be done about it.
 
-    One that ``stays`` was to go back to its previous state and has none. ``cards`` are those that the values ``kept``
-    are of where it is a removal.
+    One that ``stays`` was to go back to its previous state and has none. Where it is a removal, ``cards`` are those
+    that the values ``kept`` are of, and ``former`` those that were replaced.
     """
 
     wish: HostSpec
@@ -53,6 +53,7 @@ class Assessment(NamedTuple):
     history: reached.History
     stays: bool
     cards: Cards
+    former: Sequence[baseline.FormerCard]
 
 
 def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_run: bool = False) -> Assessment:
@@ -68,8 +69,9 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     said = [reached.NOTHING_BEFORE] if stays else []
     cards: Cards = {}
     moved: list[Moved] = []
+    former: list[baseline.FormerCard] = []
     if run.removes:
-        kept, cards, moved, said = _followed(host, kept)
+        kept, cards, moved, former, said = _followed(host, kept)
     wish = baseline.removal(desired, baseline.without(kept, moved)) if run.removes else before or desired
     if not run.removes and _asks_by_facts(wish):
         from ..facts.asked_functions import with_requests
@@ -90,16 +92,17 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
         plan = _with_next_boot(host, plan, context, missed, runs=not has_run)
     if run.defers_reload:
         plan = telling_turn(plan)
-    return Assessment(wish, facts, plan, context, kept, history, stays, cards)
+    return Assessment(wish, facts, plan, context, kept, history, stays, cards, former)
 
 
 def _followed(host: Host, kept: baseline.Baseline, asked: Collection[str] = ()) -> Followed:
     """Return what is kept once values have gone along with cards that moved; raises BrokenState."""
-    from ..facts.same_card import changed_cards
+    from ..facts.same_card import changed_cards, place_of
     from .followed import followed
 
     cards = baseline.read_cards(host)
-    return followed(kept, cards, changed_cards(host, cards), asked)
+    away = [(each, place_of(host, each.address, each.card)) for each in baseline.read_former(host)]
+    return followed(kept, cards, changed_cards(host, cards), asked, away)
 
 
 def _asks_by_facts(desired: HostSpec) -> bool:
@@ -193,31 +196,33 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
     from . import at_boot  # noqa: F401 # pylint: disable=unused-import
 
     steps = [step for step in now["steps"] if is_executable(step)]
-    known, cards, noted = seen.kept, seen.cards, seen.cards
+    known, cards, former = seen.kept, seen.cards, seen.former
+    is_noted = True
     if not seen.context.removing:
-        noted = baseline.read_cards(machine)
-        known, cards, *_left = _followed(machine, known, {first_pci_address(step["id"]) for step in steps})
+        found = _followed(machine, known, {first_pci_address(step["id"]) for step in steps})
+        is_noted = (found.cards, found.former) == (baseline.read_cards(machine), baseline.read_former(machine))
+        known, cards, former = found.kept, found.cards, found.former
     kept = baseline.with_steps(known, steps)
-    failure = _keep(machine, clock, seen.kept if cards == noted else None, kept, cards)
+    failure = None if is_noted and kept == seen.kept else _keep(machine, clock, kept, cards, former)
     if failure is not None:
         return Execution(failure=failure, not_reached=steps)
     execution = execute(now, seen.context, machine, clock, handler_of=handler_of, watch=watch)
     if execution.failure is not None:
         # What was not reached still has its value, which may be another one when it is changed at last.
         tried = [step for step in steps if step not in execution.not_reached]
-        _keep(machine, clock, kept, baseline.with_steps(known, tried), cards)
+        changed = baseline.with_steps(known, tried)
+        if changed != kept:
+            _keep(machine, clock, changed, cards, former)
     return execution
 
 
 def _keep(
-    machine: Machine, clock: Clock, now: baseline.Baseline | None, wanted: baseline.Baseline, known: Cards
+    machine: Machine, clock: Clock, wanted: baseline.Baseline, known: Cards, former: Sequence[baseline.FormerCard]
 ) -> Failure | None:
-    if now == wanted:
-        return None
     from ..facts.same_card import cards_of
 
     cards = cards_of(machine, wanted, known)
-    return _put(machine, clock, baseline.PATH, baseline.text_of(wanted, cards) if wanted else None)
+    return _put(machine, clock, baseline.PATH, baseline.text_of(wanted, cards, former) if wanted or former else None)
 
 
 def _keep_driver(machine: Machine, clock: Clock, seen: Assessment, now: Plan, run: Run) -> Execution | None:

@@ -4,7 +4,7 @@
 """Lets the original values of a card go along with it to the PCI address that it has now. Pure.
 
 Otherwise the values of the card that is in its place now would never be kept, and its own would stay where no run
-finds them. What a card itself held is nobody's once the card was replaced.
+finds them. What a card itself held goes aside once the card was replaced, and is there again when it comes back.
 """
 
 from __future__ import annotations
@@ -14,41 +14,49 @@ from typing import Collection, Iterable, NamedTuple, Sequence
 from ..facts.same_card import Changes, Moved
 from ..machine.probe import first_pci_address
 from ..spec.cards import Cards
-from .baseline import Baseline, is_of_card
+from .baseline import Baseline, FormerCard, is_of_card, with_former
 
 
 class Followed(NamedTuple):
     """What is kept once values have gone along with their cards.
 
-    ``cards`` are those that still mean their address, ``left`` the moved ones whose values did not follow. ``notices``
-    say which values are nobody's any more.
+    ``cards`` are those that still mean their address, ``left`` the moved ones whose values did not follow, ``former``
+    those that are nowhere any more. ``notices`` say which values are nobody's now.
     """
 
     kept: Baseline
     cards: Cards
     left: list[Moved]
+    former: list[FormerCard]
     notices: list[str]
 
 
-def followed(kept: Baseline, cards: Cards, changes: Changes, asked: Collection[str] = ()) -> Followed:
+def followed(
+    kept: Baseline,
+    cards: Cards,
+    changes: Changes,
+    asked: Collection[str] = (),
+    away: Sequence[tuple[FormerCard, str]] = (),
+) -> Followed:
     """Return what is kept with the values of each moved card under the address that it has now.
 
     A run changes the devices at the ``asked`` addresses. What is kept of a card that is nowhere any more gives way to
-    what the one at its address had before that.
+    what the one at its address had before that. ``away`` are cards that were replaced, each with the address that it
+    has now, empty while it is nowhere.
     """
     lost = {each.address for each in changes.moved if each.is_bridge and not each.now_at}
     of_former = {id_ for id_ in kept if first_pci_address(id_) in changes.replaced and is_of_card(id_)}
-    notices = [*map(_of_bridge, sorted(lost)), *_of_formers(of_former)]
-    kept = {id_: value for id_, value in kept.items() if first_pci_address(id_) not in lost and id_ not in of_former}
+    left_out = {id_ for id_ in kept if first_pci_address(id_) in lost or id_ in of_former}
+    settings = {id_: value for id_, value in kept.items() if id_ not in left_out}
     moved = [each for each in changes.moved if each.address not in lost]
-    addresses = set(map(first_pci_address, kept))
+    addresses = set(map(first_pci_address, settings))
     where = _ways(addresses, moved, asked)
     where.update(_of_functions(addresses - {*where}, cards, where))
     left = [each for each in moved if each.address not in where]
     gone = {each.address for each in left if each.address in asked}
     stays: Baseline = {}
     goes: Baseline = {}
-    for step_id, value in kept.items():
+    for step_id, value in settings.items():
         address = first_pci_address(step_id)
         if address in where:
             goes[step_id.replace(address, where[address])] = value
@@ -56,7 +64,35 @@ def followed(kept: Baseline, cards: Cards, changes: Changes, asked: Collection[s
             stays[step_id] = value
     unknown = {*where, *where.values(), *gone, *lost, *changes.replaced}
     still = {at: card for at, card in cards.items() if at not in unknown}
-    return Followed({**stays, **goes}, still, left, notices)
+    aside = {id_: kept[id_] for id_ in kept if id_ in of_former or (first_pci_address(id_) in gone and is_of_card(id_))}
+    # A place where values of yet another card are kept has to be free of them first.
+    free = [(each, now_at) for each, now_at in away if now_at and now_at not in {e.address for e in left} - gone]
+    back = [each for each, _now_at in free]
+    former = _with_cards([each for each, _now_at in away if each not in back], aside, cards)
+    of_former.update(id_ for each in former for id_ in each.settings)
+    said = [*map(_of_bridge, sorted(lost)), *_of_formers(of_former)]
+    return Followed(with_former({**stays, **goes}, _back(free)), still, left, former, said)
+
+
+def _back(away: Iterable[tuple[FormerCard, str]]) -> Baseline:
+    """Return what the cards held that are there again, under the addresses that they have now."""
+    return {
+        step_id.replace(each.address, now_at): value
+        for each, now_at in away
+        for step_id, value in each.settings.items()
+    }
+
+
+def _with_cards(former: Iterable[FormerCard], aside: Baseline, cards: Cards) -> list[FormerCard]:
+    """Return the replaced cards with those that values were put aside of; only a serial number tells one again."""
+    found = {(each.address, each.card.get("serial")): each for each in former}
+    for step_id, value in sorted(aside.items()):
+        address = first_pci_address(step_id)
+        card = cards.get(address, {})
+        if card.get("serial"):
+            known = found.get((address, card["serial"]), FormerCard(address, card, {}))
+            found[address, card["serial"]] = known._replace(settings=with_former({step_id: value}, known.settings))
+    return [found[key] for key in sorted(found, key=str)]
 
 
 def _of_bridge(address: str) -> str:
