@@ -14,8 +14,8 @@ from typing import Any
 
 from ..common.jsontext import Problem, kind_of, nearest
 from ..common.names import interface
+from . import cni_library
 from .ipam import check_ipam, ipam_remarks
-from .sriov_networks import check_capabilities
 
 CNI_VERSION = "0.3.1"
 RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
@@ -66,6 +66,7 @@ def check_configuration(config: Any) -> list[Problem]:
         problems.append(Problem("name", f"{name!r} is no CNI network name", "letters, digits, _ . and -"))
     if "plugins" not in config:
         return problems + _check_plugin("", config)
+    problems += cni_library.check_list(config)
     plugins = config["plugins"]
     if not isinstance(plugins, list) or not plugins:
         return [*problems, Problem("plugins", "must be a list with at least one plugin")]
@@ -125,18 +126,8 @@ def _check_plugin(path: str, plugin: dict[str, Any]) -> list[Problem]:
         problems += _check_virtual_function(path, plugin)
     if "ipam" in plugin:
         problems += check_ipam(plugin["ipam"], f"{path}ipam")
-    return problems + _check_common(path, plugin)
-
-
-def _check_common(path: str, plugin: dict[str, Any]) -> list[Problem]:
-    """Judge what the CNI library itself reads of a plugin (``types.PluginConf``): of another type it refuses all."""
-    capabilities = plugin.get("capabilities")
-    found = [] if capabilities is None else check_capabilities(capabilities)
-    problems = [each._replace(path=f"{path}{each.path}") for each in found]
-    if not isinstance(plugin.get("dns"), (dict, type(None))):
-        hint = '{"nameservers": ["192.0.2.1"]}'
-        problems.append(Problem(f"{path}dns", f"must be an object, not {kind_of(plugin['dns'])}", hint))
-    return problems
+    read = cni_library.check_plugin(plugin, in_list=bool(path))
+    return problems + [each._replace(path=f"{path}{each.path}") for each in read]
 
 
 def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:

@@ -56,6 +56,8 @@ _HOST_LOCAL_KEYS = ["type", "routes", "dataDir", "resolvConf", "ranges", "subnet
 _OF_DAEMON = ["poolType", "forcePoolName", "daemonSocket", "daemonCallTimeoutSeconds"]
 _BEFORE_DAEMON = ["kubeconfig", "dataDir"]
 _NV_IPAM_KEYS = ["type", "poolName", "confDir", "logFile", "logLevel", *_OF_DAEMON, *_BEFORE_DAEMON]
+# In seconds, what Go's time.Duration holds of them; more, or less than nothing, ends each call of the daemon at once.
+_LONGEST_CALL = (2**63 - 1) // 10**9
 POOL_TYPES = ("ippool", "cidrpool")
 """What ``poolType`` of nv-ipam may name, in any case."""
 
@@ -318,6 +320,11 @@ def _host_local_claim(path: str, entry: dict[str, Any], network: str, problems: 
     problems += wrong
     if subnet is None:
         return None
+    if getattr(subnet.network_address, "ipv4_mapped", None) is not None:
+        hint = "write it as one of IPv4: 10.0.0.0/24, not ::ffff:10.0.0.0/120"
+        problem = f"{subnet} is IPv4 in the form of IPv6: host-local refuses it (IP and Mask version mismatch)"
+        problems.append(Problem(f"{path}.subnet", problem, hint))
+        return None
     if subnet.max_prefixlen - subnet.prefixlen < 2:
         problems.append(Problem(f"{path}.subnet", f"{subnet} is too small to allocate from", "at least 4 addresses"))
     # Without ends of its own a range has neither the network's address nor IPv4's broadcast (Range.Canonicalize).
@@ -368,6 +375,9 @@ def _check_nv_ipam(ipam: dict[str, Any], path: str) -> list[Problem]:
                 problems.append(Problem(f"{path}.{key}", f"must be {name}, not {kind_of(value)}"))
     if problems:
         return problems
+    seconds = ipam.get("daemonCallTimeoutSeconds") or 0
+    if not 0 <= seconds <= _LONGEST_CALL:
+        problems.append(Problem(f"{path}.daemonCallTimeoutSeconds", f"must be 0 to {_LONGEST_CALL}, not {seconds}"))
     pools = ipam.get("poolName") or ""
     if pools and (not all(pools.split(",")) or pools.count(",") > 1):
         hint = "one pool, or two joined by a comma: one of each address family"
