@@ -69,3 +69,28 @@ def test_a_half_of_another_kind_is_none_of_the_card() -> None:
     state = host({FIRST: GUID, THIRD: OTHER_GUID})
     state["nics"][1]["device"] = "1023"
     assert step_of_functions(state, SECOND)["status"] == "refused"
+
+
+@pytest.mark.parametrize(
+    ("guid", "other", "status"),
+    [
+        (GUID, {"NUM_OF_VFS": "8"}, "refused"),
+        (GUID, {"NUM_OF_VFS": "32"}, "planned"),
+        (GUID, {"PCI_WR_ORDERING": "1"}, "planned"),
+        (OTHER_GUID, {"NUM_OF_VFS": "8"}, "planned"),
+    ],
+    ids=["another number", "the same", "something else", "another card"],
+)
+def test_two_slots_of_a_card_may_not_ask_for_two_numbers(guid: str, other: dict[str, str], status: str) -> None:
+    state = host({FIRST: GUID, SECOND: guid, THIRD: OTHER_GUID})
+    of_second = card(SECOND, "16")
+    of_second["parameters"]["PCI_WR_ORDERING"] = ["per_mkey(0)"] * 3
+    state["firmware"]["cards"][SECOND[:-2]] = of_second
+    wish = desired(
+        interface(pci=FIRST, firmware=FUNCTIONS), interface(pci=SECOND, firmware=other), consents={"firmware": True}
+    )
+    steps = plan_with_context(wish, state)[0]["steps"]
+    assert {s["id"]: s["status"] for s in steps} == {f"firmware:{FIRST}": status, f"firmware:{SECOND}": status}
+    if status == "refused":
+        for step, slot, asked in zip(steps, (SECOND, FIRST), ("32, and 8", "8, and 32")):
+            assert f"NUM_OF_VFS is {asked} for its other PCI slot {slot}" in step["detail"]

@@ -173,6 +173,10 @@ _TABLE = (
 )
 _EFFECTS = tuple((re.compile(f"(?:{'|'.join(row.names.split())}){row.suffix}"), row.effect) for row in _TABLE)
 
+# One value of these holds for the whole card, whatever PCI slots it is in (torvalds/linux,
+# drivers/net/ethernet/mellanox/mlx5/core/lib/nv_param.c: NV_GLOBAL_PCI_CONF is of the global class).
+_OF_THE_CARD = frozenset(name for row in _TABLE if row.group == "nv_global_pci_conf" for name in row.names.split())
+
 # mstconfig asks once more before it sets these, with a warning about damage and the warranty, and -y answers that too
 # (Mellanox/mstflint, mlxconfig/mlxcfg_ui.cpp: getConfigWarning, askUser).
 WARNED_OF = frozenset({"DISABLE_SLOT_POWER_LIMITER"})
@@ -185,6 +189,11 @@ HIDDEN = frozenset({"FORCE_ETH_PCI_SUBCLASS", "HIDE_PORT2_PF", "IBM_CAPI_EN", "M
 def effect_of(name: str) -> str:
     """Return what a parameter is about, ``unknown`` for one that the table does not have."""
     return next((effect for pattern, effect in _EFFECTS if pattern.fullmatch(name)), UNKNOWN)
+
+
+def of_the_card(names: Iterable[str]) -> list[str]:
+    """Return the parameters of which a card in several PCI slots (Socket Direct) has one value."""
+    return [name for name in names if name in _OF_THE_CARD]
 
 
 def unknown(names: Iterable[str]) -> list[str]:

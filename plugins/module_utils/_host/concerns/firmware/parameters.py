@@ -18,6 +18,7 @@ from ...engine.handler import Handler
 from ...engine.operations import PutFile, Run, Work
 from ...engine.steps import BOOT, NEEDS_REBOOT, NOTHING, Step, Value, Wording, as_planned, key_of, make_step
 from ...facts.bluefield import arm_side_refusal, number_of, remark, restriction
+from ...facts.cards import flash_of
 from ...facts.firmware import QUERY_SECONDS, card_of, parse, query_command
 from ...facts.firmware_record import SET_SINCE_BOOT, record_text
 from ...facts.interfaces import Interface
@@ -27,7 +28,7 @@ from ...spec.firmware import meanings
 from ...spec.former import wanted_interface
 from ...spec.host import HostSpec
 from . import spectrum_x
-from .effects import ADVANCED, HIDDEN, WARNED_OF, cutting, unknown, wording
+from .effects import ADVANCED, HIDDEN, WARNED_OF, cutting, of_the_card, unknown, wording
 from .refusals import lockdown, uplink_refusal
 
 CONCERN = "firmware"
@@ -273,6 +274,24 @@ def cards_of(context: Context) -> list[Card]:
                     contradictions.append(f"{name} is {wanted[name]} and {value}")
                 wanted[name] = value
         found.append(Card(read["device"], tuple(interfaces), wanted, tuple(contradictions), read))
+    return _held_together(context, found)
+
+
+def _held_together(context: Context, cards: list[Card]) -> list[Card]:
+    """Return the cards with what contradicts the other PCI slot of a card (Socket Direct), where that is known."""
+    of_flash: dict[str, list[Card]] = {}
+    for card in cards:
+        of_flash.setdefault(flash_of(context.actual, card.interfaces[0].key), []).append(card)
+    found = []
+    for card in cards:
+        others = of_flash[flash_of(context.actual, card.interfaces[0].key)]
+        contradictions = [
+            f"{name} is {card.wanted[name]}, and {other.wanted[name]} for its other PCI slot {other.device}"
+            for other in others
+            for name in of_the_card(card.wanted)
+            if name in other.wanted and not same(other.wanted[name], card.wanted[name])
+        ]
+        found.append(card._replace(contradictions=(*card.contradictions, *contradictions)))
     return found
 
 
