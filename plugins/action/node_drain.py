@@ -38,7 +38,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import EVICT, Verdict, Wishes
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import boot_of, devices_of, wait_for_node
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import (
+    DELETED,
+    boot_of,
+    devices_of,
+    is_deleted,
+    wait_for_node,
+    wait_until_whole,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import DRAIN, GIVE_BACK, refusals_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
@@ -85,7 +92,8 @@ class ActionModule(ClusterAction):
         return answer
 
     def _bring(self, cluster: NodeCluster, arguments: dict[str, Any]) -> dict[str, Any]:
-        found, kept = cluster.present(), read_before(arguments["before"])
+        kept = read_before(arguments["before"])
+        found = self._present(cluster, arguments, kept)
         before = is_cordoned(found)
         if arguments["state"] == "empty":
             if not self.check_mode:
@@ -106,6 +114,21 @@ class ActionModule(ClusterAction):
             jobs = self._wait_for_jobs(cluster, arguments)
             return self._result(cluster, before, True, step, [], notices=jobs)
         return self._drain(cluster, arguments, found)
+
+    def _present(self, cluster: NodeCluster, arguments: dict[str, Any], kept: Before | None) -> Json:
+        """Return the node; raises ActionFailure where it is not there.
+
+        One that was deleted since it was drained, as clouds do while a machine is off, is waited for: its kubelet
+        registers it again once it runs.
+        """
+        returns = arguments["state"] == "ready" or (arguments["state"] == "uncordoned" and arguments["wait"])
+        if kept is not None and returns and not self.check_mode:
+            limit = unlimited(float(arguments["timeout"]))
+            with cluster.connection.until(cluster.now() + limit):
+                missing = wait_until_whole(cluster, is_deleted, limit=limit, progress=self.progress)
+            if missing:
+                raise _deleted(arguments)
+        return cluster.present()
 
     def _cordon(self, cluster: NodeCluster, arguments: dict[str, Any]) -> Step:
         at = now()
@@ -178,6 +201,8 @@ class ActionModule(ClusterAction):
                 labels=() if kept is None else sorted(kept.labels),
                 on_look=lambda node: self._mark_again(cluster, arguments, kept, node),
             )
+        if missing == [DELETED]:
+            raise _deleted(arguments, changed=self._anew)
         if missing:
             cordoned = is_cordoned(found) or self._anew
             stays = "It stays cordoned" if cordoned else "Somebody else has uncordoned it already"
@@ -274,6 +299,16 @@ class ActionModule(ClusterAction):
                 "after": _picture(after, [row for row in rows if row["action"] != "evicted"], marked=step),
             }
         return answer
+
+
+def _deleted(arguments: Mapping[str, Any], *, changed: bool = False) -> ActionFailure:
+    return ActionFailure(
+        f"node {arguments['node']} was deleted since it was drained, and its kubelet has not registered it again "
+        f"(within {arguments['timeout']} s). What was done on its host stays done: restart the kubelet there, or take the host "
+        "out of the inventory if the node shall not come back, then run again",
+        node=arguments["node"],
+        changed=changed,
+    )
 
 
 def _standing(cluster: NodeCluster, err: ApiFault | Unanswered | None = None) -> dict[str, bool]:

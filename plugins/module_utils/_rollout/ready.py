@@ -14,6 +14,8 @@ from .drain import Cluster, Unanswered
 from .objects import Json
 from .pace import Pace
 
+DELETED = "it was deleted"
+
 
 def boot_of(node: Json) -> str:
     """Return which boot of the node its kubelet reports, empty for a node without kubelet."""
@@ -71,6 +73,11 @@ def not_offered(node: Json, resources: Iterable[str]) -> list[str]:
     return [name for name in resources if name not in devices_of(node, [name])]
 
 
+def is_deleted(node: Json | None) -> list[str]:
+    """Return that a node was deleted, nothing where it is there."""
+    return [] if node is not None else [DELETED]
+
+
 def wait_for_node(
     cluster: Cluster,
     mark: Mark,
@@ -89,7 +96,7 @@ def wait_for_node(
 
     def missing_of(node: Json | None) -> list[str]:
         if node is None:
-            return ["it was deleted"]
+            return is_deleted(node)
         on_look(node)
         return what_is_missing(node, mark, rebooted=rebooted, labels=had)
 

@@ -141,6 +141,48 @@ def test_one_that_is_registered_anew_while_it_is_waited_for_is_cordoned_then(ser
     assert cordoned(server)
 
 
+@pytest.mark.parametrize("state", ["ready", "uncordoned"])
+def test_one_that_was_deleted_is_waited_for_until_its_kubelet_registers_it(
+    server: Nodes, time: FakeTime, state: str
+) -> None:
+    before = drained()
+    del server.objects[NODE]
+
+    def register(_number: int, _method: str, _path: str) -> None:
+        if time.seconds > 20 and NODE not in server.objects:
+            registered(server, "second", labels={GPU_LABEL: "true"}, boot="two")
+
+    server.intercept = register
+    result = drain(state, before=before, rebooted=True)
+    assert not result.get("failed"), result
+    assert (result["cordoned"], cordoned(server)) == (state == "ready", state == "ready")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"state": "ready"}, {"late": 30}], ids=["at once", "ready", "while waited"])
+def test_one_that_does_not_come_back_is_said_to_be_deleted(server: Nodes, time: FakeTime, arguments: Json) -> None:
+    before, late = drained(), arguments.get("late", 0)
+    server.objects[NODE]["status"]["conditions"] = []
+
+    def delete(_number: int, _method: str, _path: str) -> None:
+        if time.seconds >= late:
+            server.objects.pop(NODE, None)
+
+    server.intercept = delete
+    result = drain(arguments.get("state", "uncordoned"), before=before, rebooted=True)
+    assert (result["failed"], result["gone"]) == (True, True)
+    assert "n was deleted since it was drained, and its kubelet has not registered it again" in result["msg"]
+    assert 50 < time.seconds < 70
+
+
+def test_one_that_nobody_waits_for_is_not_looked_for_again(server: Nodes, time: FakeTime) -> None:
+    before, begun = drained(), time.seconds
+    del server.objects[NODE]
+    assert drain("uncordoned", before=before, wait=False)["gone"]
+    assert drain("uncordoned", before=before, check=True)["gone"]
+    assert drain("uncordoned")["gone"]
+    assert time.seconds == begun
+
+
 def test_a_node_whose_mark_was_taken_off_is_looked_at_all_the_same(server: Nodes) -> None:
     before = drained()
     server.objects[NODE]["spec"], server.objects[NODE]["metadata"]["annotations"] = {}, {}
