@@ -32,7 +32,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts impor
     reboot_notice,
     reload_notice,
     shown_later,
-    taking_part,
+    taking_part_in_turn,
     unfinished_hosts,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
@@ -56,7 +56,7 @@ class ActionModule(FabricAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at what every host registered; see the module's documentation."""
         limit = task_vars.get("ansible_limit")
-        hosts = taking_part(arguments["hosts"], task_vars.get("groups") or {}, limit, self._loader)
+        hosts = taking_part_in_turn(arguments["hosts"], task_vars, self._loader)
         variables = variables_of_hosts(task_vars)
         if arguments["plans"]:
             show_plans(hosts, variables)

@@ -64,6 +64,16 @@ def taking_part(
     return [host for host in hosts if host in within]
 
 
+def taking_part_in_turn(hosts: Sequence[str], task_vars: Mapping[str, Any], loader: DataLoader) -> list[str]:
+    """Return those of ``hosts`` that the limit of a task's run leaves in it, from the task's variables.
+
+    The host of the task itself is: in its turn no inventory of all hosts is built for it alone. Raises AnsibleError.
+    """
+    if list(hosts) == [task_vars.get("inventory_hostname")]:
+        return list(hosts)
+    return taking_part(hosts, task_vars.get("groups") or {}, task_vars.get("ansible_limit"), loader)
+
+
 def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[Unfinished]:
     """Return the hosts that the role ``rdma.fabric.host`` did not bring to its end, from what it registered for each.
 

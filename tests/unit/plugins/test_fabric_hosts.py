@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Iterator, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import run_hosts
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 FINE: dict[str, Any] = {"changed": False, "reboot_required": False}
@@ -567,3 +568,13 @@ class TestReadAddresses:
         read = self.read(interfaces={"0000:18:00.0": {"addresses": ["10.1.1.5/24"]}}, uplinks=["10.2.0.5"])
         assert not look(read, spec=self.SPEC).get("failed")
         assert not look(done(), spec=self.SPEC).get("failed")
+
+
+def test_in_the_turn_of_a_host_no_inventory_is_built_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(**_arguments: Any) -> Any:
+        raise AssertionError("an inventory of all hosts was built")
+
+    monkeypatch.setattr(run_hosts, "InventoryManager", build)
+    assert run_hosts.taking_part_in_turn(["b"], {"inventory_hostname": "b", "ansible_limit": "b"}, None) == ["b"]
+    with pytest.raises(AssertionError):
+        run_hosts.taking_part_in_turn(["a", "b"], {"inventory_hostname": "b", "ansible_limit": "b"}, None)
