@@ -18,7 +18,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_
     wants_container,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.node_policies import may_meet, meetings
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_live import moved_parts
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.nv_ipam_live import (
+    absent_nodes,
+    moved_parts,
+    names_nodes,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.cdi import plugins_with_cdi, without_cdi
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.folders import folders_used, misplaced
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
@@ -262,15 +266,21 @@ class ActionModule(ChartAction):
     def _of_nodes(
         self, connection: Connection, spec: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]
     ) -> list[str]:
-        """Add to the problems where ranges, folders and node policies do not fit the cluster; return the notices."""
+        """Add to the problems where ranges, folders and node policies do not fit the cluster; return the notices.
+
+        Pools that keep parts for nodes which there are not are among these.
+        """
         ranges, used, with_cdi = has_ranges(spec), folders_used(spec, waves), plugins_with_cdi(waves)
-        if not (ranges or used or with_cdi or may_meet(spec)):
+        pools = spec.get("pools") or []
+        if not (ranges or used or with_cdi or may_meet(spec) or names_nodes(pools)):
             return []
         read = read_cluster_facts(connection, services=ranges)
         wrong, notices = misplaced(spec.get("settings") or {}, used, read.kubelets)
         wrong += meetings(spec, [(node, labels) for node, _version, labels in read.kubelets])
         problems += [f"the cluster: {problem}" for problem in wrong]
         problems += [each.sentence() for each in overlaps(spec, of_cluster(read))]
+        # Who may not look at nodes knows of none.
+        notices += absent_nodes(pools, read.runtimes) if read.runtimes else []
         return [*notices, *without_cdi(with_cdi, read.runtimes), *say_gpu_side(read.gpus), *read.unknown]
 
     def _rehearsed_removal(self, connection: Connection, request: BatchRequest, arguments: dict[str, Any]) -> Rehearsal:

@@ -427,6 +427,40 @@ class TestNodePolicies:
         assert [path for _method, path, _query in server.behind.requests if path.endswith("/nodes")] == []
 
 
+class TestPartsOfPools:
+    """A pool of nv-ipam keeps parts for nodes by their names."""
+
+    def look(self, server: Server, folder: Path, *nodes: str) -> list[str]:
+        for node in nodes:
+            server.behind.put("nodes", {**NODE, "metadata": {"name": node}})
+        pool = {
+            "cidr": "192.168.0.0/16",
+            "perNodeNetworkPrefix": 24,
+            "staticAllocations": [
+                {"nodeName": "gpu-01", "prefix": "192.168.1.0/24"},
+                {"nodeName": "gpu-O2", "prefix": "192.168.2.0/24"},
+                {"prefix": "192.168.3.0/24"},
+            ],
+        }
+        given = {"nic_cluster_policy": {"nvIpam": {}}, "cidr_pools": {"rail0": pool}}
+        found = run_action(
+            "fabric_preflight",
+            {
+                "spec": run_action("fabric_input", given)["spec"],
+                "kubeconfig": kubeconfig(folder / "k", server.address),
+            },
+        )
+        assert not found.get("failed"), found["msg"]
+        return [notice for notice in found["notices"] if "staticAllocations" in notice]
+
+    def test_nodes_that_the_cluster_does_not_have_are_named(self, tmp_path: Path, server: Server) -> None:
+        (notice,) = self.look(server, tmp_path, "gpu-01", "gpu-02")
+        assert notice.startswith("CIDRPool rail0: staticAllocations keep parts for gpu-O2, and the cluster has no node")
+
+    def test_those_that_it_has_are_not(self, tmp_path: Path, server: Server) -> None:
+        assert self.look(server, tmp_path, "gpu-01", "gpu-O2") == []
+
+
 class TestGpuSide:
     """What nodes lack of the GPU side is said, and nothing of it keeps a run from beginning."""
 

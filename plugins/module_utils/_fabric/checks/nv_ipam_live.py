@@ -1,14 +1,15 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pools of nv-ipam that nodes have parts of, and what a change of such a pool does to pods that run."""
+"""Pools of nv-ipam beside the nodes of a cluster: whose part a change takes, and for whom one is kept in vain."""
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Any, Collection, Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
+from .nv_ipam import entries
 from .nv_ipam_parts import losing_nodes
 
 _GROUP = "nv-ipam.nvidia.com/"
@@ -36,3 +37,30 @@ def moved_parts(changes: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
                 "another name, or end the pods on its networks first)"
             )
     return found
+
+
+def names_nodes(pools: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether a pool ``{"kind", "name", "spec"}`` keeps a part for a node by its name."""
+    return any(_named_nodes(pool["spec"]) for pool in pools)
+
+
+def absent_nodes(pools: Iterable[Mapping[str, Any]], nodes: Collection[str]) -> list[str]:
+    """Return a notice for each pool that keeps parts for nodes which the cluster does not have; ``nodes`` are its own.
+
+    The controller gives such a part to nobody, and the node that was meant gets any other one
+    (``getNewAllocationForNode`` of nvidia-k8s-ipam, ``pkg/ipam-controller/controllers/cidrpool``).
+    """
+    found = []
+    for pool in pools:
+        absent = [node for node in _named_nodes(pool["spec"]) if node not in nodes]
+        if absent:
+            found.append(
+                f"{pool['kind']} {pool['name']}: staticAllocations keep parts for {named(absent, _MOST_NAMED)}, and "
+                "the cluster has no node of that name: nobody gets them (right for nodes that are still to come; next: "
+                "kubectl get nodes shows the names)"
+            )
+    return found
+
+
+def _named_nodes(spec: Mapping[str, Any]) -> list[str]:
+    return [str(entry["nodeName"]) for _where, entry in entries(spec, "staticAllocations") if entry.get("nodeName")]
