@@ -304,8 +304,8 @@ class ActionModule(ClusterAction):
 def _deleted(arguments: Mapping[str, Any], *, changed: bool = False) -> ActionFailure:
     return ActionFailure(
         f"node {arguments['node']} was deleted since it was drained, and its kubelet has not registered it again "
-        f"(within {arguments['timeout']} s). What was done on its host stays done: restart the kubelet there, or take the host "
-        "out of the inventory if the node shall not come back, then run again",
+        f"(within {arguments['timeout']} s). What was done on its host stays done: restart the kubelet there, or take the "
+        "host out of the inventory if the node shall not come back, then run again",
         node=arguments["node"],
         changed=changed,
     )
