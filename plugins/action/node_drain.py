@@ -115,7 +115,7 @@ class ActionModule(ClusterAction):
             return self._result(cluster, before, True, step, [], notices=jobs)
         return self._drain(cluster, arguments, found)
 
-    def _present(self, cluster: NodeCluster, arguments: dict[str, Any], kept: Before | None) -> Json:
+    def _present(self, cluster: NodeCluster, arguments: dict[str, Any], kept: Before | None) -> dict[str, Any]:
         """Return the node; raises ActionFailure where it is not there.
 
         One that was deleted since it was drained, as clouds do while a machine is off, is waited for: its kubelet
@@ -304,7 +304,7 @@ class ActionModule(ClusterAction):
 def _deleted(arguments: Mapping[str, Any], *, changed: bool = False) -> ActionFailure:
     return ActionFailure(
         f"node {arguments['node']} was deleted since it was drained, and its kubelet has not registered it again "
-        f"(within {arguments['timeout']} s). What was done on its host stays done: restart the kubelet there, or take the "
+        f"(within {arguments['timeout']} s). What was done on its host stays: restart the kubelet there, or take the "
         "host out of the inventory if the node shall not come back, then run again",
         node=arguments["node"],
         changed=changed,

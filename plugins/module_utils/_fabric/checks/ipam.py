@@ -55,6 +55,11 @@ _HOST_LOCAL_KEYS = ["type", "routes", "dataDir", "resolvConf", "ranges", "subnet
 # Those of all releases; before v0.1.0 the plugin asks the API server itself and has addresses in files of its own.
 _OF_DAEMON = ["poolType", "forcePoolName", "daemonSocket", "daemonCallTimeoutSeconds"]
 _BEFORE_DAEMON = ["kubeconfig", "dataDir"]
+_NV_IPAM = {
+    "text": ["poolName", "poolType", "daemonSocket", "confDir", "logFile", "logLevel", *_BEFORE_DAEMON],
+    "whole": ["daemonCallTimeoutSeconds"],
+    "boolean": ["forcePoolName"],
+}
 _NV_IPAM_KEYS = ["type", "poolName", "confDir", "logFile", "logLevel", *_OF_DAEMON, *_BEFORE_DAEMON]
 # In seconds, what Go's time.Duration holds of them; more, or less than nothing, ends each call of the daemon at once.
 _LONGEST_CALL = (2**63 - 1) // 10**9
@@ -202,7 +207,7 @@ def shared_addresses(one: Claim, other: Claim) -> bool:
 
 
 def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
-    problems = _unknown(ipam, _WHEREABOUTS_KEYS, path) + _typed(ipam, path)
+    problems = _unknown(ipam, _WHEREABOUTS_KEYS, path) + _typed(ipam, path, _WHEREABOUTS)
     if problems:
         return problems
     held: list[Claim] = []
@@ -362,17 +367,8 @@ def _check_nv_ipam(ipam: dict[str, Any], path: str) -> list[Problem]:
     Which of its keys a release has, :func:`ignored_by_nv_ipam` tells.
     """
     problems = _unknown(ipam, _NV_IPAM_KEYS, path)
-    texts = ("poolName", "poolType", "daemonSocket", "confDir", "logFile", "logLevel", *_BEFORE_DAEMON)
-    wanted: dict[str, tuple[tuple[str, ...], type, str]] = {
-        "text": (texts, str, "a string"),
-        "whole": (("daemonCallTimeoutSeconds",), int, "a whole number"),
-        "boolean": (("forcePoolName",), bool, "true or false"),
-    }
-    for keys, kind, name in wanted.values():
-        for key in keys:
-            value = ipam.get(key)
-            if value is not None and (not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)):
-                problems.append(Problem(f"{path}.{key}", f"must be {name}, not {kind_of(value)}"))
+    given = {key: value for key, value in ipam.items() if value is not None}
+    problems += _typed(given, path, _NV_IPAM)
     if problems:
         return problems
     seconds = ipam.get("daemonCallTimeoutSeconds") or 0
@@ -420,7 +416,8 @@ def _unknown(found: dict[str, Any], known: list[str], path: str) -> list[Problem
     ]
 
 
-def _typed(ipam: dict[str, Any], path: str) -> list[Problem]:
+def _typed(ipam: dict[str, Any], path: str, keys: dict[str, list[str]]) -> list[Problem]:
+    """Judge the types of values; ``keys`` are those of each form."""
     wanted: dict[str, tuple[type, str]] = {
         "text": (str, "a string"),
         "whole": (int, "a whole number"),
@@ -430,7 +427,7 @@ def _typed(ipam: dict[str, Any], path: str) -> list[Problem]:
     }
     problems = []
     for form, (kind, name) in wanted.items():
-        for key in _WHEREABOUTS[form]:
+        for key in keys.get(form, ()):
             value = ipam.get(key)
             fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
             if key in ipam and not fits:
