@@ -15,14 +15,32 @@ _APART = r"[ \t]+"
 _ATTACHED = r"[ \t]*"
 _USER = r"[^\s%\"']{1,100}%"
 
-# (programs, what stands before the value). The options are described in smbclient(1), mount.cifs(8), ipmitool(1),
-# ipmipower(8), bmc-config(8), snmpcmd(1), openssl-enc(1), zip(1), unzip(1), useradd(8), usermod(8), lftp(1), mongosh,
-# sqlcmd, wpa_passphrase(8), rabbitmqctl(8), iscsiadm(8), xfreerdp(1), the manuals of RACADM, Redfishtool, HTTPie,
-# crane, oc, az and 7-Zip, and "net use" of Microsoft's reference.
+# (programs, what stands before the value). Read in the source or the output of --help: curl (--help all), openssl
+# (enc -help), zip (-h2), ssh-keygen(1), kubectl (create secret --help), ipmitool at be11d94 (lib/ipmi_main.c,
+# ipmi_user.c, ipmi_lanp.c), mstflint at b9d9e844 (flint/subcommands.cpp: set_key, hw_access), etcdctl (--user),
+# containerd's ctr (--user), containers/common pkg/auth/cli.go for podman, skopeo and buildah login, the help of "mc
+# alias set", HPE's examples of ilorest and Supermicro's of SUM. mlxconfig takes paths of keys, no secret.
+# By the manuals alone: smbclient(1), mount.cifs(8), ipmipower(8), bmc-config(8), snmpcmd(1), unzip(1), useradd(8),
+# usermod(8), lftp(1), mongosh, sqlcmd, wpa_passphrase(8), rabbitmqctl(8), iscsiadm(8), xfreerdp(1), those of RACADM,
+# Redfishtool, OneCLI, HTTPie, crane, oras, oc, az and 7-Zip, ipa-client-install(1), "net use" of Microsoft's reference.
 _ROWS = (
     (_SAMBA, rf"(?:-U[ \t]*|--user[ \t=]+)[\"']?{_USER}"),
     (r"mount[ \t.]+[^\r\n]{0,200}?cifs|cifs", rf"(?:\S{{1,200}},)?user(?:name)?={_USER}"),
     ("ipmitool", rf"-[ky]{_APART}"),
+    ("ipmitool", r"user[ \t]+(?:set[ \t]+password[ \t]+\d+|test[ \t]+\d+[ \t]+(?:16|20))[ \t]+"),
+    ("ipmitool", r"lan[ \t]+set[ \t]+\d+[ \t]+snmp[ \t]+"),
+    (r"(?:mst)?flint", r"(?:set_key|hw_access[ \t]+(?:enable|disable))[ \t]+"),
+    (r"ilorest|(?:sum|saa)(?=[ \t]+-)", rf"-p{_APART}"),
+    (r"ssh-keygen", rf"-N{_APART}"),
+    (r"ssh-keygen", rf"-P{_APART}"),
+    (r"ipa-client-install", rf"-w{_APART}"),
+    (r"etcdctl", r"(?:--user[ \t=]+|user[ \t]+add[ \t]+)[^\s:\"']{1,100}:"),
+    (r"ctr", r"(?:-u[ \t]+|--user[ \t=]+)[^\s:\"']{1,100}:"),
+    (r"oras", rf"-p{_APART}"),
+    (r"onecli", r"(?:--bmc|-b)[ \t=]+[^\s:\"']{1,100}:"),
+    (r"curl", r"(?:-E[ \t]*|--(?:proxy-)?cert[ \t=]+)[\"']?[^\s:\"']{1,200}:"),
+    (r"curl", r"(?:-b[ \t]*|--cookie[ \t=]+)(?=[\"']?[^\s=]{1,100}=)"),
+    (r"redis-cli", r"(?i:auth)[ \t]+(?:[^\s|>&;]{1,100}[ \t]+(?=[^\s|>&;]))?"),
     (r"ipmi(?:power|console|ping|-[\w-]+)|bmc-(?:config|device|info)|ipmi-?\w*|racadm\d?|redfishtool", rf"-p{_APART}"),
     (r"ipmi(?:power|console|-[\w-]+)|bmc-(?:config|device|info)", rf"-k{_APART}"),
     (r"snmp(?:get|getnext|walk|bulkget|bulkwalk|set|table|trap|inform|status|test)", rf"-A{_APART}"),
@@ -36,7 +54,7 @@ _ROWS = (
     (r"mongo(?:sh|dump|restore|export|import)?|evil-winrm", rf"-p{_APART}"),
     (r"sqlcmd|bcp|osql", rf"-P{_ATTACHED}"),
     (r"https?|xh", rf"-a{_APART}[^\s:]{{1,100}}:"),
-    (r"(?:crane[ \t]+auth|helm[ \t]+registry|oras|oc|az)[ \t]+login", rf"-p{_APART}"),
+    (r"(?:crane[ \t]+auth|helm[ \t]+registry|oc|az(?:[ \t]+acr)?)[ \t]+login", rf"-p{_APART}"),
     (r"xfreerdp\d?|wlfreerdp", r"/p:"),
     (r"iscsiadm", r"-n[ \t]+\S{1,80}password\S{0,8}[ \t]+-v[ \t]+"),
 )
@@ -44,10 +62,11 @@ _ROWS = (
 _OF_SOME = (
     r"\b(?:(?:sshpass|ipmitool)\b[^\r\n]{0,200}?[ \t]-[pP][ \t]*"
     r"|(?:mysql|mariadb)[\w-]{0,20}\b[^\r\n]{0,200}?[ \t]-p(?=\S)"
-    r"|(?:docker|podman|nerdctl|registry)[ \t]+login\b[^\r\n]{0,200}?[ \t]-p[ \t]*"
-    r"|(?:redis-cli\b[^\r\n]{0,200}?[ \t]-a|ldap(?:search|modify|add|whoami|passwd)\b[^\r\n]{0,200}?[ \t]-w)[ \t]+"
+    r"|(?:docker|podman|nerdctl|registry|skopeo|buildah)[ \t]+login\b[^\r\n]{0,200}?[ \t]-p[ \t]*"
+    r"|redis-cli\b[^\r\n]{0,200}?[ \t]-a[ \t]+"
+    r"|ldap(?:search|modify|add|whoami|passwd)\b[^\r\n]{0,200}?[ \t]-\w{0,6}w[ \t]+"
     r"|htpasswd[ \t]+-(?=\w{0,8}b)(?:\w{0,8}n\w{0,8}|\w{1,8}[ \t]+\S{1,200})[ \t]+\S{1,200}[ \t]+"
-    r"|curl\b[^\r\n]{0,400}?[ \t](?:-[uU][ \t]*|--(?:proxy-)?user[ \t=]+))"
+    r"|curl\b[^\r\n]{0,400}?[ \t](?:-[uU][ \t]*|-\w{1,8}[uU][ \t]+|--(?:proxy-)?user[ \t=]+))"
 )
 # The same for arguments that have a place in place of an option.
 _PLACES = (
@@ -55,6 +74,13 @@ _PLACES = (
     r"\bnet(?:\.exe)?[ \t]+use\b[^\r\n]{0,100}?\\\\\S+[ \t]+(?:/user:\S+[ \t]+)?(?![/*-])",
     r"\bwpa_passphrase[ \t]+(?:\"[^\"\r\n]*\"|\S+)[ \t]+(?![|>&;])",
     r"\brabbitmqctl\b[^\r\n]{0,100}?[ \t](?:add_user|change_password|authenticate_user)[ \t]+\S+[ \t]+",
+    # Each of several in a line; the key is left where no quote begins before it.
+    r"(?<![\w-])--from-literal(?:=|[ \t]+)(?:[^\s=\"']{1,100}=)?",
+    r"\bmc[ \t]+alias[ \t]+set[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+",
+    r"\baws[ \t]+configure[ \t]+set[ \t]+\S{0,40}(?:secret|token)\S{0,40}[ \t]+",
+    # Tokens are long, other words after these are not.
+    r"\b(?:vault|wandb)[ \t]+login[ \t]+(?=[^\s-]\S{11})",
+    r"\b(?:pro|ua)[ \t]+attach[ \t]+(?=[^\s-]\S{11})",
 )
 
 

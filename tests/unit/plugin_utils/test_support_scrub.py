@@ -23,6 +23,37 @@ SECRET = "hunter2"
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n{SECRET}\n-----END RSA PRIVATE KEY-----"
 JWT = f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.{SECRET}-c2lnbmF0dXJl"
 PROGRAMS = (
+    "curl -sku admin:{} https://bmc/redfish",
+    "curl -E cert.pem:{} https://x",
+    "curl --proxy-cert 'cert.pem:{}' https://x",
+    "curl -b 'sid={}; a=b' x",
+    "ipmitool user set password 2 {} 20",
+    "ipmitool user test 2 16 {}",
+    "ipmitool -H h lan set 1 snmp {}",
+    "mstflint -d 03:00.0 hw_access enable {}",
+    "flint -d 03:00.0 set_key {}",
+    "ilorest login 192.0.2.1 -u admin -p {}",
+    "sum -i 192.0.2.1 -u ADMIN -p {} -c GetBmcInfo",
+    "onecli config show --bmc admin:{}@192.0.2.1",
+    "ssh-keygen -t ed25519 -N '{}' -f key",
+    "ssh-keygen -p -P {} -f key",
+    "ipa-client-install -p admin -w {}",
+    "etcdctl --endpoints x --user root:{} get /",
+    "etcdctl user add me:{}",
+    "ctr -n k8s.io images pull --user me:{} nvcr.io/x",
+    "skopeo login -u me -p {} nvcr.io",
+    "buildah login -u me -p {} nvcr.io",
+    "oras pull -u me -p {} x",
+    "az acr login -n x -u me -p {}",
+    "ldapsearch -xw {} -b dc=x",
+    "redis-cli -h h AUTH me {}",
+    "kubectl create secret generic x --from-literal=a={0} --from-literal 'b={0} {0}'",
+    "oc create secret generic x --from-literal=a='{0} {0}'",
+    "mc alias set m https://x me {}",
+    "aws configure set aws_secret_access_key {}",
+    "vault login s.abcdefg{}",
+    "wandb login abcdefg{}",
+    "pro attach abcdefg{}",
     "smbclient -U user%{} //h/s",
     r"smbclient //h/s -U 'dom\user%{}'",
     "rpcclient --user=a%{} h",
@@ -325,7 +356,20 @@ def test_passwords_among_the_arguments_of_programs_are_masked() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["net use X: \\\\h\\s", "zip -r a.zip b", "openssl version -a", "useradd -m a", "smbclient -N //h/s"]
+    "text",
+    [
+        "curl -sSLo f -b jar x",
+        "ldapsearch -xLLL x",
+        "vault login failed",
+        "flint -d x q",
+        "sum -c GetBmcInfo",
+        "ctr i ls",
+        "net use X: \\\\h\\s",
+        "zip -r a.zip b",
+        "openssl version -a",
+        "useradd -m a",
+        "smbclient -N //h/s",
+    ],
 )
 def test_programs_without_a_password_are_left_as_they_are(text: str) -> None:
     assert scrubbed_text(text) == text
