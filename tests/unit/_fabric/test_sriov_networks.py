@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.sriov_networks import OPEN_VSWITCH
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_text, resource
 
@@ -170,18 +175,20 @@ def test_what_the_server_or_the_plugin_refuses_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("kind", "component"), [("SriovNetwork", "sriov-cni"), ("SriovIBNetwork", "ib-sriov-cni"), ("OVSNetwork", "")]
+    ("kind", "component", "image"),
+    [
+        ("SriovNetwork", "sriov-cni", "sriov-cni"),
+        ("SriovIBNetwork", "ib-sriov-cni", "ib-sriov-cni"),
+        ("OVSNetwork", "ovs-cni", "ovs-cni-plugin"),
+    ],
 )
-def test_networks_bring_their_program_to_every_node_or_name_it(kind: str, component: str) -> None:
+def test_networks_bring_their_program_to_every_node(kind: str, component: str, image: str) -> None:
     fabric = given(kind, {}).accepted()
     found = {each["metadata"]["name"]: each for each in objects_of(render(fabric.spec)) if each["kind"] == "DaemonSet"}
-    assert [name for name in found if name.endswith("sriov-cni-ds")] == ([f"{component}-ds"] if component else [])
-    if not component:
-        assert fabric.said("names the program ovs,")
-        return
+    assert [name for name in found if name.endswith("-cni-ds")] == [f"{component}-ds"]
     assert not [notice for notice in fabric.notices if "names the program" in notice.problem]
     pod = found[f"{component}-ds"]["spec"]["template"]["spec"]
-    assert pod["containers"][0]["image"] == f"nvcr.io/nvidia/mellanox/{component}:network-operator-v26.4.1"
+    assert pod["containers"][0]["image"] == f"nvcr.io/nvidia/mellanox/{image}:network-operator-v26.4.1"
     assert pod["tolerations"][0] == {"operator": "Exists"}
     assert pod.get("nodeSelector", {}) == {}
 
@@ -195,6 +202,59 @@ def test_a_network_that_moves_the_rdma_device_brings_the_program_for_it(kind: st
     (container,) = sets[0]["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "nvcr.io/nvidia/mellanox/rdma-cni:network-operator-v26.4.1"
     assert container["volumeMounts"] == [{"mountPath": "/host/opt/cni/bin", "name": "cnibin"}]
+
+
+class TestOpenVSwitch:
+    """ovs-cni, whose image has nothing that copies its programs."""
+
+    def test_that_the_nodes_need_it_is_said_once(self) -> None:
+        networks = [resource("OVSNetwork", name, {"resourceName": "vfs", "bridge": "br0"}) for name in ("a", "b")]
+        said = Fabric(networks, []).accepted().said("needs Open vSwitch on the nodes")
+        assert (said.path, "/var/run/openvswitch/db.sock" in said.hint) == ("spec", True)
+        assert not [each for each in given("SriovNetwork", {}).notices if "Open vSwitch" in each.problem]
+
+    def test_a_mirror_behind_another_network_brings_it_too(self) -> None:
+        spec = {"resourceName": "vfs", "metaPlugins": '{"type": "ovs-mirror-producer", "bridge": "br0", "mirrors": []}'}
+        fabric = Fabric([resource("SriovNetwork", "net", spec)], []).accepted()
+        assert fabric.said("needs Open vSwitch on the nodes").path == "spec.metaPlugins -> [0].type"
+        assert "ovs-cni-ds" in {each["metadata"]["name"] for each in objects_of(render(fabric.spec))}
+
+    def test_its_pod_puts_the_programs_in_place_of_older_ones_and_ends_when_told_to(self, tmp_path: Path) -> None:
+        image, folder = tmp_path / "image", tmp_path / "bin"
+        for directory, text in ((image, "new"), (folder, "old")):
+            directory.mkdir()
+            for program in OPEN_VSWITCH:
+                (directory / program).write_text(text)
+        sleep = tmp_path / "sleep"
+        sleep.write_text("#!/bin/sh\necho asleep\nexec /bin/sleep infinity\n")
+        sleep.chmod(0o755)
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        with (folder / "ovs").open() as running, subprocess.Popen(
+            self.command(image, folder), env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as pod:
+            try:
+                assert pod.stdout is not None
+                assert pod.stdout.readline() == "asleep\n"
+                assert {each.name: each.read_text() for each in folder.iterdir()} == dict.fromkeys(OPEN_VSWITCH, "new")
+                assert running.read() == "old"
+                pod.terminate()
+                assert pod.wait(60) == 0
+            finally:
+                os.killpg(pod.pid, signal.SIGKILL)
+
+    def test_its_pod_fails_where_a_program_is_missing(self, tmp_path: Path) -> None:
+        found = subprocess.run(self.command(tmp_path, tmp_path), check=False, capture_output=True)
+        assert found.returncode != 0
+
+    @staticmethod
+    def command(image: Path, folder: Path) -> list[str]:
+        """Return what the container runs, with other folders for those of the image and of the node."""
+        objects = objects_of(render(given("OVSNetwork", {}).accepted().spec))
+        (body,) = (each for each in objects if each["metadata"]["name"] == "ovs-cni-ds")
+        (container,) = body["spec"]["template"]["spec"]["containers"]
+        shell, option, script = container["command"]
+        script = script.replace("/host/opt/cni/bin", str(folder)).replace('"/$program"', f'"{image}/$program"')
+        return [shell, option, script]
 
 
 def test_an_attachment_given_as_such_brings_no_program() -> None:

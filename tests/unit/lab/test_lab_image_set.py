@@ -45,6 +45,7 @@ NOT_TO_BE_HAD = {
     "nic-configuration-operator",
     "nic-feature-discovery",
     "nv-ipam",
+    "ovs-cni",
     "rdma-cni",
     "spectrum-x-operator",
     "sriov-cni",

@@ -167,7 +167,8 @@ def programs_of(config: str) -> list[tuple[str, str]]:
 def components_of(configs: Iterable[str]) -> list[str]:
     """Return the components that bring programs of attachments with these configurations to the nodes."""
     named = {program for config in configs for _path, program in programs_of(config)}
-    return [component for program, component in sriov_networks.COMPONENTS.items() if program in named]
+    brought = (component for program, component in sriov_networks.COMPONENTS.items() if program in named)
+    return list(dict.fromkeys(brought))
 
 
 def pools_of(config: str, name: str) -> list[tuple[str, PoolKey]]:

@@ -20,8 +20,16 @@ PROGRAMS = {"SriovNetwork": "sriov", "SriovIBNetwork": "ib-sriov", "OVSNetwork":
 MOVER = "rdma"
 """The program that moves the RDMA device of a pod's interface to where the pod is."""
 
-COMPONENTS = {"sriov": "sriov-cni", "ib-sriov": "ib-sriov-cni", MOVER: "rdma-cni"}
-"""The component that brings a program of networks to the nodes; that of Open vSwitch is not brought."""
+OPEN_VSWITCH = ("ovs", "ovs-mirror-producer", "ovs-mirror-consumer")
+"""The programs of ovs-cni, which speak to the Open vSwitch of the node."""
+
+COMPONENTS = {
+    "sriov": "sriov-cni",
+    "ib-sriov": "ib-sriov-cni",
+    MOVER: "rdma-cni",
+    **dict.fromkeys(OPEN_VSWITCH, "ovs-cni"),
+}
+"""The component that brings a program of networks to the nodes."""
 
 CNI_VERSION = "1.0.0"
 RESOURCE_PREFIX = "nvidia.com"

@@ -44,6 +44,7 @@ BILL: dict[str, Material] = {
     "nic-configuration-daemon": Material(_VENDOR, "nic-configuration-operator-daemon", _RELEASE),
     "nic-configuration-operator": Material(_VENDOR, "nic-configuration-operator", _RELEASE),
     "nv-ipam": Material(_VENDOR, "nvidia-k8s-ipam", _RELEASE),
+    "ovs-cni": Material(_VENDOR, "ovs-cni-plugin", _RELEASE),
     "rdma-cni": Material(_VENDOR, "rdma-cni", _RELEASE),
     "rdma-shared-device-plugin": Material(_VENDOR, "k8s-rdma-shared-dev-plugin", _RELEASE),
     "spectrum-x-operator": Material(_VENDOR, "spectrum-x-operator", _RELEASE),

@@ -57,6 +57,8 @@ PROVIDERS: dict[str, str] = {
 """The section of a NicClusterPolicy that puts a CNI or IPAM program on the nodes."""
 
 _OF_OPENSHIFT = tuple(f"{openshift.OWNER}.{name}" for name in openshift.BROUGHT)
+# Where ovs-cni looks unless socket_file says otherwise (pkg/ovsdb/ovsdb.go).
+_OPEN_VSWITCH_SOCKET = "/var/run/openvswitch/db.sock"
 _ON_THE_NODES = "nothing here deploys it: install it on the nodes, or keep what does"
 
 
@@ -93,6 +95,7 @@ def check(deployed: Deployed, networks: Sequence[Network], pools: Sequence[Pool]
     brought = [program for program, component in sriov_networks.COMPONENTS.items() if component in components]
     known = {pool.key: None for pool in pools}
     _check_multus(deployed, networks)
+    _check_open_vswitch(networks, brought)
     for network in networks:
         if network.valid:
             _check_programs(network, deployed, brought)
@@ -116,6 +119,17 @@ def _check_multus(deployed: Deployed, networks: Sequence[Network]) -> None:
         problem = "needs Multus, which the input does not deploy: without it pods start, and have no such network"
         hint = f"add {MULTUS} to the NicClusterPolicy, or see to it that the cluster has it"
         networks[0].place.notice(problem, hint)
+
+
+def _check_open_vswitch(networks: Sequence[Network], brought: Sequence[str]) -> None:
+    """Say once that programs which come with a network are of no use by themselves: they set up a switch's ports."""
+    for network in networks:
+        for path, program in nad.programs_of(network.config) if network.valid else ():
+            if program in sriov_networks.OPEN_VSWITCH and program in brought:
+                problem = f"needs Open vSwitch on the nodes, which nothing here installs: {program} fails without it"
+                hint = f"install it and add the bridge; the program connects to {_OPEN_VSWITCH_SOCKET}"
+                place_in(network, path).notice(problem, hint)
+                return
 
 
 def _check_programs(network: Network, deployed: Deployed, brought: Sequence[str]) -> None:

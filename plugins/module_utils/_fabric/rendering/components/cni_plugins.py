@@ -3,13 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Programs that only have to lie in the node's CNI folder: the CNI project's plugins, ipoib-cni, those of functions.
 
-Their images copy the programs to ``/host/opt/cni/bin`` when they start.
+Their images copy the programs to ``/host/opt/cni/bin`` when they start. That of ovs-cni has programs and a shell alone
+(``cmd/Dockerfile``): what it has to run is what the SR-IOV operator's daemon gives it
+(``bindata/manifests/daemon/daemonset.yaml``), but for a program that a pod is just being set up with.
 """
 
 from __future__ import annotations
 
 from typing import Iterable
 
+from ...checks.sriov_networks import OPEN_VSWITCH
 from ...common.objects import Object, host_volume, mount, workload
 from ..rollout import Rollout, resources_of
 
@@ -17,6 +20,20 @@ _SMALL = {"cpu": "100m", "memory": "50Mi"}
 # No copier asks the API server. Those that the Network Operator has too keep its pods, which have a token: adopted,
 # they would be made anew for that alone.
 _WITHOUT_TOKEN = {"automountServiceAccountToken": False}
+_FOLDER = "/host/opt/cni/bin"
+# A program that runs cannot be written to, so the new one takes its place. A shell that waits for a process in the
+# background ends as soon as it is told to.
+_COPY = f"""set -e
+for program in {" ".join(OPEN_VSWITCH)}; do
+  cp "/$program" "{_FOLDER}/.$program.new"
+  mv -f "{_FOLDER}/.$program.new" "{_FOLDER}/$program"
+done
+trap 'exit 0' TERM INT
+sleep infinity &
+wait $!
+"""
+_COMMANDS = {"ovs-cni": ["/bin/sh", "-c", _COPY]}
+"""What the images run that do not copy their programs by themselves."""
 
 
 def cni_plugins(rollout: Rollout) -> list[Object]:
@@ -43,8 +60,10 @@ def _copier(rollout: Rollout, section: Object, component: str, name: str, **fiel
         "imagePullPolicy": "IfNotPresent",
         "resources": resources_of(section, component, {"limits": _SMALL, "requests": _SMALL}),
         "securityContext": {"privileged": True},
-        "volumeMounts": [mount("cnibin", "/host/opt/cni/bin")],
+        "volumeMounts": [mount("cnibin", _FOLDER)],
     }
+    if component in _COMMANDS:
+        container["command"] = _COMMANDS[component]
     pod = rollout.pod(
         section,
         hostNetwork=True,
