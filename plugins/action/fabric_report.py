@@ -33,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
     read_turns,
     read_verification,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part, was_read, wire_notices
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import render_page
@@ -53,12 +54,13 @@ class ActionModule(FabricAction):
         names, variables = [each["host"] for each in hosts], variables_of_hosts(task_vars)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables))]
         of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
+        of_names = unknown_interfaces(arguments["spec"] or {}, hosts)
         report = build_report(
             spec=arguments["spec"],
             hosts=hosts,
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
-            notices=[*arguments["notices"], *of_chart, *earlier, *of_turns],
+            notices=[*arguments["notices"], *of_chart, *earlier, *of_turns, *of_names],
             generated_at=now(),
             title=arguments["title"],
             validation=validation,
@@ -84,7 +86,7 @@ class ActionModule(FabricAction):
             "report_html": str(page_file),
             "outcome": report["summary"]["outcome"],
             "summary": report["summary"],
-            "recap": [*recap_lines(report, check=self.check_mode), *of_chart, *earlier],
+            "recap": [*recap_lines(report, check=self.check_mode), *of_chart, *earlier, *_said(of_names)],
         }
         if self.diff_mode and stale:
             result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])
@@ -100,6 +102,10 @@ class ActionModule(FabricAction):
         variables = variables_of_hosts(task_vars)
         lost = {host for host in (each["host"] for each in unfinished) if not _read_in_this_run(variables, host)}
         return [name for name in names if name not in within or name in lost]
+
+
+def _said(notices: list[str]) -> list[str]:
+    return [f"notice: {notice}" for notice in notices]
 
 
 def _read_in_this_run(variables: Mapping[str, Mapping[str, Any]], host: str) -> bool:

@@ -78,6 +78,15 @@ def notices_of(run_dir: Path) -> list[str]:
     return [text for text in found if text != "a notice"]
 
 
+def test_a_network_on_an_interface_that_no_host_has_is_said_on_the_screen_and_in_the_report(run_dir: Path) -> None:
+    network = {"kind": "MacvlanNetwork", "name": "net", "spec": {"networkNamespace": "ai", "master": "rail9"}}
+    spec = sample_fleet.spec([entry["host"] for entry in sample_fleet.fleet()])
+    recap = report(run_dir, spec={**spec, "networks": [network]})["recap"]
+    (text,) = notices_of(run_dir)
+    assert text.startswith("network ai/net: master rail9: none of the 7 hosts that were read has an interface of this")
+    assert f"notice: {text}" in recap
+
+
 def test_hosts_that_the_limit_leaves_out_are_named_with_the_time_of_what_is_shown(run_dir: Path) -> None:
     names = [entry["host"] for entry in sample_fleet.fleet()]
     for name in names:

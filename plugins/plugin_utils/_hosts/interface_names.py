@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names of interfaces that the cluster side is given and no host has. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, Iterable, Mapping, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.interface_names import (
+    NamedInterface,
+    interfaces_named,
+)
+
+_MOST_NAMES = 8
+# A virtual function that a run makes is called after its port, by kernel and udev.
+_FUNCTION = re.compile(r"v\d+\Z", re.ASCII)
+# Interfaces of Open vSwitch stand on no hardware, so they are not read of hosts.
+_OPEN_VSWITCH = "ovs-system"
+
+
+def unknown_interfaces(spec: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a notice for each name by which networks and device plugins find an interface, and that no host has.
+
+    ``documents`` are those of hosts (``host``, ``desired``, ``facts``, ``plan``). A name that a host gives up in its
+    plan counts for nothing, one that it is given counts. Nothing is said unless every host of the spec was read, or
+    where a host has bridges of Open vSwitch: another host or a bridge may have the name.
+    """
+    hosts, named = set(spec.get("hosts") or {}), interfaces_named(dict(spec))
+    read = [each for each in documents if each["host"] in hosts]
+    if not read or len(read) < len(hosts) or not named:
+        return []
+    names: set[str] = set()
+    renamed: dict[str, str] = {}
+    rdma: Counter[str] = Counter()
+    for document in read:
+        own, moved = _names_of(document)
+        names |= own
+        renamed.update(moved)
+        rdma.update(_rdma_names(document, moved))
+    if _OPEN_VSWITCH in names:
+        return []
+    unknown = [each for each in named if each.name not in names and _FUNCTION.sub("", each.name) not in names]
+    return [_notice(each, len(read), renamed.get(each.name, ""), rdma) for each in unknown]
+
+
+def _names_of(document: Mapping[str, Any]) -> tuple[set[str], dict[str, str]]:
+    """Return the names that a host's interfaces have once its plan is done, and what becomes of those they lose."""
+    names = {str(netdev["name"]) for netdev in document["facts"]["netdevs"]}
+    asked = (document.get("desired") or {}).get("interfaces") or []
+    wanted = {str(entry["name"]) for entry in asked if entry.get("name")}
+    moved = {}
+    for step in document["plan"]["steps"]:
+        renames = step["concern"] == "naming" and step["status"] == "planned" and step["when"] != "boot"
+        if renames and step.get("from") in names:
+            moved[step["from"]] = str(step.get("to"))
+    return (names - set(moved)) | wanted, moved
+
+
+def _rdma_names(document: Mapping[str, Any], moved: Mapping[str, str]) -> Iterable[str]:
+    ports = [nic for nic in document["facts"]["nics"] if nic["rdma"] and nic["function"] == "pf"]
+    return [moved.get(name, name) for nic in ports for name in nic["netdevs"]]
+
+
+def _notice(each: NamedInterface, hosts: int, renamed: str, rdma: Counter[str]) -> str:
+    who = "the host that was read has" if hosts == 1 else f"none of the {hosts} hosts that were read has"
+    no = "no" if hosts == 1 else "an"
+    lost = f"{each.by}: {each.field} {each.name}: {who} {no} interface of this name"
+    if renamed:
+        return f"{lost} once it is renamed to {renamed}: write {renamed}"
+    known = [name for name, _count in rdma.most_common(_MOST_NAMES)]
+    meant = nearest(each.name, known)
+    more = f" and {len(rdma) - _MOST_NAMES} more" if len(rdma) > _MOST_NAMES else ""
+    ports = f"; ports with RDMA are {', '.join(known)}{more}" if known else ""
+    return f"{lost}{f' ({meant})' if meant else ''}{ports}"
