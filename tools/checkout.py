@@ -42,9 +42,10 @@ def own_environment(collections: Path) -> dict[str, str]:
     """Return our environment with Ansible confined to this checkout.
 
     Ansible's home lies below ``build``, collections come from ``collections`` and then from ``.venv``, and what the
-    user set for their own playbooks and clusters is left out, so that nothing here can reach either.
+    user set for their own playbooks and clusters is left out, so that nothing here can reach either. So is what keeps
+    Python from writing bytecode: each of hundreds of processes would compile the checkout anew.
     """
-    foreign = ("ANSIBLE_", "K8S_AUTH_", "MOLECULE_", "KUBECONFIG", "PYTHONPATH")
+    foreign = ("ANSIBLE_", "K8S_AUTH_", "MOLECULE_", "KUBECONFIG", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {
         **kept,

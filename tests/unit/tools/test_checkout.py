@@ -18,7 +18,11 @@ from tools.gates.sanity import left_out, prepare_home
 
 
 @pytest.mark.parametrize(
-    "name", ["KUBECONFIG", "K8S_AUTH_HOST", "ANSIBLE_INVENTORY", "ANSIBLE_CONFIG", "MOLECULE_FILE", "PYTHONPATH"]
+    "name",
+    [
+        *("KUBECONFIG", "K8S_AUTH_HOST", "ANSIBLE_INVENTORY", "ANSIBLE_CONFIG", "MOLECULE_FILE"),
+        *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"),
+    ],
 )
 def test_nothing_of_the_user_reaches_a_run(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "/the/users/own")
