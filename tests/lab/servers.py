@@ -28,6 +28,8 @@ ETCD_PEER_SOCKET = "unix://etcd-peer:1"
 NODE_LEASE_SECONDS = 40
 # The defaults (20 requests a second) are made for a cluster where nobody waits.
 CLIENT_RATE = ("--kube-api-qps=200", "--kube-api-burst=400")
+# Collecting garbage at each doubling is a quarter of what a start of the API server costs; memory is there for a few.
+LESS_GARBAGE = {"GOGC": "400"}
 
 
 class ServerFailed(Exception):
@@ -242,7 +244,7 @@ class Server:
         self._log.unlink(missing_ok=True)
         run = str(self._layout.run)
         # Nothing of the caller's environment: etcd, client-go and KWOK all take options from variables.
-        env = {"PATH": "/usr/bin:/bin", "HOME": run, "TMPDIR": run, "KWOK_WORKDIR": run}
+        env = {"PATH": "/usr/bin:/bin", "HOME": run, "TMPDIR": run, "KWOK_WORKDIR": run, **LESS_GARBAGE}
         return Process(self.spec.name, self.spec.arguments(self.port), self._log, env=env, cwd=self._layout.run)
 
     def ensure_alive(self) -> None:
