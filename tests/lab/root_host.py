@@ -10,6 +10,7 @@ loaded modules are files of a recorded host; the kernel of this machine neither 
 
 from __future__ import annotations
 
+import base64
 import errno
 import json
 import os
@@ -21,7 +22,7 @@ from typing import Any, Mapping, Sequence
 
 import ansible
 
-from tools.checkout import CHECKOUT
+from tools.checkout import BUILD, CHECKOUT
 
 from .driver_root import NAMESPACES
 from .run_module import LOADED
@@ -32,10 +33,12 @@ PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CODE = "/opt/rdma-fabric"
 # Programs in the root must neither load modules into this machine's kernel nor stop it.
 _FORBIDDEN = "-sys_module,-sys_boot,-sys_time"
-# Arguments: the directory of the host, its memory, the layers below, where this checkout and Ansible are.
+# What the hosts' Python has compiled of both, for those that come later.
+_COMPILED = BUILD / "bytecode" / "hosts"
+# Arguments: the directory of the host, its memory, the layers below, where this checkout, Ansible and bytecode are.
 _SETUP = r"""
 set -e
-work=$1 size=$2 layers=$3 checkout=$4 ansible=$5 root=$1/root
+work=$1 size=$2 layers=$3 checkout=$4 ansible=$5 compiled=$6 root=$1/root
 mount --make-rprivate /
 mount -t tmpfs -o "size=$size,mode=755" none "$work/memory"
 mkdir "$work/memory/upper" "$work/memory/work"
@@ -46,9 +49,10 @@ mount -t devpts -o newinstance,ptmxmode=666 none "$root/dev/pts"
 mount --bind "$work/recorded/sys" "$root/sys"
 mount --bind "$work/recorded/osrelease" "$root/proc/sys/kernel/osrelease"
 code=$root/opt/rdma-fabric
-mkdir -p "$code/ansible_collections/rdma/fabric" "$code/ansible"
+mkdir -p "$code/ansible_collections/rdma/fabric" "$code/ansible" "$code/bytecode"
 mount --bind "$checkout" "$code/ansible_collections/rdma/fabric"
 mount --bind "$ansible" "$code/ansible"
+mount --bind "$compiled" "$code/bytecode"
 for place in ansible_collections/rdma/fabric ansible; do mount -o remount,bind,ro "$code/$place"; done
 echo ready
 while read -r _; do :; done
@@ -78,7 +82,9 @@ class RootHost:
             (directory / name).mkdir()
 
     def __enter__(self) -> RootHost:
-        places = [str(self._directory), self._size, self._layers, str(CHECKOUT), str(Path(ansible.__file__).parent)]
+        _COMPILED.mkdir(parents=True, exist_ok=True)
+        code = [str(CHECKOUT), str(Path(ansible.__file__).parent), str(_COMPILED)]
+        places = [str(self._directory), self._size, self._layers, *code]
         self._keeper = subprocess.Popen(
             [*NAMESPACES, "bash", "-c", _SETUP, "setup", *places],
             stdin=subprocess.PIPE,
@@ -201,14 +207,13 @@ class RootHost:
         Fails with what modprobe says where it finds no whole driver.
         """
         files = self.loadable("mlx5_ib")
-        depends = {Path(file).name.partition(".")[0].replace("-", "_"): file for file in files}
-        lines = []
+        lines = {}
         shutil.rmtree(self._recorded / "sys/module", ignore_errors=True)
-        for name, file in depends.items():
-            used = self.told("modinfo", "-F", "depends", file).strip().replace("-", "_").split(",")
-            lines.append((name, [user for user in used if user]))
-            self._load(name, file)
-        users = {name: [user for user, used in lines if name in used] for name in depends}
+        for file, fields, note in zip(files, _fields_of(self.told("modinfo", *files)), self._notes(files), strict=True):
+            name = Path(file).name.partition(".")[0].replace("-", "_")
+            lines[name] = [user for user in fields["depends"].replace("-", "_").split(",") if user]
+            self._load(name, file, fields, note)
+        users = {name: [user for user, used in lines.items() if name in used] for name in lines}
         text = "".join(
             f"{name} 16384 {len(by)} {''.join(f'{user},' for user in by) or '-'} Live 0x0000000000000000\n"
             for name, by in reversed(users.items())
@@ -223,18 +228,33 @@ class RootHost:
         self.told("modinfo", *files)
         return files
 
-    def _load(self, name: str, file: str) -> None:
+    def _notes(self, files: Sequence[str]) -> list[bytes]:
+        """Give the note of each module that says which build it is of."""
+        script = """cd /run && for file; do
+            xzcat -f "$file" > module && objcopy -O binary -j .note.gnu.build-id module note && base64 -w 0 note && echo
+        done"""
+        return [base64.b64decode(line) for line in self.told("sh", "-ec", script, "notes", *files).splitlines()]
+
+    def _load(self, name: str, file: str, fields: Mapping[str, str], note: bytes) -> None:
         """Write down what sysfs has of a module that was loaded from ``file``."""
         place = self._recorded / "sys/module" / name
         (place / "notes").mkdir(parents=True)
         (place / "taint").write_text("OE\n" if "/updates/" in file else "\n", encoding="utf-8")
         for field in ("version", "srcversion"):
-            value = self.told("modinfo", "-F", field, file).strip()
-            if value:
-                (place / field).write_text(f"{value}\n", encoding="utf-8")
-        script = 'cd /run && xzcat -f "$0" > module && objcopy -O binary -j .note.gnu.build-id module note && cat note'
-        note = subprocess.run(self.command("sh", "-ec", script, file), check=True, capture_output=True).stdout
+            if fields.get(field):
+                (place / field).write_text(f"{fields[field]}\n", encoding="utf-8")
         (place / "notes/.note.gnu.build-id").write_bytes(note)
+
+
+def _fields_of(told: str) -> list[dict[str, str]]:
+    """Give what modinfo has told of each module, by field; of those that a module has several times the first."""
+    found: list[dict[str, str]] = []
+    for line in told.splitlines():
+        field, _colon, value = line.partition(":")
+        if field == "filename":
+            found.append({})
+        found[-1].setdefault(field, value.strip())
+    return found
 
 
 def _module(name: str) -> list[str]:

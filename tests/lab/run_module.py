@@ -15,9 +15,14 @@ import json
 import sys
 from unittest import mock
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import MODULES
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
-from ansible_collections.rdma.fabric.tests.unit.module_arguments import given
+BYTECODE = "/opt/rdma-fabric/bytecode"
+if __name__ == "__main__":
+    # The programs that it runs go on to write none: some would lie where packages of the host look for theirs.
+    sys.pycache_prefix, sys.dont_write_bytecode = BYTECODE, False
+
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel import MODULES  # noqa: E402 - after that
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost  # noqa: E402
+from ansible_collections.rdma.fabric.tests.unit.module_arguments import given  # noqa: E402
 
 LOADED = "/opt/rdma-fabric/modules"
 _place_of = LiveHost._local
