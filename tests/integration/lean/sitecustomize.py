@@ -8,7 +8,8 @@ loader of collections compiles every source in every process, and so does a modu
 together a quarter of what a playbook takes, and the tests run hundreds over the same sources. So is what a playbook
 sends of a module: Ansible follows the module's imports and packs what it finds once in every run, and this collection
 makes that smaller, which takes more than the rest of a short run. And Ansible looks a hundred times a second for what
-its workers have done, not a thousand times, and nobody collects the garbage of processes that live for seconds.
+its workers have done, not a thousand times, and nobody collects the garbage of processes that live for seconds. Nor
+are the objects of a playbook taken apart one by one as it ends, which takes as long as some tasks of it.
 ``RDMA_FABRIC_BYTECODE`` names the folder of what is kept.
 
 Python imports this module before a program starts where its folder is in PYTHONPATH.
@@ -119,6 +120,22 @@ def keep_payloads(kept_ones: Path, run: Path) -> None:
         unfinished.replace(place)
 
 
+def at_once(ended: Callable[..., Any]) -> Callable[..., Any]:
+    """Return how a run ends: it does what was to be done at its end, and leaves its memory to the kernel."""
+    run = os.getpid()
+
+    def end(status: Any = None) -> None:
+        # A worker, and an end that has something to say, go Python's way.
+        if os.getpid() != run or not isinstance(status, int):
+            ended(status)
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
+
+    return end
+
+
 gc.disable()
 # The modules that it runs on hosts are programs of their own, with the same variables.
 if any(argument.endswith("/ansible-playbook") for argument in getattr(sys, "orig_argv", ())[:2]):
@@ -129,6 +146,7 @@ if any(argument.endswith("/ansible-playbook") for argument in getattr(sys, "orig
     keep(_collection_finder._AnsibleCollectionPkgLoaderBase, "get_code", of_collections)
     payloads = KEPT / "payloads" / release.__version__ / content_of(constants.COLLECTIONS_PATHS)
     lend_payloads(payloads, Path(constants.DEFAULT_LOCAL_TMP))
+    keep(sys, "exit", at_once)
 else:
     keep(importlib.abc.InspectLoader, "source_to_code", of_texts)
     keep(zipimport, "_compile_source", of_archives)
