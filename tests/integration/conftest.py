@@ -8,7 +8,7 @@ new namespace, deleted after the test; ``module_namespace``: the same for all te
 of the session, to be read from a ``mark()`` on. ``fleet_cluster``: a control plane of the file's own with one node per
 host of the recorded fleet, for what a whole ``site`` puts in a cluster. The lab's own requests are made by the user
 ``rdma-fabric-lab``, those of ``kubeconfig`` by ``rdma-fabric-admin``. ``readers``: the programs that read what is
-written to hosts.
+written to hosts. ``states``: hosts as ``site`` leaves them.
 
 Where the control plane's programs can be neither found nor built, the tests are skipped with the reason; in continuous
 integration (``CI`` is set) they fail. Tests that use it carry the mark ``control_plane``.
@@ -23,11 +23,12 @@ from typing import Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.integration.after_site import States
 from ansible_collections.rdma.fabric.tests.integration.draining import DEVICE, Place
 from ansible_collections.rdma.fabric.tests.integration.drifting import Pushed
 from ansible_collections.rdma.fabric.tests.integration.joining import Joining
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
-from ansible_collections.rdma.fabric.tests.integration.upgrading import Fleet
+from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
@@ -109,10 +110,23 @@ def fleet_cluster(lab_programs: Programs, tmp_path_factory: pytest.TempPathFacto
         yield running
 
 
+@pytest.fixture(scope="session")
+def states(tmp_path_factory: pytest.TempPathFactory) -> States:
+    """Hosts as ``site`` leaves them, for others to be like them."""
+    return States(tmp_path_factory.mktemp("states"))
+
+
 @pytest.fixture
-def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[Fleet]:
-    """Three hosts with files of their own, their nodes, and a pod with a device on each."""
-    found = Fleet(control_plane, namespace, tmp_path)
+def host_names(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The hosts of a fleet: three, or those of the test's mark ``hosts``, as the turn of each takes seconds."""
+    marker = request.node.get_closest_marker("hosts")
+    return marker.args if marker else NAMES
+
+
+@pytest.fixture
+def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path, host_names: tuple[str, ...]) -> Iterator[Fleet]:
+    """Hosts with files of their own, their nodes, and a pod with a device on each."""
+    found = Fleet(control_plane, namespace, tmp_path, host_names)
     yield found
     delete_nodes(control_plane.api, found.nodes.values())
 

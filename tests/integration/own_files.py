@@ -20,6 +20,7 @@ from typing import Any, Iterator
 
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart
 
+PLACES = ("etc", "run", "var/lib")
 # $0 is the folder of the host, $@ what Python is to run. One enters after the other: a second overlay over the same
 # files empties the work folder of the first one, whose next write then ends with ENOENT.
 _ENTER = """
@@ -88,7 +89,7 @@ class OwnFiles:
 
     def __init__(self, folder: Path, python: Path = Path(sys.executable)) -> None:
         self.folder = folder
-        for place in ("etc", "run", "var/lib"):
+        for place in PLACES:
             for part in ("upper", "work"):
                 (folder / place / part).mkdir(parents=True)
         enter = folder / "enter"
@@ -138,18 +139,24 @@ class OwnFiles:
             for path in (self.folder / "sys").rglob(f"ports/1/{name}"):
                 path.write_text(f"{text}\n", encoding="utf-8")
 
+    def become(self, other: OwnFiles) -> None:
+        """Give a host to which nothing was written what was written to another one, removed files among it."""
+        for place in PLACES:
+            parts = (str(host.folder / place / "upper") for host in (other, self))
+            subprocess.run(["cp", "--archive", "--no-target-directory", *parts], check=True)
+
     def is_another_machine(self) -> None:
         """Have the host's kernel say that it is not the one of this machine."""
         (self.folder / "boot_id").write_text(f"{uuid.uuid4()}\n", encoding="utf-8")
 
     def _written(self, path: str) -> Path:
-        top = next(place for place in ("etc", "run", "var/lib") if path.startswith(f"/{place}/"))
+        top = next(place for place in PLACES if path.startswith(f"/{place}/"))
         return self.folder / top / "upper" / path[len(top) + 2 :]
 
     def written(self) -> list[str]:
         """Return what differs from this machine: files, removed ones among them, and folders that it has not."""
         found = []
-        for place in ("etc", "run", "var/lib"):
+        for place in PLACES:
             top = self.folder / place / "upper"
             for path in top.rglob("*"):
                 name = f"/{place}/{path.relative_to(top)}"

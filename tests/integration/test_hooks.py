@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.tests.integration.after_site import States
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
 
@@ -61,8 +62,10 @@ def hooks(tmp_path: Path) -> Hooks:
     return Hooks(folder)
 
 
-def test_each_stage_of_a_turn_is_told_and_hosts_without_a_turn_are_not(fleet: Fleet, hooks: Hooks) -> None:
-    fleet.run("--limit", "one,two").succeeded()
+def test_each_stage_of_a_turn_is_told_and_hosts_without_a_turn_are_not(
+    fleet: Fleet, hooks: Hooks, states: States
+) -> None:
+    states.give((fleet.hosts[name] for name in ("one", "two")), rdma_fabric_limits=NEW)
     fleet.run(**hooks.variables).succeeded()
     node = fleet.nodes["three"]
     expected = [[stage, "three", node] for stage in ("before_drain", "after_drain", "changed", "verified")]
@@ -80,9 +83,9 @@ def test_each_stage_of_a_turn_is_told_and_hosts_without_a_turn_are_not(fleet: Fl
     ],
 )
 def test_a_hook_that_fails_fails_its_host_and_no_later_one_begins(
-    stage: str, cordoned: list[str], limits: str, fleet: Fleet, hooks: Hooks
+    stage: str, cordoned: list[str], limits: str, *, fleet: Fleet, hooks: Hooks, states: States
 ) -> None:
-    fleet.run("--limit", "one", rdma_fabric_limits=OLD).succeeded()
+    states.give([fleet.hosts["one"]], rdma_fabric_limits=OLD)
     hooks.tasks(stage, {"ansible.builtin.fail": {"msg": "the test of mine says no"}})
     outcome = fleet.run("--limit", "one,two", rdma_fabric_limits=NEW, rdma_fabric_canaries="one", **hooks.variables)
     said = " ".join(outcome.refused().output.split())

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
+from ansible_collections.rdma.fabric.tests.integration.after_site import States
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy
 from ansible_collections.rdma.fabric.tests.integration.joining import TEXT, Joining
 from ansible_collections.rdma.fabric.tests.integration.killing import STEP, Killed, Point, chosen
@@ -106,11 +107,11 @@ def losing_devices(fleet: Fleet, name: str) -> Iterator[None]:
 
 
 def test_a_turn_that_fails_and_is_killed_is_failed_by_the_next_run_too_and_heals_once_it_is_mended(
-    fleet: Fleet, tmp_path: Path, record_testsuite_property: Record
+    fleet: Fleet, states: States, tmp_path: Path, record_testsuite_property: Record
 ) -> None:
     """Steps and requests of its drain, change, verification and rollback; a canary, so it is the first of them."""
     how: dict[str, Any] = {"rdma_fabric_canaries": BROKEN, "rdma_fabric_drain_timeout": 3}
-    fleet.run(**wanted(0)).succeeded()
+    states.give(fleet.hosts.values(), **wanted(0))
     with FaultyProxy(fleet.cluster) as proxy:
         killed = Killed(fleet, proxy, tmp_path)
         sweep = Sweep(killed, "failing turn", record_testsuite_property)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.integration.after_site import States
 from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes
 from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
 
@@ -25,9 +26,9 @@ ALL_OLD, ALL_NEW = ["65536"] * 3, ["unlimited"] * 3
 
 
 @pytest.fixture
-def brought(fleet: Fleet) -> Fleet:
+def brought(fleet: Fleet, states: States) -> Fleet:
     """A fleet that was brought to a first state."""
-    fleet.run("--forks", "3", rdma_fabric_limits=OLD, rdma_fabric_max_unavailable="0").succeeded()
+    states.give(fleet.hosts.values(), rdma_fabric_limits=OLD)
     assert fleet.limits() == ALL_OLD
     return fleet
 

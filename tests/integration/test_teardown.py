@@ -14,10 +14,11 @@ import shlex
 import time
 import uuid
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.integration.after_site import States, push
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import apply
 from ansible_collections.rdma.fabric.tests.integration.guides import guide
 from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, stored_writes
@@ -44,6 +45,8 @@ CLUSTER: Json = {
 CONSENT: Json = {"rdma_fabric_allow_teardown": True}
 LOCK = ["/run/rdma-fabric.lock"]
 
+Bring = Callable[..., None]
+
 
 @pytest.fixture(scope="module")
 def cluster(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
@@ -53,16 +56,27 @@ def cluster(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def fleet(cluster: ControlPlane, tmp_path: Path) -> Iterator[Fleet]:
-    """Three hosts with files of their own, their nodes, and a pod with a device on each."""
+def fleet(cluster: ControlPlane, tmp_path: Path, host_names: tuple[str, ...]) -> Iterator[Fleet]:
+    """Hosts with files of their own, their nodes, and a pod with a device on each."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     cluster.create_namespace(name)
-    found = Fleet(cluster, name, tmp_path)
+    found = Fleet(cluster, name, tmp_path, host_names)
     yield found
     delete_nodes(cluster.api, found.nodes.values())
     apply(cluster.kubeconfig, name, set_name="rdma-fabric", absent=True)
     # One that a run has deleted is gone already.
     cluster.api.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def bring(fleet: Fleet, states: States) -> Bring:
+    """What ``site`` does to hosts and cluster, with these variables beside those of all tests."""
+
+    def both(**variables: Any) -> None:
+        states.give(fleet.hosts.values(), rdma_fabric_limits={"memlock": "unlimited"})
+        push(fleet.cluster, fleet.namespace, {**CLUSTER, **variables})
+
+    return both
 
 
 def slots(fleet: Fleet) -> list[str]:
@@ -127,9 +141,11 @@ def test_hosts_and_cluster_are_what_they_were_before_the_first_run(fleet: Fleet)
     assert stored_writes(fleet.cluster.audit, mark) == []
 
 
-def test_without_a_consent_nothing_is_touched_and_check_mode_shows_everything(fleet: Fleet) -> None:
-    fleet.run(playbook="site", **CLUSTER).succeeded()
+def test_without_a_consent_nothing_is_touched_and_check_mode_shows_everything(fleet: Fleet, bring: Bring) -> None:
+    bring()
     mark = fleet.cluster.audit.mark()
+    left = fleet.run(playbook="site", **CLUSTER).succeeded()
+    assert set(left.changed.values()) == {0}, "it is not as site leaves it"
     outcome = fleet.run(playbook="teardown", **CLUSTER).refused()
     assert "rdma_fabric_allow_teardown: true" in outcome.message
     assert set(outcome.counts) == {"localhost"}
@@ -143,8 +159,8 @@ def test_without_a_consent_nothing_is_touched_and_check_mode_shows_everything(fl
     assert LIMITS in said
 
 
-def test_a_limit_takes_back_its_hosts_and_leaves_the_cluster_side_to_the_others(fleet: Fleet) -> None:
-    fleet.run(playbook="site", **CLUSTER).succeeded()
+def test_a_limit_takes_back_its_hosts_and_leaves_the_cluster_side_to_the_others(fleet: Fleet, bring: Bring) -> None:
+    bring()
     before = everything(fleet.api)
     mark = fleet.cluster.audit.mark()
     done = fleet.run("--limit", "one", playbook="teardown", **CLUSTER, **CONSENT).succeeded()
@@ -159,8 +175,9 @@ def test_a_limit_takes_back_its_hosts_and_leaves_the_cluster_side_to_the_others(
     assert f"DaemonSet {fleet.namespace}/kube-multus-ds" not in everything(fleet.api)
 
 
-def test_a_pod_on_a_network_is_named_before_anything_is_touched(fleet: Fleet) -> None:
-    fleet.run(playbook="site", **CLUSTER).succeeded()
+@pytest.mark.hosts("two")
+def test_a_pod_on_a_network_is_named_before_anything_is_touched(fleet: Fleet, bring: Bring) -> None:
+    bring()
     held: Json = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -183,7 +200,10 @@ def test_a_pod_on_a_network_is_named_before_anything_is_touched(fleet: Fleet) ->
     assert f"DaemonSet {fleet.namespace}/kube-multus-ds" not in everything(fleet.api)
 
 
-def test_foreign_objects_of_similar_names_stay_and_definitions_gone_by_hand_are_no_obstacle(fleet: Fleet) -> None:
+@pytest.mark.hosts("one")
+def test_foreign_objects_of_similar_names_stay_and_definitions_gone_by_hand_are_no_obstacle(
+    fleet: Fleet, bring: Bring
+) -> None:
     foreign = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -197,7 +217,7 @@ def test_foreign_objects_of_similar_names_stay_and_definitions_gone_by_hand_are_
     fleet.api.call("POST", collection_path("v1", "configmaps", fleet.namespace), foreign)
     fleet.api.call("POST", collection_path("coordination.k8s.io/v1", "leases", fleet.namespace), lease)
     before = everything(fleet.api)
-    fleet.run(playbook="site", **CLUSTER).succeeded()
+    bring()
     name = "network-attachment-definitions.k8s.cni.cncf.io"
     fleet.cluster.kubectl("delete", "customresourcedefinition", name)
     fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
@@ -205,16 +225,18 @@ def test_foreign_objects_of_similar_names_stay_and_definitions_gone_by_hand_are_
     assert slots(fleet) == ["rdma-fabric-slot-upgrade-7"]
 
 
-def test_definitions_go_where_that_is_asked_for(fleet: Fleet) -> None:
-    fleet.run(playbook="site", **CLUSTER).succeeded()
+@pytest.mark.hosts("one")
+def test_definitions_go_where_that_is_asked_for(fleet: Fleet, bring: Bring) -> None:
+    bring()
     assert kept_kinds(set(everything(fleet.api)))
     fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_delete_definitions=True).succeeded()
     assert kept_kinds(set(everything(fleet.api))) == set()
 
 
-def test_what_a_killed_run_left_is_taken_back_by_the_next_one(fleet: Fleet) -> None:
+@pytest.mark.hosts("one", "two")
+def test_what_a_killed_run_left_is_taken_back_by_the_next_one(fleet: Fleet, bring: Bring) -> None:
     before = everything(fleet.api)
-    fleet.run(playbook="site", **CLUSTER).succeeded()
+    bring()
     first = fleet.killed_in_a_turn(playbook="teardown", **CLUSTER, **CONSENT)
     assert fleet.holders() == [fleet.nodes[first]]
     fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
@@ -222,8 +244,8 @@ def test_what_a_killed_run_left_is_taken_back_by_the_next_one(fleet: Fleet) -> N
     gone_again(fleet, before)
 
 
-def test_the_cluster_side_stays_while_a_host_is_left_behind(fleet: Fleet) -> None:
-    fleet.run(playbook="site", **CLUSTER).succeeded()
+def test_the_cluster_side_stays_while_a_host_is_left_behind(fleet: Fleet, bring: Bring) -> None:
+    bring()
     fleet.hosts["two"].switch("read-only", on=True)
     outcome = fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_canaries="two").refused()
     assert "3 of 3 hosts of this run were not brought to the end" in outcome.output, outcome.output
@@ -234,8 +256,8 @@ def test_the_cluster_side_stays_while_a_host_is_left_behind(fleet: Fleet) -> Non
     assert (fleet.changed(), fleet.cordoned(), fleet.marked(), slots(fleet)) == ([], [], [], [])
 
 
-def test_hosts_without_a_cluster_are_taken_back_without_one(fleet: Fleet) -> None:
-    fleet.user.run("site", inventory=fleet.inventory).succeeded()
+def test_hosts_without_a_cluster_are_taken_back_without_one(fleet: Fleet, states: States) -> None:
+    states.give(fleet.hosts.values(), rdma_fabric_limits={"memlock": "unlimited"})
     assert fleet.changed() == list(NAMES)
     fleet.user.run("teardown", inventory=fleet.inventory).refused()
     assert fleet.changed() == list(NAMES)
@@ -245,8 +267,8 @@ def test_hosts_without_a_cluster_are_taken_back_without_one(fleet: Fleet) -> Non
     assert {name: host.written() for name, host in fleet.hosts.items()} == dict.fromkeys(NAMES, LOCK)
 
 
-def test_who_may_not_delete_is_told_before_a_host_is_looked_at(fleet: Fleet) -> None:
-    fleet.run(playbook="site", **CLUSTER).succeeded()
+def test_who_may_not_delete_is_told_before_a_host_is_looked_at(fleet: Fleet, bring: Bring) -> None:
+    bring()
     nobody = fleet.cluster.client_kubeconfig("nobody-of-teardowns")
     reads = fleet.cluster.kubectl("create", "clusterrole", "teardown-reads", "--verb=get,list", "--resource=*.*")
     assert reads
@@ -264,9 +286,10 @@ def test_who_may_not_delete_is_told_before_a_host_is_looked_at(fleet: Fleet) -> 
     assert fleet.changed() == list(NAMES)
 
 
-def test_labels_of_node_feature_discovery_go_with_it(fleet: Fleet) -> None:
+@pytest.mark.hosts("one")
+def test_labels_of_node_feature_discovery_go_with_it(fleet: Fleet, bring: Bring) -> None:
     """Its programs do not run here, so the test puts on a node what they would."""
-    fleet.run(playbook="site", **CLUSTER, rdma_fabric_nfd=True).succeeded()
+    bring(rdma_fabric_nfd=True)
     before = nodes_of(everything(fleet.api), fleet)
     node = fleet.nodes["one"]
     path = f"/api/v1/nodes/{node}"
@@ -282,9 +305,10 @@ def test_labels_of_node_feature_discovery_go_with_it(fleet: Fleet) -> None:
     assert (live["labels"], live["annotations"]) == expected[:2]
 
 
-def test_the_commands_of_the_guide_run(fleet: Fleet) -> None:
+@pytest.mark.hosts("one", "two")
+def test_the_commands_of_the_guide_run(fleet: Fleet, bring: Bring) -> None:
     """As they are written, with this fleet for its hosts."""
-    fleet.run(playbook="site", **CLUSTER).succeeded()
+    bring()
     text = guide("guide-teardown.md")
     commands = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("ansible-playbook ")]
     assert len(commands) >= 3

@@ -39,12 +39,13 @@ exec sh -c "$last"
 
 
 class Fleet:
-    """Three hosts that want a limit of locked memory, their nodes, and a pod with a device on each."""
+    """Three hosts, or others, that want a limit of locked memory, their nodes, and a pod with a device on each."""
 
     limits_file = LIMITS
     names: Sequence[str] = NAMES
 
-    def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
+    def __init__(self, cluster: ControlPlane, namespace: str, folder: Path, names: Sequence[str] = NAMES) -> None:
+        self.names = names
         self._inventory_of(cluster, namespace, folder, rdma_fabric_drain_force=True)
         apply_nodes(self.api, [kwok_node(node, allocatable={DEVICE: "8"}) for node in self.nodes.values()])
         for node in self.nodes.values():
