@@ -28,8 +28,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import CONCERNS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import DEFAULT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import DEFAULT_SECONDS, HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import REBOOT, stage_of_host, versions_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
@@ -241,7 +240,7 @@ class ActionModule(HostAction):
                 guard: Mapping[str, Any] | None = seen["facts"]["boot"].get("guard") if "facts" in seen else {}
                 return guard
 
-            seconds = desired["revert_seconds"] or DEFAULT
+            seconds = desired["revert_seconds"] or DEFAULT_SECONDS
             return settle_after_loss(lost, seconds, look, confirm, self._new_connection)
         return settle(result, confirm, self._new_connection)
 

@@ -472,8 +472,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run, as_it_would_end
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import DEFAULT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import DEFAULT_SECONDS, HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._module import LockHolder, end_with, no_uplink_waits, telling
 
 
@@ -526,7 +525,7 @@ def apply_here(desired: HostSpec, run: Run, address: str | None, token: str | No
     from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch  # noqa: PLC0415
 
     machine, clock = LiveMachine(), SystemClock()
-    seconds = desired["revert_seconds"] or DEFAULT
+    seconds = desired["revert_seconds"] or DEFAULT_SECONDS
     guard = Guard(machine, clock, partial(launch, machine), token=token or secrets.token_hex(16), seconds=seconds)
     with exclusive(clock, "rdma_host", signed=False) as signature:
         confirmed = no_uplink_waits(machine, clock)

@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages import TMPFILES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import LOGIN_FILE, unit_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import modules as peer_memory_files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctl_names import FILE as SYSCTLS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctls import FILE as SYSCTLS
 from ansible_collections.rdma.fabric.tests.integration.isolated import lay_out, run_over
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 from ansible_collections.rdma.fabric.tests.unit._host.driver import test_driver_apply

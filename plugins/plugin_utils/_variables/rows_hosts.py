@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import LEAST, MOST
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import LEAST_SECONDS, MOST_SECONDS
 
 from .variable import HOST, Variable
 
@@ -72,8 +72,8 @@ WISHES = (
         ),
         _HOST,
         HOST,
-        least=LEAST,
-        most=MOST,
+        least=LEAST_SECONDS,
+        most=MOST_SECONDS,
         unit="seconds",
     ),
     _wish(

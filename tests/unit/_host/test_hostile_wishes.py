@@ -17,13 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import (
-    driver,
-    functions,
-    interfaces,
-    queues,
-    syntax,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import driver, functions, interfaces, syntax
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import qos as wanted_qos
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
     CONSENTS,
@@ -72,7 +66,7 @@ def of_parts(value: Any) -> Iterator[dict[str, Any]]:
     """One key of each mapping below an interface."""
     for key in functions.VF_KEYS:
         yield on_port(vf_settings={key: value})
-    for key in queues.QUEUE_KEYS:
+    for key in interfaces.QUEUE_KEYS:
         yield on_port(queues={key: value})
     for key in wanted_qos.QOS_KEYS:
         yield on_port(qos={key: value})

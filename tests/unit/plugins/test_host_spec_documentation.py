@@ -19,11 +19,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions i
     VF_KEYS,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, check_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import INTERFACE_KEYS, STATES
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import (
+    INTERFACE_KEYS,
+    QUEUE_KEYS,
+    STATES,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.memory import LIMIT_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.pcie import PCIE_KEYS, READ_REQUESTS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.qos import QOS_KEYS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.queues import QUEUE_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.routes import ROUTE_KEYS, RULE_KEYS
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 

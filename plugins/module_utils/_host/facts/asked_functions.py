@@ -12,8 +12,7 @@ from typing import Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-from ..spec.function_requests import FunctionRequest
-from ..spec.functions import VFIO
+from ..spec.functions import VFIO, FunctionRequest
 from ..spec.host import HostRequest, HostSpec, check_spec
 from ..spec.interfaces import InterfaceSpec
 from .host_state import HostState, is_guest_function

@@ -10,7 +10,7 @@ from typing import Iterable, Iterator, NamedTuple
 
 from ..machine.access import HostError
 from ..machine.probe import Probe, printable
-from ..spec import sysctl_names
+from ..spec import sysctls
 from ..spec.host import HostSpec
 from .settings_shapes import Later, Settings
 
@@ -20,7 +20,7 @@ MAIN_FILE = "/etc/sysctl.conf"
 _MOST_INTERFACES = 64
 _LONGEST_VALUE = 1024
 # Every procfs has it, no recording does: without it nothing can be said about a setting that is not there.
-_LIVE = f"{sysctl_names.PROC_SYS}/fs"
+_LIVE = f"{sysctls.PROC_SYS}/fs"
 
 
 class Assignment(NamedTuple):
@@ -42,15 +42,13 @@ def read_sysctls(probe: Probe, desired: HostSpec, netdevs: Iterable[str]) -> Set
     interfaces = list(netdevs)[:_MOST_INTERFACES]
     if desired["multirail_sysctls"]:
         wanted += [
-            sysctl_names.canonical(f"net/ipv4/conf/{netdev}/{key}")
-            for netdev in interfaces
-            for key in sysctl_names.MULTIRAIL
+            sysctls.canonical(f"net/ipv4/conf/{netdev}/{key}") for netdev in interfaces for key in sysctls.MULTIRAIL
         ]
     every = sorted({other for name in wanted for other in _with_relatives(name, interfaces)})
     values = {name: _value(probe, name) for name in every}
     live = probe.host.exists(_LIVE)
     absent = [
-        name for name in wanted if live and values[name] is None and not probe.host.exists(sysctl_names.attribute(name))
+        name for name in wanted if live and values[name] is None and not probe.host.exists(sysctls.attribute(name))
     ]
     later, main_file = _at_boot(probe, frozenset(desired["sysctls"]))
     return {
@@ -63,18 +61,18 @@ def read_sysctls(probe: Probe, desired: HostSpec, netdevs: Iterable[str]) -> Set
 
 def _value(probe: Probe, name: str) -> str | None:
     """Return a value with one space where the kernel has tabs."""
-    content = probe.content(sysctl_names.attribute(name), ("EACCES",))
+    content = probe.content(sysctls.attribute(name), ("EACCES",))
     return None if content is None else printable(" ".join(content.split()), _LONGEST_VALUE)
 
 
 def _with_relatives(name: str, interfaces: Iterable[str]) -> Iterator[str]:
     yield name
-    yield from filter(None, (sysctl_names.accept_ra_of(name, interface) for interface in interfaces))
-    if sysctl_names.is_accept_ra(name):
-        yield from (sysctl_names.forwarding_of(interface) for interface in (*interfaces, "all"))
-    if sysctl_names.interface_of(name) is not None:
-        yield sysctl_names.for_interface(name, "all")
-        yield from (sysctl_names.for_interface(name, interface) for interface in interfaces)
+    yield from filter(None, (sysctls.accept_ra_of(name, interface) for interface in interfaces))
+    if sysctls.is_accept_ra(name):
+        yield from (sysctls.forwarding_of(interface) for interface in (*interfaces, "all"))
+    if sysctls.interface_of(name) is not None:
+        yield sysctls.for_interface(name, "all")
+        yield from (sysctls.for_interface(name, interface) for interface in interfaces)
 
 
 def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, Later], dict[str, str]]:
@@ -88,7 +86,7 @@ def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, Later], di
     read = set()
     for name in sorted(found):
         read.add(_real(probe, found[name]))
-        if name <= posixpath.basename(sysctl_names.FILE):
+        if name <= posixpath.basename(sysctls.FILE):
             continue
         for assignment in parse(probe.content(found[name]) or ""):
             if assignment.name in wanted:
@@ -112,7 +110,7 @@ def parse(text: str) -> list[Assignment]:
         line = raw.strip()
         name, equals, value = line.partition("=")
         name = name.strip().lstrip("-")
-        if not equals or line.startswith(("#", ";")) or sysctl_names.name_problem(name):
+        if not equals or line.startswith(("#", ";")) or sysctls.name_problem(name):
             continue
-        assignments.append(Assignment(sysctl_names.canonical(name), printable(value.strip())))
+        assignments.append(Assignment(sysctls.canonical(name), printable(value.strip())))
     return assignments

@@ -25,7 +25,7 @@ from ..machine.clock import Clock
 from ..machine.paths import GUARD_FILE, PROGRAM_DIRECTORY, REVERTED_FILE, REVERTING_FILE, STAGED_FILE, UNIT_FILE
 from ..machine.probe import boot_id, names_at
 from ..machine.program import is_program, program_path
-from ..spec.guard import seconds_after_boot
+from ..spec.host import seconds_after_boot
 from .record import Record, extended, followed_by, staged, text_of, with_step
 from .revert import Answer, forget_if_gone, read_record, unreported
 

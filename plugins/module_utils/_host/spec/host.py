@@ -11,19 +11,25 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 from . import syntax
 from .arguments import NETNS_MODES, kernel_arguments, name_of, netns_mode
-from .guard import revert_seconds
 from .parts import driver, firmware_allow, function_request, hugepages, interfaces, limits, peer_memory, qos, sysctls
 from .pcie import PcieSpec, pcie
 from .peer_memory import MODULE_OF
-from .place import Found, Place, kind_of, known_keys, list_of, shown, switch_of, text_of
+from .place import Found, Place, kind_of, known_keys, list_of, shown, switch_of, text_of, whole_number
 
 if TYPE_CHECKING:
     from .driver import DriverSpec, PeerMemorySpec
-    from .function_requests import FunctionRequest
+    from .functions import FunctionRequest
     from .interfaces import InterfaceSpec
     from .memory import Limits
     from .qos import Qos
 
+# A new connection takes seconds, with a bond or a switch port that comes up slowly half a minute and more.
+LEAST_SECONDS = 20
+# Who is cut off for longer has lost the host for its users anyway.
+MOST_SECONDS = 3600
+DEFAULT_SECONDS = 120
+# After a boot it is a person who has to start the run that reaches the host.
+LEAST_AFTER_BOOT = 600
 CONSENTS = {
     "vf_reset": "rdma_fabric_allow_vf_reset",
     "uplink_change": "rdma_fabric_allow_uplink_change",
@@ -35,6 +41,24 @@ CONSENTS = {
     "acs_change": "rdma_fabric_allow_acs_change",
     "takeover": "rdma_fabric_allow_takeover",
 }
+
+
+def seconds_after_boot(seconds: int | None) -> int:
+    """Return the seconds after the start of a host in which a change that acted at that boot is confirmed."""
+    return max(seconds or DEFAULT_SECONDS, LEAST_AFTER_BOOT)
+
+
+def revert_seconds(place: Place, value: object) -> int | None:
+    """Return the seconds after which a host takes an unconfirmed change of its uplink back; None for the default."""
+    return None if value is None else whole_number(place, value, _seconds_problem)
+
+
+def _seconds_problem(seconds: int) -> str:
+    if seconds < LEAST_SECONDS:
+        return f"is less than {LEAST_SECONDS} seconds, in which no controller can be sure to make a new connection"
+    if seconds > MOST_SECONDS:
+        return f"is more than {MOST_SECONDS} seconds, an hour in which nobody may reach the host"
+    return ""
 
 
 class HostRequest(TypedDict):
@@ -303,3 +327,18 @@ _PARTS: dict[str, _Part] = {
 }
 _REQUEST_KEYS = ("source", "node_selector", "driver", "peer_memory", "functions", "netns_mode")
 HOST_VARIABLES = (*(part.variable for part in _PARTS.values()), *CONSENTS.values(), "rdma_fabric_recording")
+
+
+def wanted_interface(desired: HostSpec, key: str) -> InterfaceSpec:
+    """Return the entry of ``desired`` for the interface that steps call ``key``, after adding it where it is missing.
+
+    ``key`` is a PCI address, or the name of an interface without one.
+    """
+    selector = "current_name" if syntax.pci_address_problem(key) else "pci"
+    for entry in desired["interfaces"]:
+        if entry.get(selector) == key:
+            return entry
+    # Checked like a user's entry, it has every key that an entry has.
+    added = check_spec({"interfaces": [{selector: key}]})["interfaces"][0]
+    desired["interfaces"].append(added)
+    return added

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Mapping, TypedDict, cast
+from typing import Dict, Mapping, Sequence, TypedDict, cast
 
 from . import syntax
 from .firmware import FirmwareImage, Parameters, check_functions, firmware, firmware_image
@@ -19,13 +19,19 @@ from .functions import (
     vf_driver,
     vf_settings,
 )
-from .place import Found, Place, kind_of, known_keys, list_of, near_name, shown, text_of, whole_number
+from .place import Found, Place, kind_of, known_keys, list_of, mapping_in, near_name, shown, text_of, whole_number
 from .qos import InterfaceQos, interface_qos
-from .queues import Queues, queues
-from .representors import check_prefix, no_shared_names, representor_prefix
 from .routes import ROUTES, RULES, Route, RoutingPolicy, check_state, no_shared_routes, routes, rules
 from .vf_guids import VfGuids, no_shared_guids, vf_guids
 
+SUBFUNCTION = "sf"
+# Numbers have up to three digits, and a name has room for 15 characters.
+DIGITS = 3
+_LONGEST_PREFIX = syntax.IFNAMSIZ - 1 - len(SUBFUNCTION) - DIGITS
+QUEUE_KEYS = ("rx_ring", "tx_ring", "channels")
+_MOST_OF_A_QUEUE = 65536
+
+Queues = Dict[str, int]
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 _OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "firmware_image", "qos", "queues", "irq_affinity")
 INTERFACE_KEYS = (*syntax.SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD, ROUTES, RULES)
@@ -34,6 +40,76 @@ LOCAL_NODE = "local_node"
 # CONFIG_NR_CPUS of torvalds/linux, arch/x86/Kconfig, ends at 8192.
 _MOST_CPUS = 8192
 _CPU_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
+
+
+def representor_prefix(place: Place, value: object) -> str | None:
+    """Return the wanted prefix of the names of representors, None when none is given.
+
+    With ``rail0_`` virtual function 3 is ``rail0_3`` (the form of the SR-IOV operator), sub-function 88 ``rail0_sf88``.
+    """
+    return None if value is None else text_of(place, value, "the beginning of interface names", _prefix_problem)
+
+
+def check_prefix(place: Place, prefix: str | None, mode: str | None) -> None:
+    """Note a prefix for an e-switch that is to have no representors."""
+    if prefix is not None and mode == "legacy":
+        place.violation("has no effect with eswitch_mode legacy: there are no representors then", "leave it out")
+
+
+def no_shared_names(places: list[Place], given: Sequence[str | None], names: Sequence[str | None]) -> None:
+    """Note names that representors of two ports, or a representor and an interface of another entry, would have.
+
+    ``given`` are the prefixes of the entries at the ``places``, ``names`` those of their interfaces.
+    """
+    prefixes = [(place, prefix) for place, prefix in zip(places, given) if prefix is not None]
+    for index, (place, prefix) in enumerate(prefixes):
+        for first, other in prefixes[:index]:
+            if prefix in (other, f"{other}{SUBFUNCTION}") or other == f"{prefix}{SUBFUNCTION}":
+                place.at("representor_prefix").violation(
+                    f"{shown(prefix)} gives names that {shown(other)} of {first.path} gives already",
+                    "each port needs its own",
+                )
+    for place, name in zip(places, names):
+        for other_place, prefix in prefixes:
+            if _gives(prefix, name):
+                place.at("name").violation(
+                    f"{shown(name)} is a name that representors get from {other_place.path}",
+                    "choose another name, or another representor_prefix",
+                )
+
+
+def _gives(prefix: str, name: str | None) -> bool:
+    return (
+        name is not None and re.fullmatch(rf"{re.escape(prefix)}(?:{SUBFUNCTION})?\d{{1,{DIGITS}}}", name) is not None
+    )
+
+
+def _prefix_problem(prefix: str) -> str:
+    problem = syntax.new_name_problem(prefix)
+    if problem:
+        return problem
+    if len(prefix) > _LONGEST_PREFIX:
+        return f"is longer than {_LONGEST_PREFIX} characters, which leaves no room for numbers of functions"
+    return "ends with a digit, so it would run into numbers of functions" if prefix[-1].isdigit() else ""
+
+
+def queues(place: Place, value: object) -> Queues | None:
+    """Return the wanted sizes of rings (in packets) and number of combined channels, None when none are given.
+
+    They are those of the kernel's own traffic (TCP and UDP); RDMA has queues of its own.
+    """
+    given = None if value is None else mapping_in(place, value, ", ".join(QUEUE_KEYS))
+    if given is None:
+        return None
+    known_keys(place, given, QUEUE_KEYS)
+    numbers = {
+        key: whole_number(place.at(key), given[key], _queue_problem) for key in QUEUE_KEYS if given.get(key) is not None
+    }
+    return {key: number for key, number in numbers.items() if number is not None} or None
+
+
+def _queue_problem(number: int) -> str:
+    return "" if 1 <= number <= _MOST_OF_A_QUEUE else f"is not between 1 and {_MOST_OF_A_QUEUE}"
 
 
 class _Selector(TypedDict, total=False):

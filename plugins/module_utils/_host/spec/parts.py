@@ -83,7 +83,7 @@ def _load_firmware_allow() -> Reader:
 
 
 def _load_function_request() -> Reader:
-    from .function_requests import function_request as read
+    from .functions import function_request as read
 
     return read
 

@@ -13,8 +13,8 @@ from ..machine.probe import parsed
 from .cards import Cards, kept_cards
 from .functions import VfSettings
 from .host import HostSpec, check_spec
+from .interfaces import Queues
 from .qos import Qos
-from .queues import Queues
 from .vf_guids import VfGuids
 
 FORMAT = 1

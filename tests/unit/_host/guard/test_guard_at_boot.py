@@ -31,8 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.guard import LEAST_AFTER_BOOT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import LEAST_AFTER_BOOT, HostSpec
 from ansible_collections.rdma.fabric.tests.unit._host.igb import KERNEL, PF, UPLINK, booted, guest, wish
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.naming import give_name

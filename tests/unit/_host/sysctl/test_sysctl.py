@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import parse_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import FILE as ORIGINALS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctl_names import FILE, same_value
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctls import FILE, same_value
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import interface
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep

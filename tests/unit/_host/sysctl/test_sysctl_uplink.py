@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import IPV6_ADDRESSES, IPV6_ROUTE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctl_names import FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.sysctls import FILE
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import interface
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import REMOVE, applied, host, previewed

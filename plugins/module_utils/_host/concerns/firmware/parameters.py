@@ -25,8 +25,7 @@ from ...facts.interfaces import Interface
 from ...facts.shapes import FirmwareCard
 from ...machine.access import Host
 from ...spec.firmware import meanings
-from ...spec.former import wanted_interface
-from ...spec.host import HostSpec
+from ...spec.host import HostSpec, wanted_interface
 from . import spectrum_x
 from .effects import ADVANCED, HIDDEN, WARNED_OF, cutting, of_the_card, unknown, wording
 from .refusals import lockdown, uplink_refusal

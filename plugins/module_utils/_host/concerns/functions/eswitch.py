@@ -26,8 +26,7 @@ from ...facts.eswitch import (
 from ...facts.interfaces import Interface
 from ...facts.users import held
 from ...machine.access import Host
-from ...spec.former import wanted_interface
-from ...spec.host import HostSpec
+from ...spec.host import HostSpec, wanted_interface
 from .eswitch_mode import bind_again, leaves_switchdev, representors_in_use, switch_to, switches, unbound_functions
 from .settings_plan import numbered
 from .vfs_plan import set_up

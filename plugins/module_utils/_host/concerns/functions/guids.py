@@ -26,8 +26,7 @@ from ...facts.interfaces import Interface
 from ...facts.shapes import FunctionGuids
 from ...facts.users import held
 from ...machine.access import Host, HostError
-from ...spec.former import wanted_interface
-from ...spec.host import HostSpec
+from ...spec.host import HostSpec, wanted_interface
 from ...spec.vf_guids import DETERMINISTIC, guid_number, guid_text, size_of
 from .binding import PCI, bind, driver_at, settle, unbind
 from .eswitch_mode import unbound_functions

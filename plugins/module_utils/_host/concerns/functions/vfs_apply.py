@@ -20,9 +20,8 @@ from ...facts.interfaces import Interface
 from ...facts.users import USER_SPACE_DRIVERS
 from ...facts.vf_settings import BEFORE, Settings
 from ...machine.access import Host, HostError
-from ...spec.former import wanted_interface
 from ...spec.functions import NETDEVICE, VFIO
-from ...spec.host import HostSpec
+from ...spec.host import HostSpec, wanted_interface
 from .binding import PCI, bind, driver_at, links, settle, unbind, wait_for_interfaces
 from .drivers_plan import DRIVER
 from .eswitch_mode import set_mode, switch_to

@@ -15,7 +15,7 @@ from ...engine.steps import BOOT, NOTHING, NOW, Step, Value, key_of, make_step
 from ...facts.sysctls import parse
 from ...machine.access import Host
 from ...machine.paths import marked
-from ...spec import sysctl_names
+from ...spec import sysctls
 from ...spec.host import HostSpec
 from . import sysctl_uplink as uplink
 from .sysctl_asked import asked, multirail_settings, value_of
@@ -80,7 +80,7 @@ def plan(context: Context) -> ConcernPlan:
 def _steps_of(context: Context, setting: Setting) -> list[Step]:
     problem, reason, cut = setting.problem, _asked(context, setting), ""
     if not problem:
-        if setting.waits or (setting.now is not None and sysctl_names.same_value(setting.now, setting.wanted)):
+        if setting.waits or (setting.now is not None and sysctls.same_value(setting.now, setting.wanted)):
             return []
         reason += f", it is {setting.now or 'not known now'}"
         cut = uplink.cut_by(context, setting.name, setting.wanted, setting.now)
@@ -115,14 +115,14 @@ def _file_step(context: Context, wanted: list[Setting]) -> Step:
     settings_text = "1 setting" if len(lasting) == 1 else f"{len(lasting)} settings"
     return make_step(
         CONCERN,
-        sysctl_names.FILE,
-        target=sysctl_names.FILE,
+        sysctls.FILE,
+        target=sysctls.FILE,
         action=f"have {settings_text} set at every boot",
         before=former,
         after=lasting,
         reason="what is set now would be lost with a reboot, and an interface that appears later would lack it",
         when=BOOT,
-        undo=f"write the former {sysctl_names.FILE}" if former else f"remove {sysctl_names.FILE}",
+        undo=f"write the former {sysctls.FILE}" if former else f"remove {sysctls.FILE}",
         detail=f"{', '.join(gone)} no longer; what is set now stays until the reboot" if gone else "",
     )
 
@@ -130,7 +130,7 @@ def _file_step(context: Context, wanted: list[Setting]) -> Step:
 def _overridden(context: Context, setting: Setting) -> list[Step]:
     """Return a refusal when a file that is applied after ours sets another value at boot."""
     other = context.actual.facts["settings"].get("sysctl_later", {}).get(setting.name)
-    if other is None or sysctl_names.same_value(other["value"], setting.wanted):
+    if other is None or sysctls.same_value(other["value"], setting.wanted):
         return []
     return [
         make_step(
@@ -142,7 +142,7 @@ def _overridden(context: Context, setting: Setting) -> list[Step]:
             after=setting.wanted,
             reason=_asked(context, setting),
             refusal=(
-                f"{other['file']} is applied after {sysctl_names.FILE} and sets it to {other['value']}: remove it there"
+                f"{other['file']} is applied after {sysctls.FILE} and sets it to {other['value']}: remove it there"
             ),
         )
     ]
@@ -155,17 +155,17 @@ def _remarks(context: Context, setting: Setting, wanted: Mapping[str, str]) -> l
             f"{setting.name}: there is no interface {setting.waits} now; it is set when one of that name appears"
         )
     other = context.actual.facts["settings"].get("sysctl_conf", {}).get(setting.name)
-    if other is not None and not sysctl_names.same_value(other, setting.wanted):
+    if other is not None and not sysctls.same_value(other, setting.wanted):
         remarks.append(f"/etc/sysctl.conf sets {setting.name} to {other}: sysctl --system would undo {setting.wanted}")
     return remarks + _hidden(context, setting, wanted)
 
 
 def _hidden(context: Context, setting: Setting, wanted: Mapping[str, str]) -> list[str]:
     """Say where the value of all interfaces is the larger one, so that the interface's own has no effect."""
-    interface = sysctl_names.interface_of(setting.name)
+    interface = sysctls.interface_of(setting.name)
     if interface is None or setting.name.replace("/", ".").rsplit(".", 1)[-1] not in _LARGER_COUNTS:
         return []
-    of_all = sysctl_names.for_interface(setting.name, "all")
+    of_all = sysctls.for_interface(setting.name, "all")
     value = wanted.get(of_all) or value_of(context, of_all) or ""
     if not value.isdecimal() or not setting.wanted.isdecimal() or int(value) <= int(setting.wanted):
         return []
@@ -218,17 +218,17 @@ def _judged(context: Context, setting: Setting) -> Setting:
 
 
 def _key(context: Context, name: str) -> str:
-    interface = sysctl_names.interface_of(name)
+    interface = sysctls.interface_of(name)
     for nic in context.actual.nics.values():
         port = context.actual.port_of(nic)
         if port is not None and context.name_of(port) == interface:
-            return sysctl_names.for_interface(name, nic["address"])
+            return sysctls.for_interface(name, nic["address"])
     return name
 
 
 def _goes(context: Context, name: str) -> bool:
     """Return whether a removal destroys the virtual function that a setting is of, and the setting with it."""
-    interface = sysctl_names.interface_of(name)
+    interface = sysctls.interface_of(name)
     return any(
         context.destroys(context.actual.nics.get(netdev["pci"] or ""))
         and interface in (netdev["name"], context.name_of(netdev))
@@ -239,7 +239,7 @@ def _goes(context: Context, name: str) -> bool:
 def boot_files(context: Context) -> dict[str, str]:
     """Return the file that sets everything at boot, none when nothing is wanted."""
     lasting = [setting for setting in settings(context)[0] if not setting.problem]
-    return {sysctl_names.FILE: file_text({setting.name: setting.wanted for setting in lasting})} if lasting else {}
+    return {sysctls.FILE: file_text({setting.name: setting.wanted for setting in lasting})} if lasting else {}
 
 
 def file_text(wanted: Mapping[str, str]) -> str:
@@ -249,22 +249,22 @@ def file_text(wanted: Mapping[str, str]) -> str:
 
 def listed(context: Context) -> dict[str, str]:
     """Return what the host's own file sets now."""
-    return {given.name: given.value for given in parse(context.boot_files.get(sysctl_names.FILE, ""))}
+    return {given.name: given.value for given in parse(context.boot_files.get(sysctls.FILE, ""))}
 
 
 def _setting(context: Context, name: str, wanted: str, variable: str) -> Setting:
-    interface = sysctl_names.interface_of(name)
+    interface = sysctls.interface_of(name)
     if interface is None:
-        problem = "" if _is_there(context, name) else f"this kernel has no {sysctl_names.attribute(name)}"
+        problem = "" if _is_there(context, name) else f"this kernel has no {sysctls.attribute(name)}"
         return Setting(name, wanted, value_of(context, name), variable, problem)
     later_names = {context.name_of(netdev): netdev["name"] for netdev in context.actual.netdevs.values()}
     if interface in later_names:
-        former = sysctl_names.for_interface(name, str(later_names[interface]))
-        problem = "" if _is_there(context, former) else f"this kernel has no {sysctl_names.attribute(former)}"
+        former = sysctls.for_interface(name, str(later_names[interface]))
+        problem = "" if _is_there(context, former) else f"this kernel has no {sysctls.attribute(former)}"
         return Setting(name, wanted, value_of(context, former), variable, problem)
     if interface in context.actual.netdevs:
         new_name = context.name_of(context.actual.netdevs[interface])
-        problem = f"this plan renames {interface} to {new_name}: write {sysctl_names.for_interface(name, new_name)}"
+        problem = f"this plan renames {interface} to {new_name}: write {sysctls.for_interface(name, new_name)}"
         return Setting(name, wanted, None, variable, problem)
     now = value_of(context, name)
     return Setting(name, wanted, now, variable, waits=interface if now is None else "")
@@ -280,18 +280,16 @@ def _is_there(context: Context, name: str) -> bool:
 def work(context: Context, step: Step) -> Work:
     """Return how a setting is made, or our file written."""
     key = key_of(step)
-    if key == sysctl_names.FILE:
+    if key == sysctls.FILE:
         return context.work_of_files(boot_files(context))
     name, wanted = str(step["target"]), str(step["to"])
-    path = sysctl_names.attribute(name)
+    path = sysctls.attribute(name)
     undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]
 
     def verify(host: Host) -> str:
         now = host.read(path).strip()
         return (
-            ""
-            if sysctl_names.same_value(now, wanted)
-            else f"{name} is {now}, not {wanted}: the kernel took another value"
+            "" if sysctls.same_value(now, wanted) else f"{name} is {now}, not {wanted}: the kernel took another value"
         )
 
     return Work([SetAttribute(path, wanted, _SECONDS)], undo, verify)
@@ -299,7 +297,7 @@ def work(context: Context, step: Step) -> Work:
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the value that a setting had; an interface's has its PCI address in place of its name."""
-    if isinstance(original, str) and key != sysctl_names.FILE:
+    if isinstance(original, str) and key != sysctls.FILE:
         desired["sysctls"][key] = original
 
 

@@ -15,7 +15,7 @@ from typing import Mapping, Sequence
 from ...engine.context import Context
 from ...facts.shapes import Netdev
 from ...facts.subnets import shared_networks
-from ...spec import sysctl_names
+from ...spec import sysctls
 
 
 def asked(context: Context) -> dict[str, str]:
@@ -29,13 +29,13 @@ def asked(context: Context) -> dict[str, str]:
     for key, value in given.items():
         port = _port_of(context, key)
         if port is not None:
-            found.setdefault(sysctl_names.for_interface(key, context.name_of(port)), value)
+            found.setdefault(sysctls.for_interface(key, context.name_of(port)), value)
     return found
 
 
 def _port_of(context: Context, key: str) -> Netdev | None:
     """Return the interface whose PCI address a key has in place of a name; None for every other key."""
-    nic = context.actual.nics.get(sysctl_names.interface_of(key) or "")
+    nic = context.actual.nics.get(sysctls.interface_of(key) or "")
     return context.actual.port_of(nic) if nic is not None else None
 
 
@@ -74,9 +74,9 @@ def multirail_settings(context: Context) -> tuple[dict[str, str], list[str]]:
         ]
     together = sorted({rails[name] for members in shared for name in members})
     settings = {
-        sysctl_names.canonical(f"net/ipv4/conf/{name}/{key}"): value
+        sysctls.canonical(f"net/ipv4/conf/{name}/{key}"): value
         for name in together
-        for key, value in sysctl_names.MULTIRAIL.items()
+        for key, value in sysctls.MULTIRAIL.items()
     }
     return settings, []
 

@@ -16,7 +16,7 @@ from typing import Callable, Iterator, NamedTuple
 
 from ...engine.context import Context
 from ...facts.uplink import ADVERTISED, IPV4, IPV6
-from ...spec import sysctl_names
+from ...spec import sysctls
 from ...spec.host import CONSENTS
 from .sysctl_asked import asked, value_of
 
@@ -38,15 +38,15 @@ class _Cut(NamedTuple):
 
 
 def _becomes(value: str) -> Callable[[str, str | None], bool]:
-    return lambda wanted, now: sysctl_names.same_value(wanted, value)
+    return lambda wanted, now: sysctls.same_value(wanted, value)
 
 
 def _is_on(wanted: str, now: str | None = None) -> bool:
-    return not sysctl_names.same_value(wanted, "0")
+    return not sysctls.same_value(wanted, "0")
 
 
 def _accepts_less(wanted: str, now: str | None) -> bool:
-    return sysctl_names.same_value(wanted, "0") or (now == _ALWAYS and not sysctl_names.same_value(wanted, _ALWAYS))
+    return sysctls.same_value(wanted, "0") or (now == _ALWAYS and not sysctls.same_value(wanted, _ALWAYS))
 
 
 _ROUTE = "its default route, which router advertisements tell"
@@ -72,7 +72,7 @@ def cut_by(context: Context, name: str, wanted: str, now: str | None) -> str:
     """
     found = _split(name)
     cut = _CUTS.get(found[0]) if found else None
-    if found is None or cut is None or (now is not None and sysctl_names.same_value(now, wanted)):
+    if found is None or cut is None or (now is not None and sysctls.same_value(now, wanted)):
         return ""
     if not cut.harms(wanted, now):
         return ""
@@ -91,7 +91,7 @@ def refusal(context: Context, name: str, wanted: str, now: str | None) -> str:
 
 def _split(name: str) -> tuple[str, str] | None:
     """Return a setting of interfaces without the interface, and the interface or ``all`` or ``default``."""
-    parts = sysctl_names.place(name).split("/")
+    parts = sysctls.path_below(name).split("/")
     if len(parts) != 5 or parts[0] != "net" or parts[2] != "conf":
         return None
     return "/".join([*parts[:3], parts[4]]), parts[3]
@@ -104,7 +104,7 @@ def _uplinks_with(context: Context, need: str) -> Iterator[str]:
 
 
 def _is_harmed(context: Context, name: str, wanted: str, uplink: str) -> bool:
-    accept_ra = sysctl_names.accept_ra_of(name, uplink)
+    accept_ra = sysctls.accept_ra_of(name, uplink)
     if accept_ra is not None:
         return value_of(context, accept_ra) != _ALWAYS
     key, interface = _split(name) or ("", "")
@@ -123,16 +123,14 @@ def _forwards(context: Context, uplink: str) -> bool:
     Either takes the route from an uplink that accepts advertisements only while it does not forward. What is unknown
     counts as forwarding.
     """
-    wishes = {
-        name: value for name, value in asked(context).items() if sysctl_names.accept_ra_of(name, uplink) is not None
-    }
+    wishes = {name: value for name, value in asked(context).items() if sysctls.accept_ra_of(name, uplink) is not None}
     if any(map(_is_on, wishes.values())):
         return True
     # What is written to "all" reaches every interface, but where it is 0 already nothing is written.
-    of_all = sysctl_names.forwarding_of(_ALL)
+    of_all = sysctls.forwarding_of(_ALL)
     if of_all in wishes and _is_on(value_of(context, of_all) or ""):
         return False
     netdev = context.actual.netdevs.get(uplink)
-    if netdev is not None and sysctl_names.forwarding_of(context.name_of(netdev)) in wishes:
+    if netdev is not None and sysctls.forwarding_of(context.name_of(netdev)) in wishes:
         return False
-    return _is_on(value_of(context, sysctl_names.forwarding_of(uplink)) or "")
+    return _is_on(value_of(context, sysctls.forwarding_of(uplink)) or "")

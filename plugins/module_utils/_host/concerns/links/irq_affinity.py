@@ -24,8 +24,7 @@ from ...facts.shapes import Interrupts, Irqbalance, Nic
 from ...machine.access import Host
 from ...machine.paths import MARKER
 from ...machine.probe import Probe
-from ...spec.former import wanted_interface
-from ...spec.host import HostSpec
+from ...spec.host import HostSpec, wanted_interface
 from ...spec.interfaces import LOCAL_NODE
 
 CONCERN: Final = "irq_affinity"

@@ -14,8 +14,7 @@ from ...engine.ports import fill
 from ...engine.steps import NOW, Step, Value, key_of, make_step
 from ...facts.interfaces import Interface
 from ...machine.access import Host
-from ...spec.former import wanted_interface
-from ...spec.host import HostSpec
+from ...spec.host import HostSpec, wanted_interface
 
 # IFF_UP of include/uapi/linux/if.h, as /sys/class/net/NAME/flags has it.
 _UP = 0x1

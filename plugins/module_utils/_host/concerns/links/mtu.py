@@ -18,8 +18,7 @@ from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_
 from ...facts.interfaces import Interface
 from ...facts.shapes import Netdev, Nic
 from ...machine.access import Host
-from ...spec.former import wanted_interface
-from ...spec.host import HostSpec
+from ...spec.host import HostSpec, wanted_interface
 from .mtu_stack import IPOIB_2K_MAX, Stack
 
 DEFAULT_ETHERNET_MTU = 1500

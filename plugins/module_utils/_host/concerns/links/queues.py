@@ -17,8 +17,7 @@ from ...facts.interfaces import Interface
 from ...facts.queues import WORDS, parse, show_command
 from ...facts.shapes import Queue
 from ...machine.access import Host
-from ...spec.former import wanted_interface
-from ...spec.host import HostSpec
+from ...spec.host import HostSpec, wanted_interface
 
 CONCERN = "queues"
 _TITLES = {"rx_ring": "the receive ring", "tx_ring": "the transmit ring", "channels": "channels"}

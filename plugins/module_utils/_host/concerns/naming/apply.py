@@ -19,8 +19,7 @@ from ...engine.steps import BOOT, Step, Value, key_of
 from ...machine.access import Host, HostError
 from ...machine.paths import MARKER
 from ...machine.probe import Probe, objects, parsed
-from ...spec.former import wanted_interface
-from ...spec.host import HostSpec
+from ...spec.host import HostSpec, wanted_interface
 from . import known_names, rdma, representors
 from .files import STAMP, Files, is_naming_file, representors_file, stamp_of_digest
 from .names import Name, Names

@@ -19,7 +19,7 @@ from ...facts.interfaces import Interface
 from ...facts.own_files import naming_line_ends, part_of_name
 from ...facts.shapes import ReplacedLink
 from ...machine.paths import MARKER
-from ...spec.representors import DIGITS, SUBFUNCTION
+from ...spec.interfaces import DIGITS, SUBFUNCTION
 
 if TYPE_CHECKING:
     from ...spec.interfaces import InterfaceSpec

@@ -13,7 +13,7 @@ from typing import Iterable
 
 from ...engine.context import ConcernPlan, Context
 from ...engine.steps import BOOT, NOTHING, Step, is_executable, key_of, make_step, moment, removal_step
-from ...spec.guard import seconds_after_boot
+from ...spec.host import seconds_after_boot
 from . import known_names, rdma, representors
 from .files import (
     RDMA_RULES,

@@ -18,7 +18,7 @@ from ...facts.eswitch import SWITCHDEV, present_mode
 from ...facts.interfaces import Interface
 from ...facts.kernel import renames_live
 from ...facts.shapes import Netdev
-from ...spec.representors import DIGITS, SUBFUNCTION
+from ...spec.interfaces import DIGITS, SUBFUNCTION
 from .files import representors_file, representors_path, representors_refusal
 from .order import Rename, Turn, in_turn, refusals_of
 

@@ -19,8 +19,7 @@ from ...facts.qos import dcb_command, pause_command
 from ...facts.settings_shapes import QosPort
 from ...machine.access import Host, HostError
 from ...spec import qos_values
-from ...spec.former import wanted_interface
-from ...spec.host import HostSpec
+from ...spec.host import HostSpec, wanted_interface
 from ...spec.qos import DSCP, OS, QOS_KEYS, only
 from . import settings
 from .files import UNIT_FILE, boot_files

@@ -24,8 +24,7 @@ from ...facts.managers.routes import PROTOCOL, route_words, rule_words
 from ...facts.routing import VERSIONS, parse_routes, parse_rules, routes_command, rules_command
 from ...facts.shapes import Netdev, ReadRule
 from ...machine.access import Host
-from ...spec.former import wanted_interface
-from ...spec.host import CONSENTS, HostSpec
+from ...spec.host import CONSENTS, HostSpec, wanted_interface
 from ...spec.routes import ROUTES, RULES, Route, Rule, Way, route_key, route_text, rule_key, rule_text
 from .ours import RULES_KEY, Changes, changes, is_our_route, others, told, told_rules, unwanted_rules
 from .reach import catching_problems, gateway_problems, lacks_address, rules_of_uplinks
