@@ -70,7 +70,7 @@ class Place:
         connection = Connection(
             self.server,
             clock=self.time.clock(),
-            patience=Patience(chance=lambda: 0.0),
+            patience=Patience(chance=lambda: 0.5),
             notify=self.told.append,
             streams=self.server,
         )
@@ -101,7 +101,7 @@ class Place:
 
 def test_a_change_ends_the_wait_and_is_known_without_a_request() -> None:
     place = Place([(3.0, event("ADDED", "b", 200)), (3.0, event("DELETED", "a", 201)), (9.0, event("ADDED", "c", 202))])
-    place.following.read()
+    assert [body["metadata"]["name"] for body in place.following.read()] == ["a"]
     assert place.wait(5.0) == 3.0
     assert place.names() == ["b"]
     assert (place.wait(5.0), place.names()) == (5.0, ["b"])
@@ -109,8 +109,30 @@ def test_a_change_ends_the_wait_and_is_known_without_a_request() -> None:
     assert place.asked() == ["GET", "WATCH"]
     sent = place.server.requests[-1][2]
     assert (sent["labelSelector"], sent["resourceVersion"], sent["allowWatchBookmarks"]) == ("group=g", "103", "true")
+    assert (sent["watch"], sent["timeoutSeconds"]) == ("1", "450")
     place.following.close()
     assert place.opened[0].closed
+
+
+def test_a_change_that_a_word_of_the_server_follows_ends_the_wait_all_the_same() -> None:
+    place = Place([(3.0, event("ADDED", "b", 200)), (3.0, bookmark(201)), (9.0, event("ADDED", "c", 202))])
+    place.following.read()
+    assert (place.wait(5.0), place.names()) == (3.0, ["a", "b"])
+
+
+def test_what_the_server_has_told_meanwhile_is_known_without_a_wait() -> None:
+    place = Place([(3.0, event("ADDED", "b", 200))])
+    place.following.read()
+    place.wait(1.0)
+    place.time.seconds = 10.0
+    assert (place.names(), place.asked()) == (["a", "b"], ["GET", "WATCH"])
+
+
+def test_a_watch_that_the_server_ends_in_time_and_without_a_word_goes_on_where_it_was() -> None:
+    place = Place([(300.0, None)], [(310.0, event("ADDED", "b", 400))])
+    place.following.read()
+    assert (place.wait(400.0), place.names()) == (310.0, ["a", "b"])
+    assert [query.get("resourceVersion") for _method, _path, query in place.server.requests] == [None, "103", "103"]
 
 
 def test_the_server_ends_a_watch_and_it_goes_on_where_it_was() -> None:
@@ -149,7 +171,7 @@ def test_a_server_that_ends_each_watch_after_a_word_is_asked_less_and_less_often
     place.watches = [[(0.0, bookmark(200 + watch)), (0.0, None)] for watch in range(40)]
     place.following.read()
     while place.time.seconds < 100:
-        place.wait(5.0)
+        assert place.wait(5.0) <= 5.0
     assert len(place.opened) < 20
     assert place.names() == ["a"]
     place.watches = [[(300.0, bookmark(300)), (400.0, None)], [(400.0, event("ADDED", "b", 400))]]
@@ -176,6 +198,7 @@ def test_who_may_not_watch_asks_at_intervals_and_hears_why_once(code: int, reaso
     assert place.names() is None
     place.following.read()
     assert (place.wait(5.0), place.asked().count("WATCH"), len(place.told)) == (5.0, 1, 1)
+    assert place.names() is None
     assert reason in place.told[0]
 
 
