@@ -11,16 +11,26 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence, cast
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, RemoveFile
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import Record, text_of, with_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import CONFIRMED, REVERTED, confirm
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
+    CommandResult,
+    HostError,
+    LiveMachine,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID, GUARD_FILE, REVERTED_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+    BOOT_ID,
+    GUARD_FILE,
+    PYTHON_OPTIONS,
+    REVERTED_FILE,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path, program_text
 
 TOKEN = "fedcba9876543210"
@@ -128,3 +138,50 @@ def test_when_it_is_killed_the_next_start_of_the_host_takes_back(machine: LiveMa
     assert (done.returncode, done.stderr) == (0, "")
     assert "took an unconfirmed change of the uplink back" in done.stdout
     assert machine.read(SETTING) == "1500\n"
+
+
+class Systemd:
+    """A machine whose systemd-run ends with a status, or is not there (None)."""
+
+    def __init__(self, status: int | None) -> None:
+        self.status = status
+        self.asked: list[list[str]] = []
+
+    def run(self, argv: Sequence[str], _timeout: float) -> CommandResult:
+        self.asked.append(list(argv))
+        if self.status is None:
+            raise HostError("ENOENT", argv[0])
+        return CommandResult(self.status, "", "")
+
+
+GUARD = ["/usr/bin/python3", *PYTHON_OPTIONS, "/program", "guard"]
+
+
+@pytest.mark.parametrize(("status", "detached"), [(0, []), (1, [GUARD]), (None, [GUARD])])
+def test_it_is_started_once_by_systemd_where_that_can_and_else_in_a_session_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, status: int | None, detached: list[list[str]]
+) -> None:
+    systemd, started = Systemd(status), []
+
+    def popen(argv: list[str], **options: Any) -> None:
+        assert (options["start_new_session"], options["cwd"]) == (True, "/")
+        assert {options[name] for name in ("stdin", "stdout", "stderr")} == {subprocess.DEVNULL}
+        started.append(argv)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    launch(cast(LiveMachine, systemd), "/usr/bin/python3", "/program", TOKEN)
+    (asked,) = systemd.asked
+    # A unit that has failed stays in the way of the next one of its name without --collect.
+    assert asked[:3] == ["systemd-run", "--quiet", "--collect"]
+    assert f"--unit=rdma-fabric-guard-{TOKEN[:12]}" in asked
+    assert asked[-len(GUARD) :] == GUARD
+    assert started == detached
+
+
+def test_a_process_that_cannot_be_started_at_all_is_an_error_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    def popen(argv: list[str], **_options: Any) -> None:
+        raise FileNotFoundError(2, "No such file or directory", argv[0])
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with pytest.raises(HostError, match="/usr/bin/python3"):
+        launch(cast(LiveMachine, Systemd(None)), "/usr/bin/python3", "/program", TOKEN)
