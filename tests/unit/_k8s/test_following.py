@@ -161,6 +161,7 @@ def test_after_what_passes_everything_is_read_again_soon(broken: Any) -> None:
     place.following.read()
     assert 0 < place.wait(5.0) <= 3.0
     assert place.names() is None
+    assert all(script.closed for script in place.opened)
     place.following.read()
     place.wait(100.0)
     assert (place.time.seconds, place.names(), place.told) == (60.0, ["a", "b"], [])
@@ -207,6 +208,16 @@ def test_a_wait_looks_whether_its_play_still_runs() -> None:
     place.following.read()
     place.wait(5.0)
     assert place.time.slept == [0.0]
+
+
+def test_a_watch_of_what_was_known_before_ends_when_everything_is_read_again() -> None:
+    place = Place([(3.0, event("DELETED", "a", 90))], [])
+    place.following.read()
+    place.wait(1.0)
+    place.following.read()
+    assert place.opened[0].closed
+    place.wait(5.0)
+    assert (place.names(), place.asked()) == (["a"], ["GET", "WATCH", "GET", "WATCH"])
 
 
 def test_nothing_is_known_before_it_was_read() -> None:

@@ -279,9 +279,9 @@ def test_check_mode_does_not_wait() -> None:
 
 def test_check_mode_shows_how_ready_workloads_are_that_exist_without_a_request_more() -> None:
     controller = Controller(lambda name, _now: READY if name == "d" else PENDING)
-    controller.apply(daemon_set("d"), daemon_set("slow"), wait=False)
+    controller.apply(daemon_set("d"), daemon_set("slow"), config_map("c"), wait=False)
     slept = list(controller.time.slept)
-    result = controller.apply(daemon_set("d"), daemon_set("slow"), daemon_set("new"), check=True)
+    result = controller.apply(daemon_set("d"), daemon_set("slow"), daemon_set("new"), config_map("c"), check=True)
     assert [row["name"] for row in result.waits] == ["d", "slow"]
     assert [row["ready"] for row in result.waits] == [True, False]
     assert result.failures == []
