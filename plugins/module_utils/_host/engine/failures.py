@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import locale
 import os
 import re
-from typing import Mapping, Sequence
+from typing import Iterator, Mapping, Sequence
 
 from ..machine.access import HostError
 from ..machine.probe import in_one_line
@@ -89,7 +91,8 @@ def explain(error: Exception, operation: Operation | None, known: Mapping[str, s
 def _code_and_text(error: Exception, known: Mapping[str, str]) -> tuple[str, str]:
     if isinstance(error, HostError):
         number = getattr(errno, error.code, None)
-        return error.code, f"{error.path}: {os.strerror(number)} ({error.code})" if number else str(error)
+        with _in_english():
+            return error.code, f"{error.path}: {os.strerror(number)} ({error.code})" if number else str(error)
     if isinstance(error, CommandFailed):
         text, said = _known_complaint(error, known)
         told = _telling(said.replace("\r", "").strip(), text)
@@ -134,8 +137,20 @@ def errno_in(text: str) -> str:
     """
     found = ""
     longest = 0
-    for number, name in errno.errorcode.items():
-        description = os.strerror(number)
+    with _in_english():
+        described = [(os.strerror(number), number, name) for number, name in errno.errorcode.items()]
+    for description, number, name in described:
         if len(description) > longest and re.search(rf"\b{re.escape(description)}", text):
             found, longest = "EOPNOTSUPP" if number == errno.EOPNOTSUPP else name, len(description)
     return found
+
+
+@contextlib.contextmanager
+def _in_english() -> Iterator[None]:
+    """Have strerror(3) answer as programs do that are run here: AnsibleModule takes over the language of the user."""
+    former = locale.setlocale(locale.LC_MESSAGES)
+    locale.setlocale(locale.LC_MESSAGES, "C")
+    try:
+        yield
+    finally:
+        locale.setlocale(locale.LC_MESSAGES, former)

@@ -220,7 +220,7 @@ def test_network_manager_gets_a_default_that_the_profile_leaves_open() -> None:
 
 @pytest.mark.parametrize("name", ["a,eth0", "a;eth0", "a]", "a$(id)", 'a"b', "a\\"])
 def test_a_name_with_signs_of_a_manager_is_not_written_into_its_file(name: str) -> None:
-    address = RAIL["pci"]
+    address = "0000:18:00.0"
     state = given.facts(nics=[given.nic(address, name)], netdevs=[given.netdev(name, address)])
     (found,) = persistence(context(network_manager(), {**RAIL, "state": None}, state=state))
     assert found.refusal.startswith("/etc/NetworkManager/conf.d/90-rdma-fabric.conf can't hold this name")
