@@ -83,7 +83,14 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._console.results impor
     without_host,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.turns import Turns
-from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import STATISTIC, TITLE, block, called, end_unsaid
+from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
+    STATISTIC,
+    TITLE,
+    block,
+    called,
+    end_unsaid,
+    end_without_a_task,
+)
 
 COLOURS = {OK: constants.COLOR_OK, CHANGED: constants.COLOR_CHANGED, SKIPPED: constants.COLOR_SKIP}
 RESULT_COLOURS = {
@@ -289,6 +296,8 @@ class CallbackModule(DefaultCallback):
         failed = any(stats.failures.values()) or any(stats.dark.values())
         if found is None and called(context.CLIARGS) and failed:
             found = end_unsaid(context.CLIARGS)
+        if not stats.processed and called(context.CLIARGS) and context.CLIARGS.get("start_at_task"):
+            found = end_without_a_task(context.CLIARGS)
         if not isinstance(found, dict) or "next" not in found:
             return
         self._display.banner(TITLE)

@@ -150,6 +150,13 @@ def end_unsaid(cli: Mapping[str, Any]) -> dict[str, Any]:
     return statistic(ending, cli)
 
 
+def end_without_a_task(cli: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statistic of a run of our playbooks in which Ansible found no task to start at, and ended well."""
+    said = f"nothing was done: no task is called {one_line(str(cli.get('start_at_task')))}"
+    step = Step("leave --start-at-task out", _AGAIN, (), bool(cli.get("check")))
+    return statistic(Ending(FAILED, said, {}, step, {}), cli)
+
+
 class Run(NamedTuple):
     """What an ending is told from beside a result: the short name of the playbook, and whether nothing was changed.
 

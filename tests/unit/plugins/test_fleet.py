@@ -342,6 +342,20 @@ def test_a_run_of_ours_that_failed_before_it_could_say_so_ends_with_it_too(
     ] * said
 
 
+@pytest.mark.parametrize(
+    ("playbook", "processed", "said"),
+    [("rdma.fabric.site", {}, 1), ("rdma.fabric.site", {"gpu-1": 1}, 0), ("mine.yml", {}, 0)],
+    ids=["no such task", "a task", "a playbook of somebody else"],
+)
+def test_a_run_that_found_no_task_to_start_at_has_failed(
+    run: Run, monkeypatch: pytest.MonkeyPatch, playbook: str, processed: dict[str, int], said: int
+) -> None:
+    monkeypatch.setattr(context, "CLIARGS", {"args": (playbook,), "start_at_task": "NOSUCH", "check": False})
+    run.stats.processed = processed
+    run.callback.v2_playbook_on_stats(run.stats)
+    assert run.printed().count("counts:   nothing was done: no task is called NOSUCH") == said
+
+
 class InTurn(Run):
     """A run that takes hosts in turn, told task by task."""
 
