@@ -35,7 +35,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.platform import objection_to_platform
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.server_version import read_release, say_old, too_new
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import CONFIGURED, BatchRequest, Change
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import (
+    CONFIGURED,
+    DELETED,
+    BatchRequest,
+    Change,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import read_cluster_facts
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.gpu_side import say_gpu_side
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Json
@@ -57,6 +62,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import batch_options
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.addresses import of_cluster
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.awx_slices import (
+    WHY_NOT_TAKEN_DOWN,
+    lacks_controller,
+    may_be_slice,
+    why_nothing_is_deleted,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import why_unplaced
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     drained,
@@ -122,8 +133,11 @@ class Nodes(NamedTuple):
 class ActionModule(ChartAction):
     """Tells what would keep a run from its end."""
 
+    _is_partial = False
+
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Look at everything that the end of a run needs; see the module's documentation."""
+        self._is_partial = may_be_slice(task_vars) and lacks_controller(task_vars)
         waves = render(arguments["spec"]) if arguments["push"] else []
         removes = arguments["state"] == "absent"
         problems, said = self._of_the_removal(arguments) if removes else ([], [])
@@ -148,6 +162,7 @@ class ActionModule(ChartAction):
         if asked:
             try:
                 reach = reach_of(arguments, task_vars, self._loader) if removes else None
+                problems += [WHY_NOT_TAKEN_DOWN] if reach and reach.cluster and may_be_slice(task_vars) else []
                 answer = self._of_the_cluster(arguments, waves, problems, reach, nodes)
             except ApiFault as fault:
                 problems.append(f"the cluster: {fault}")
@@ -216,6 +231,8 @@ class ActionModule(ChartAction):
                 besides += self._of_nodes(connection, arguments["spec"], waves, problems)
                 besides += users_of_lost(connection, found[0].changes)
                 besides += moved_parts(_configured(found[0].changes))
+                dropped = [str(change.key) for change in found[0].changes if change.action == DELETED]
+                problems += [why_nothing_is_deleted(dropped)] if dropped and self._is_partial else []
             if waves and removal is not None and removal.cluster:
                 found.append(self._rehearsed_removal(connection, request, arguments))
             if arguments["rollout"] and (removal is None or removal.hosts):

@@ -256,6 +256,43 @@ def test_what_is_dropped_is_no_matter_where_nothing_is_pruned(tmp_path: Path, se
     assert not found.get("failed"), found
 
 
+SLICE = {"awx_workflow_job_name": "site", "awx_job_template_name": "site"}
+AT_LOCALHOST = {"groups": {"all": ["gpu-01", "localhost"]}}
+
+
+class TestSlicesOfAwx:
+    """A slice may be without localhost, and what an inventory sets for it alone is unknown there."""
+
+    def look(self, server: Server, folder: Path, task_vars: dict[str, Any], **options: Any) -> dict[str, Any]:
+        other = {**SMALL, "metadata": {"name": "other", "namespace": "b"}}
+        server.behind.put("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}})
+        apply(server.behind, wave(SMALL, other), inventory_namespace=DEFAULT_NAMESPACE)
+        arguments = {"spec": spec(SMALL), "kubeconfig": kubeconfig(folder / "k", server.address), "set": "web"}
+        return run_action("fabric_preflight", {**arguments, **options}, task_vars=task_vars)
+
+    def test_one_without_localhost_deletes_nothing(self, tmp_path: Path, server: Server) -> None:
+        found = self.look(server, tmp_path, SLICE)
+        assert "this job may be a slice of its template" in found["msg"]
+        assert "It would delete ConfigMap b/other (next: rdma_fabric_prune: false" in found["msg"]
+
+    @pytest.mark.parametrize(
+        "task_vars",
+        [{}, {**SLICE, **AT_LOCALHOST}, {**SLICE, "awx_workflow_job_name": "nightly"}],
+        ids=["no job of AWX", "with localhost", "a workflow of another name"],
+    )
+    def test_others_do(self, tmp_path: Path, server: Server, task_vars: dict[str, Any]) -> None:
+        assert not self.look(server, tmp_path, task_vars).get("failed")
+
+    def test_one_that_deletes_nothing_goes_on(self, tmp_path: Path, server: Server) -> None:
+        assert not self.look(server, tmp_path, SLICE, prune=False).get("failed")
+
+    @pytest.mark.parametrize(("name", "refused"), [("site", True), ("nightly", False)])
+    def test_none_takes_the_cluster_side_down(self, tmp_path: Path, server: Server, name: str, refused: bool) -> None:
+        task_vars = {**SLICE, **AT_LOCALHOST, "tower_job_template_name": "site", "awx_workflow_job_name": name}
+        found = self.look(server, tmp_path, task_vars, state="absent", allow_teardown=True)
+        assert ("tear down with a template without slices" in str(found.get("msg"))) == refused
+
+
 def test_everything_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     arguments = {"spec": spec(SMALL), "run_dir": str(tmp_path / "file" / "run"), "kubeconfig": str(tmp_path / "none")}
