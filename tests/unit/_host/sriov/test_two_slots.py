@@ -94,3 +94,12 @@ def test_two_slots_of_a_card_may_not_ask_for_two_numbers(guid: str, other: dict[
     if status == "refused":
         for step, slot, asked in zip(steps, (SECOND, FIRST), ("32, and 8", "8, and 32")):
             assert f"NUM_OF_VFS is {asked} for its other PCI slot {slot}" in step["detail"]
+
+
+def test_a_removal_of_two_values_of_one_card_takes_that_of_its_first_slot() -> None:
+    state = host({FIRST: GUID, SECOND: GUID, THIRD: OTHER_GUID})
+    state["firmware"]["cards"].update({FIRST[:-2]: card(FIRST, "64"), SECOND[:-2]: card(SECOND, "64")})
+    entries = interface(pci=FIRST, firmware={"NUM_OF_VFS": "16"}), interface(pci=SECOND, firmware={"NUM_OF_VFS": "32"})
+    wish = {**desired(*entries, consents={"firmware": True}), "removing": True}
+    steps = [step for step in plan_with_context(wish, state)[0]["steps"] if step["concern"] == "firmware"]
+    assert [(step["id"], step["to"]) for step in steps] == [(f"firmware:{FIRST}", {"NUM_OF_VFS": "16"})]

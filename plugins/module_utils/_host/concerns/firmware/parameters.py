@@ -10,7 +10,7 @@ waited for again: such cards need a reset of their own or a power cycle, and a h
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Mapping, NamedTuple
+from typing import Iterable, Mapping, NamedTuple
 
 from ...engine.context import ConcernPlan, Context
 from ...engine.failures import LOCKDOWN
@@ -277,21 +277,33 @@ def cards_of(context: Context) -> list[Card]:
 
 
 def _held_together(context: Context, cards: list[Card]) -> list[Card]:
-    """Return the cards with what contradicts the other PCI slot of a card (Socket Direct), where that is known."""
+    """Return the cards with what contradicts the other PCI slot of a card (Socket Direct), where that is known.
+
+    A removal takes what the first slot had: the entry of one half may have become that of the other between two runs,
+    and then the later one was kept with what the earlier one had set.
+    """
     of_flash: dict[str, list[Card]] = {}
     for card in cards:
         of_flash.setdefault(flash_of(context.actual, card.interfaces[0].key), []).append(card)
     found = []
     for card in cards:
-        others = of_flash[flash_of(context.actual, card.interfaces[0].key)]
-        contradictions = [
-            f"{name} is {card.wanted[name]}, and {other.wanted[name]} for its other PCI slot {other.device}"
-            for other in others
-            for name in of_the_card(card.wanted)
-            if name in other.wanted and not same(other.wanted[name], card.wanted[name])
-        ]
-        found.append(card._replace(contradictions=(*card.contradictions, *contradictions)))
+        slots = of_flash[flash_of(context.actual, card.interfaces[0].key)]
+        contradicted = _contradicted(card, slots[: slots.index(card)] if context.removing else slots)
+        if context.removing:
+            found.append(card._replace(wanted={k: v for k, v in card.wanted.items() if k not in contradicted}))
+        else:
+            found.append(card._replace(contradictions=(*card.contradictions, *contradicted.values())))
     return found
+
+
+def _contradicted(card: Card, others: Iterable[Card]) -> dict[str, str]:
+    """Return the parameters of the whole card of which other slots of it want another value, with what is wrong."""
+    return {
+        name: f"{name} is {card.wanted[name]}, and {other.wanted[name]} for its other PCI slot {other.device}"
+        for other in others
+        for name in of_the_card(card.wanted)
+        if name in other.wanted and not same(other.wanted[name], card.wanted[name])
+    }
 
 
 def _unread(device: str) -> FirmwareCard:
