@@ -120,7 +120,8 @@ options:
         O(state=ready) and O(state=empty).
       - The mark goes with the node where somebody deletes it, as the node controllers of clouds do while a machine is
         off. One that its kubelet has registered anew since is cordoned, marked and given the labels of this collection
-        again, and waited for as any other, until it has the labels by which pods of the fabric come to it, too.
+        again, and waited for as any other, until it has the labels by which pods of the fabric come to it, too. One
+        that is not there yet is waited for within O(timeout), but for O(wait=false) and check mode.
     type: dict
     default: {}
   turn_file:
