@@ -19,6 +19,7 @@ from tools.pythons import text_of
 from tools.releases import NEWEST, OLDEST, Release, programs_of, python_for_gate
 
 JUNIT = BUILD / "gates"
+UNITS = "ansible_collections.rdma.fabric.tests.integration.workers"  # tells what is run together
 ARTIFACTS = BUILD / "artifact"
 
 
@@ -68,6 +69,11 @@ def parallel() -> tuple[str, ...]:
     """
     cores = len(os.sched_getaffinity(0))
     return ("--numprocesses", str(cores), "--dist", "worksteal") if cores > 1 else ()
+
+
+def parallel_in_units() -> tuple[str, ...]:
+    """Have tests run on every core by files, those that share this machine in one worker."""
+    return ("-p", UNITS, *parallel()) if parallel() else ()
 
 
 def mypy_steps() -> tuple[Step, ...]:
@@ -171,7 +177,9 @@ GATES: tuple[Gate, ...] = (
     Gate(
         "integration",
         "the other tests against a real API server",
-        lambda: pytest("integration", *(f"--ignore=tests/integration/{file}" for file in IN_TURN)),
+        lambda: pytest(
+            "integration", *parallel_in_units(), *(f"--ignore=tests/integration/{file}" for file in IN_TURN)
+        ),
         after=("programs", "artifact"),
         missing=programs_missing,
         junit=JUNIT / "integration.xml",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.checkout import COLLECTIONS
 from tools.gates.__main__ import choose, summary
-from tools.gates.catalogue import GATES, parallel
+from tools.gates.catalogue import GATES, parallel, parallel_in_units
 from tools.gates.model import Counts, Gate, Outcome, Report, Step, Verdict
 from tools.gates.runner import GateRunner, read_junit
 
@@ -189,9 +191,37 @@ def test_a_worker_that_dies_fails_the_run_and_its_test_is_named(
     assert outcome.tests is not None and any("test_that_ends_its_process" in text for text in outcome.tests.failures)
 
 
+SAYING_WHERE = """
+import os, pathlib, pytest
+HOST = {HOST}
+@pytest.mark.parametrize("number", range(4))
+def test_where(number):
+    pathlib.Path(__file__).with_suffix(f".{number}").write_text(os.environ["PYTEST_XDIST_WORKER"])
+"""
+
+
+def test_one_worker_has_whole_files_and_all_those_that_run_modules_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1})
+    here, elsewhere = {"ansible_connection": "local"}, {"ansible_connection": "ssh"}
+    for name, host in {"a": here, "b": elsewhere, "c": here, "d": elsewhere, "e": here}.items():
+        (tmp_path / f"test_{name}.py").write_text(SAYING_WHERE.replace("{HOST}", json.dumps(host)))
+    argv = (sys.executable, "-m", "pytest", str(tmp_path), "--rootdir", str(tmp_path), "-c", os.devnull)
+    step = Step((*argv, *parallel_in_units()), {"PYTHONPATH": str(COLLECTIONS)})
+    (outcome,) = runner(tmp_path).run([Gate("tests", "", lambda: (step,))])
+    assert outcome.verdict is Verdict.PASSED
+    workers = {
+        name: {path.read_text() for path in tmp_path.glob(f"test_{name}.[0-9]")} for name in ("a", "b", "c", "d", "e")
+    }
+    assert workers["a"] == workers["c"] == workers["e"]
+    assert workers["b"] != workers["a"]
+    assert {len(each) for each in workers.values()} == {1}
+
+
 def test_one_core_needs_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {7})
-    assert parallel() == ()
+    assert (parallel(), parallel_in_units()) == ((), ())
 
 
 @pytest.mark.parametrize("content", ["", "<testsuites><testsuite tests=", '<testsuite tests="many"/>'])
