@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -15,6 +16,7 @@ import yaml
 
 from ansible_collections.rdma.fabric.tests.integration.charts import (
     NAMESPACE,
+    WAIT_SECONDS,
     HelmUser,
     make_chart,
     operator,
@@ -25,11 +27,13 @@ from ansible_collections.rdma.fabric.tests.integration.charts import (
 from ansible_collections.rdma.fabric.tests.integration.guides import guide
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User, stored, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 from tools.rights import FILE
 
 Json = dict[str, Any]
+NAMESPACES, RBAC = "/api/v1/namespaces", "/apis/rbac.authorization.k8s.io/v1"
+EXTENSIONS = "/apis/apiextensions.k8s.io/v1"
 SHARED = '{"configList": [{"resourceName": "shared", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}]}'
 INPUT: Json = {
     "rdma_fabric_engine": "helm",
@@ -48,11 +52,49 @@ GIVEN = {
 }
 
 
+class Emptied:
+    """A cluster that serves one test after another, as if it were new for each."""
+
+    def __init__(self, cluster: ControlPlane) -> None:
+        self.cluster = cluster
+        self._own = self._groups(), self._names(NAMESPACES)
+
+    def empty(self) -> None:
+        """Take away the definitions, roles and namespaces that were made, all that is in them, and the node."""
+        self._delete(f"{EXTENSIONS}/customresourcedefinitions")
+        for kind in ("clusterroles", "clusterrolebindings"):
+            self._delete(f"{RBAC}/{kind}", labelSelector="kubernetes.io/bootstrapping!=rbac-defaults")
+        for name in self._names(NAMESPACES) - self._own[1]:
+            self._delete(f"{NAMESPACES}/{name}")
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (self._groups(), self._names(NAMESPACES)) != self._own:
+            assert time.monotonic() < deadline, "what a test has made does not go"
+            time.sleep(0.1)
+        delete_nodes(self.cluster.api, ["gpu-01"])
+
+    def _delete(self, path: str, **query: str) -> None:
+        self.cluster.api.call("DELETE", path, query=query)
+
+    def _names(self, path: str) -> set[str]:
+        return {each["metadata"]["name"] for each in self.cluster.api.call("GET", path)["items"]}
+
+    def _groups(self) -> set[str]:
+        """Return the groups that the server tells clients of, which it does for a moment after they went."""
+        return {each["name"] for each in self.cluster.api.call("GET", "/apis")["groups"]}
+
+
+@pytest.fixture(scope="module")
+def emptied(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emptied]:
+    with ControlPlane(tmp_path_factory.mktemp("helm-engine"), programs=lab_programs) as running:
+        yield Emptied(running)
+
+
 @pytest.fixture
-def cluster(lab_programs: Programs, tmp_path: Path) -> Iterator[ControlPlane]:
-    with ControlPlane(tmp_path / "cluster", programs=lab_programs) as running:
-        apply_nodes(running.api, [kwok_node("gpu-01")])
-        yield running
+def cluster(emptied: Emptied) -> Iterator[ControlPlane]:
+    """A cluster of one node, and nothing else but what the server makes."""
+    apply_nodes(emptied.cluster.api, [kwok_node("gpu-01")])
+    yield emptied.cluster
+    emptied.empty()
 
 
 @pytest.fixture
