@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The role's reboot: at most one in a run, only by consent, and a host that comes back without its reason is named.
 
-The tasks are the role's own. What answers them stands in for a host: ``rdma_host`` and the reboot are modules that
+The tasks are the role's own. What answers them stands in for a host: ``rdma_host`` and the reboot are actions that
 write down that they were called, because a reboot of this machine is no test.
 """
 
@@ -16,39 +16,39 @@ from typing import Any, Sequence
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.integration.playbooks import run_bounded
+from ansible_collections.rdma.fabric.tests.integration.playbooks import LEAN, run_bounded
 from tools.checkout import CHECKOUT, COLLECTIONS, PROGRAMS
 
-FAKE = """#!/usr/bin/python
-DOCUMENTATION = "module: {name}"
-from ansible.module_utils.basic import AnsibleModule
+# Actions need no process of their own. What that of ``rdma_host`` makes of the role's variables, its stand-in is given.
+FAKE = """
 import json, pathlib
-known = {options}
-module = AnsibleModule({{key: {{"type": "raw"}} for key in known}}, supports_check_mode=True)
-place = pathlib.Path("{log}")
-calls = json.loads(place.read_text()) if place.exists() else []
-calls.append({call})
-place.with_name("{name}.json").write_text(json.dumps(module.params))
-place.write_text(json.dumps(calls))
-answers = {answers}
-answer = answers[min(calls.count("{name}"), len(answers)) - 1]
-# What the action plugin makes of the module's answer.
-due = answer.get("reboot_required") and not answer.get("recorded") and module.params.get("allow_reboot")
-looks = module.check_mode or module.params.get("mode") == "preview"
-module.exit_json(changed=False, reboot_due=bool(due and not looks), **answer)
-"""
-# What the action makes of the role's variables goes to the module that stands in for it.
-ACTION = """
 from ansible.plugins.action import ActionBase
 from ansible_collections.rdma.fabric.plugins.action.rdma_host import ActionModule as RdmaHost
 
-class ActionModule(RdmaHost):
+class ActionModule({base}):
     def run(self, tmp=None, task_vars=None):
-        arguments = self.arguments_of(task_vars)
-        del arguments["role_variables"]
-        answer = self._execute_module("rdma_host", arguments, task_vars=task_vars)
-        return {**ActionBase.run(self, tmp, task_vars), **answer}
+        result = ActionBase.run(self, tmp, task_vars)
+        arguments = {arguments}
+        known = {options}
+        unknown = sorted(set(arguments) - {{*known, "role_variables"}})
+        if unknown:
+            return {{**result, "failed": True, "msg": f"unsupported parameters: {{unknown}}"}}
+        given = {{key: arguments.get(key) for key in known}}
+        place = pathlib.Path("{log}")
+        calls = json.loads(place.read_text()) if place.exists() else []
+        calls.append({call})
+        place.with_name("{name}.json").write_text(json.dumps(given))
+        place.write_text(json.dumps(calls))
+        answers = {answers}
+        answer = answers[min(calls.count("{name}"), len(answers)) - 1]
+        # What the action plugin makes of the module's answer.
+        due = answer.get("reboot_required") and not answer.get("recorded") and given["allow_reboot"]
+        looks = self._task.check_mode or given["mode"] == "preview"
+        return {{**result, "changed": False, "reboot_due": bool(due and not looks), **answer}}
 """
+# The base of a stand-in, and where its arguments are from.
+OF_ACTION = ("ActionBase", "dict(self._task.args)")
+OF_HOST = ("RdmaHost", "self.arguments_of(task_vars)")
 PLAYBOOK = """
 - hosts: all
   gather_facts: false
@@ -75,6 +75,35 @@ WAITS = {
 DONE = {"reboot_required": False, "recorded": False, "awaiting_reboot": []}
 HOST, REBOOT, DRAIN = "rdma_host", "fake_reboot", "fake_drain"
 DRAINED, EMPTY, GIVEN_BACK = "drained", "empty", "uncordoned"
+# What the tasks give to any of them.
+OPTIONS = (
+    "desired",
+    "recording",
+    "output_file",
+    "mode",
+    "state",
+    "strict",
+    "check_variables",
+    "grouped",
+    "allow_reboot",
+    "defer_reload",
+    "sealed",
+    "msg",
+    "reboot_timeout",
+    "node",
+    "reason",
+    "run",
+    "pods",
+    "pod_selector",
+    "force",
+    "delete_empty_dir",
+    "give_back",
+    "wait_for",
+    "wait_timeout",
+    "timeout",
+    "rebooted",
+    "before",
+)
 
 
 OF_MANY = """
@@ -103,9 +132,7 @@ class Role:
             copy = folder / "roles" / "host" / "tasks" / source.relative_to(tasks)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(text, encoding="utf-8")
-        (folder / "library").mkdir()
         (folder / "action_plugins").mkdir()
-        (folder / "action_plugins" / f"{HOST}.py").write_text(ACTION, encoding="utf-8")
 
     def run(
         self,
@@ -121,45 +148,7 @@ class Role:
         ``answers`` are those of rdma_host, ``drain`` is that of node_drain, ``looks`` are those of its looks at the
         drained node, ``rollouts`` are what policies say.
         """
-        self._log.unlink(missing_ok=True)
-        options = [
-            "desired",
-            "recording",
-            "output_file",
-            "mode",
-            "state",
-            "strict",
-            "check_variables",
-            "grouped",
-            "allow_reboot",
-            "defer_reload",
-            "sealed",
-            "msg",
-            "reboot_timeout",
-            "node",
-            "reason",
-            "run",
-            "pods",
-            "pod_selector",
-            "force",
-            "delete_empty_dir",
-            "give_back",
-            "wait_for",
-            "wait_timeout",
-            "timeout",
-            "rebooted",
-            "before",
-        ]
-        look = f"{list(looks)!r}[min(calls.count('{EMPTY}'), {len(looks)}) - 1]"
-        of_drain = f"[{look} if module.params['state'] == '{EMPTY}' else {drain or {}!r}]"
-        state = f"module.params['state'] or '{DRAINED}'"
-        for name, given, call in (
-            (HOST, answers, repr(HOST)),
-            (REBOOT, [{"rebooted": True}], repr(REBOOT)),
-            (DRAIN, of_drain, state),
-        ):
-            text = FAKE.format(name=name, options=options, log=self._log, answers=given, call=call)
-            (self._folder / "library" / f"{name}.py").write_text(text, encoding="utf-8")
+        self._stand_in(answers, drain, looks)
         playbook = self._folder / "play.yml"
         text = PLAYBOOK.replace("CONSENT", str(consent).lower()).replace("ROLLOUTS", json.dumps(rollouts or []))
         playbook.write_text(text, encoding="utf-8")
@@ -172,7 +161,7 @@ class Role:
 
         ``answers`` are those of rdma_host after the reboots.
         """
-        self.run(list(answers), False)
+        self._stand_in(answers)
         rollouts = [{"source": "p", "node_selector": {}, "parallel": parallel, "drain": {}}]
         result = {**WAITS, "reboot_due": True, "summary": {"labels": {}}}
         text = OF_MANY.replace("ROLLOUTS", json.dumps(rollouts)).replace("HOST_RESULT", json.dumps(result))
@@ -181,13 +170,32 @@ class Role:
         part = (CHECKOUT / "playbooks" / "parts" / "reboots.yml").read_text(encoding="utf-8")
         part = part.replace("rdma.fabric.host\n", "host\n").replace("../../roles/", "roles/")
         (self._folder / "reboots.yml").write_text(part, encoding="utf-8")
-        self._log.unlink()
         inventory = self._folder / "hosts.yml"
         common = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         hosts: dict[str, Any] = {name: {} for name in ("localhost", "one", "two", "three")}
         inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": common}}), encoding="utf-8")
         # One after the other, as all of them write the same file.
         return self._play(playbook, str(inventory), "-f", "1", *arguments)
+
+    def _stand_in(
+        self,
+        answers: Sequence[dict[str, Any]],
+        drain: dict[str, Any] | None = None,
+        looks: Sequence[dict[str, Any]] = ({},),
+    ) -> None:
+        """Write the stand-ins, which have not been called yet."""
+        self._log.unlink(missing_ok=True)
+        look = f"{list(looks)!r}[min(calls.count('{EMPTY}'), {len(looks)}) - 1]"
+        of_drain = f"[{look} if given['state'] == '{EMPTY}' else {drain or {}!r}]"
+        state = f"given['state'] or '{DRAINED}'"
+        for name, of, made, call in (
+            (HOST, OF_HOST, list(answers), repr(HOST)),
+            (REBOOT, OF_ACTION, [{"rebooted": True}], repr(REBOOT)),
+            (DRAIN, OF_ACTION, of_drain, state),
+        ):
+            words = {"name": name, "options": OPTIONS, "log": self._log, "answers": made, "call": call}
+            text = FAKE.format(base=of[0], arguments=of[1], **words)
+            (self._folder / "action_plugins" / f"{name}.py").write_text(text, encoding="utf-8")
 
     def _play(self, playbook: Path, inventory: str, *arguments: str) -> tuple[int, str, list[str]]:
         environment = {
@@ -196,6 +204,7 @@ class Role:
             "LANG": "C.UTF-8",
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            **LEAN,
         }
         # Becoming root is the host's business, and there is none here.
         argv = [str(PROGRAMS / "ansible-playbook"), "-i", inventory, "-e", "ansible_become=false", str(playbook)]
