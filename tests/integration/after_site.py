@@ -35,11 +35,11 @@ class States:
             host.become(self._models[key])
 
 
-def push(cluster: ControlPlane, namespace: str, variables: Mapping[str, Any]) -> None:
+def push(cluster: ControlPlane, namespace: str, variables: Mapping[str, Any], **options_of_batch: Any) -> None:
     """Apply what ``site`` applies with these variables of the cluster side; it does so by the same actions."""
     options: Json = {name.removeprefix("rdma_fabric_"): value for name, value in variables.items()}
     spec = run_action("fabric_input", {**options, "namespace": namespace})["spec"]
     waves = run_action("fabric_render", {"spec": spec})["waves"]
     batch = {"waves": waves, "inventory_namespace": namespace, "kubeconfig": str(cluster.kubeconfig)}
-    result = run_action("k8s_batch", batch)
+    result = run_action("k8s_batch", {**batch, **options_of_batch})
     assert result["changed"], result

@@ -132,17 +132,19 @@ def fleet(control_plane: ControlPlane, namespace: str, tmp_path: Path, host_name
 
 
 @pytest.fixture
-def fleet_of_new(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[Joining]:
-    """Three hosts with files of their own, whose nodes are not registered yet."""
-    found = Joining(control_plane, namespace, tmp_path)
+def fleet_of_new(
+    control_plane: ControlPlane, namespace: str, tmp_path: Path, host_names: tuple[str, ...]
+) -> Iterator[Joining]:
+    """Hosts with files of their own, whose nodes are not registered yet."""
+    found = Joining(control_plane, namespace, tmp_path, host_names)
     yield found
     delete_nodes(control_plane.api, [node for name, node in found.nodes.items() if found.is_there(name)])
 
 
 @pytest.fixture
-def pushed(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Pushed:
+def pushed(control_plane: ControlPlane, namespace: str, tmp_path: Path, states: States) -> Pushed:
     """Two hosts with files of their own and some objects, as ``site`` has left them."""
-    return Pushed(control_plane, namespace, tmp_path)
+    return Pushed(control_plane, namespace, tmp_path, states)
 
 
 @pytest.fixture

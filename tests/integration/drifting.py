@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import jsonschema
 import yaml
 
+from ansible_collections.rdma.fabric.tests.integration.after_site import States, push
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -25,16 +26,19 @@ NAMES = ("one", "two")
 
 
 class Pushed:
-    """Two hosts and some objects of one set in a namespace, to which ``site`` was run."""
+    """Two hosts and some objects of one set in a namespace, as ``site`` leaves them."""
 
-    def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
+    def __init__(self, cluster: ControlPlane, namespace: str, folder: Path, states: States) -> None:
         self.cluster, self.namespace = cluster, namespace
         self.user = User(folder / "user")
         self.hosts = {name: OwnFiles(folder / name) for name in NAMES}
-        self.inventory = inventory_of(folder, self.hosts, rdma_fabric_limits={"memlock": "unlimited"})
+        limits = {"memlock": "unlimited"}
+        states.give(self.hosts.values(), rdma_fabric_limits=limits)
+        self.inventory = inventory_of(folder, self.hosts, rdma_fabric_limits=limits)
         self.manifest = folder / "objects.yaml"
         self.objects(*(self.config(name) for name in ("edited", "deleted", "kept", "dropped")), self.daemons())
-        self.user.run("site", **self.given()).succeeded()
+        manifests = {"rdma_fabric_manifests": [str(self.manifest)]}
+        push(cluster, namespace, {**manifests, "rdma_fabric_set": namespace}, set=namespace, wait=False)
 
     def given(self, **variables: Any) -> Json:
         own = {"rdma_fabric_namespace": self.namespace, "rdma_fabric_set": self.namespace, "rdma_fabric_wait": False}

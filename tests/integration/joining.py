@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import Mark, mark_of
@@ -21,9 +21,10 @@ FOREIGN = {"key": "example.com/mine", "value": "yes", "effect": "NoSchedule"}
 
 
 class Joining(Fleet):
-    """Three hosts that want a limit of locked memory; none of their nodes is registered at first."""
+    """Three hosts, or others, that want a limit of locked memory; none of their nodes is registered at first."""
 
-    def __init__(self, cluster: ControlPlane, namespace: str, folder: Path) -> None:
+    def __init__(self, cluster: ControlPlane, namespace: str, folder: Path, names: Sequence[str] = NAMES) -> None:
+        self.names = names
         waits: Json = {"rdma_fabric_join_devices": [DEVICE], "rdma_fabric_join_timeout": 30}
         self._inventory_of(cluster, namespace, folder, **waits)
 
@@ -47,7 +48,7 @@ class Joining(Fleet):
 
     def joined(self) -> list[str]:
         """Return the hosts whose nodes are marked as verified and have lost the taint."""
-        marks = {name: self.mark(name) for name in NAMES if self.is_there(name)}
+        marks = {name: self.mark(name) for name in self.names if self.is_there(name)}
         return [name for name, mark in marks.items() if mark and mark.joined and TAINT not in self.taints(name)]
 
     def is_there(self, name: str) -> bool:

@@ -13,16 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
+import pytest
+
 from ansible_collections.rdma.fabric.tests.integration.after_site import States
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy
 from ansible_collections.rdma.fabric.tests.integration.joining import TEXT, Joining
 from ansible_collections.rdma.fabric.tests.integration.killing import STEP, Killed, Point, chosen
-from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
+from ansible_collections.rdma.fabric.tests.integration.upgrading import LOOK_SECONDS, Fleet
 from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes
 
 Record = Callable[[str, object], None]
 SAMPLE = 3
 BROKEN = "two"
+# A turn that comes after another one is among what is killed.
+HOSTS = ("one", "two")
 
 
 def wanted(number: int) -> dict[str, Any]:
@@ -32,7 +36,7 @@ def wanted(number: int) -> dict[str, Any]:
 
 def has(number: int) -> list[str]:
     """Return what the hosts say then."""
-    return [str(1000 + number)] * len(NAMES)
+    return [str(1000 + number)] * len(HOSTS)
 
 
 class Sweep:
@@ -66,6 +70,7 @@ class Sweep:
         assert self._problems == []
 
 
+@pytest.mark.hosts(*HOSTS)
 def test_an_upgrade_that_is_killed_is_ended_by_the_next_one(
     fleet: Fleet, tmp_path: Path, record_testsuite_property: Record
 ) -> None:
@@ -81,7 +86,7 @@ def test_an_upgrade_that_is_killed_is_ended_by_the_next_one(
             left = (fleet.limits(), fleet.cordoned(), fleet.marked(), fleet.holders(), fleet.pods())
             sweep.look(where, left, (has(number), [], [], [], []))
             # Nobody is taken out of service twice, nor two at once.
-            sweep.look(where, (sorted(fleet.taken(version)), fleet.most_at_once(version)), (sorted(NAMES), 1))
+            sweep.look(where, (sorted(fleet.taken(version)), fleet.most_at_once(version)), (sorted(HOSTS), 1))
         sweep.end()
 
 
@@ -92,7 +97,7 @@ def losing_devices(fleet: Fleet, name: str) -> Iterator[None]:
 
     def lose() -> None:
         while name not in fleet.cordoned():
-            if over.wait(0.05):
+            if over.wait(LOOK_SECONDS):
                 return
         fleet.offer(name, 0)
 
@@ -106,6 +111,7 @@ def losing_devices(fleet: Fleet, name: str) -> Iterator[None]:
         fleet.offer(name, 8)
 
 
+@pytest.mark.hosts(*HOSTS)
 def test_a_turn_that_fails_and_is_killed_is_failed_by_the_next_run_too_and_heals_once_it_is_mended(
     fleet: Fleet, states: States, tmp_path: Path, record_testsuite_property: Record
 ) -> None:
@@ -134,6 +140,7 @@ def test_a_turn_that_fails_and_is_killed_is_failed_by_the_next_run_too_and_heals
         sweep.end()
 
 
+@pytest.mark.hosts(*HOSTS)
 def test_nodes_whose_joining_was_killed_join_by_the_next_run(
     fleet_of_new: Joining, tmp_path: Path, record_testsuite_property: Record
 ) -> None:
@@ -141,15 +148,15 @@ def test_nodes_whose_joining_was_killed_join_by_the_next_run(
     with FaultyProxy(fleet.cluster) as proxy:
         killed = Killed(fleet, proxy, tmp_path, "join")
         sweep = Sweep(killed, "join", record_testsuite_property)
-        fleet.register(*NAMES)
+        fleet.register(*HOSTS)
         points = chosen(killed.points(rdma_fabric_join_taint=TEXT, **wanted(0)), SAMPLE)
         for number, point in enumerate(points, 1):
             delete_nodes(fleet.api, fleet.nodes.values())
-            fleet.register(*NAMES)
+            fleet.register(*HOSTS)
             where = sweep.kill(point, rdma_fabric_join_taint=TEXT, **wanted(number))
             early = [name for name in fleet.joined() if fleet.limit(name) != has(number)[0]]
             sweep.look(where, (early,), ([],))
             fleet.join(**wanted(number)).succeeded()
-            left = (fleet.limits(), fleet.joined(), [fleet.taints(name) for name in NAMES])
-            sweep.look(where, left, (has(number), list(NAMES), [[], [], []]))
+            left = (fleet.limits(), fleet.joined(), [fleet.taints(name) for name in HOSTS])
+            sweep.look(where, left, (has(number), list(HOSTS), [[], []]))
         sweep.end()
