@@ -144,6 +144,8 @@ class OwnFiles:
         for place in PLACES:
             parts = (str(host.folder / place / "upper") for host in (other, self))
             subprocess.run(["cp", "--archive", "--no-target-directory", *parts], check=True)
+        # Each was entered, which makes a file.
+        (self.folder / "entered").touch()
 
     def is_another_machine(self) -> None:
         """Have the host's kernel say that it is not the one of this machine."""
