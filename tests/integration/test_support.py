@@ -161,13 +161,13 @@ def register_node(cluster: ControlPlane, port: int) -> None:
 
 
 def test_hosts_runs_and_cluster_are_in_it_and_nothing_is_changed(fleet_cluster: ControlPlane, user: User) -> None:
-    read = {"cpu-01": {"rdma_fabric_recording": f"{RECORDINGS}/cpu-01.json.gz"}, "here": {}}
+    recording = f"{RECORDINGS}/cpu-01.json.gz"
+    read = {"cpu-01": {"rdma_fabric_recording": recording, "rdma_fabric_node_name": NODE}, "here": {}}
     objects = user.here / "objects.yaml"
     objects.write_text(yaml.safe_dump_all([CONFIG, HIDDEN]))
     wanted = {
         "rdma_fabric_nic_cluster_policy": POLICY,
         "rdma_fabric_manifests": [str(objects)],
-        "rdma_fabric_node_name": NODE,
     }
     pods: list[str] = []
     try:
