@@ -261,6 +261,12 @@ class TestDriver:
         assert "pool" not in other.spec["host_requests"][0]["node_selector"]
         assert "nodeSelector" in other.said("cannot be applied to hosts").hint
 
+    def test_empty_terms_of_an_affinity_add_no_hosts(self) -> None:
+        gpus = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["gpu"]}]}
+        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}, gpus]}}
+        fabric = of_policy({"ofedDriver": {"version": "24.07-0.6.1.0-0"}, "nodeAffinity": affinity}).accepted()
+        assert fabric.spec["host_requests"][0]["node_selector"]["pool"] == "gpu"
+
     def test_a_node_policys_selector_selects_hosts(self) -> None:
         base = {"image": "doca-driver", "repository": "a.b/c", "version": "24.07-0.6.1.0-0"}
         nodes = {"nic_node_policies": {"gpu": {"nodeSelector": {"pool": "gpu"}, "ofedDriver": base}}}
@@ -354,6 +360,13 @@ class TestPlacing:
         affinity = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
         (found,) = of_policy({"nodeAffinity": affinity}).violations
         assert "matchExpressions[0]" in found.path
+
+    @pytest.mark.parametrize("field", ["nodeAffinity", "deploymentNodeAffinity"])
+    @pytest.mark.parametrize("terms", [[{}], [{"matchExpressions": []}, {"matchFields": []}]])
+    def test_terms_that_match_no_node_are_refused(self, field: str, terms: list[Any]) -> None:
+        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        (found,) = of_policy({field: affinity}).violations
+        assert "leave it out to mean every node" in found.hint
 
     def test_right_ones_are_accepted(self) -> None:
         preferred = [{"weight": 1, "preference": {"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}}]

@@ -83,9 +83,19 @@ def _node_term(description: str, **rules: Any) -> Field:
     return record(description, fields, **rules)
 
 
+def _check_terms(value: Sequence[Mapping[str, Any]]) -> list[Problem]:
+    """Refuse terms that are all empty: to Kubernetes an empty term matches no node, and its writer means every node."""
+    if not value or any(term.get("matchExpressions") or term.get("matchFields") for term in value):
+        return []
+    return [Problem("", "match no node: a term without a requirement matches none", "leave it out to mean every node")]
+
+
+def _required_terms() -> Field:
+    return series("terms, one of which must match", _node_term("a term"), fewest=1, required=True, check=_check_terms)
+
+
 def node_affinity(description: str, **rules: Any) -> Field:
     """Declare a core/v1 NodeAffinity."""
-    terms = series("terms, one of which must match", _node_term("a term"), fewest=1, required=True)
     preferred = record(
         "a preference",
         {
@@ -94,7 +104,9 @@ def node_affinity(description: str, **rules: Any) -> Field:
         },
     )
     fields = {
-        "requiredDuringSchedulingIgnoredDuringExecution": record("what nodes must match", {"nodeSelectorTerms": terms}),
+        "requiredDuringSchedulingIgnoredDuringExecution": record(
+            "what nodes must match", {"nodeSelectorTerms": _required_terms()}
+        ),
         "preferredDuringSchedulingIgnoredDuringExecution": series("what nodes should match", preferred),
     }
     return record(description, fields, **rules)
@@ -102,8 +114,7 @@ def node_affinity(description: str, **rules: Any) -> Field:
 
 def node_selector(description: str, **rules: Any) -> Field:
     """Declare a core/v1 NodeSelector."""
-    terms = series("terms, one of which must match", _node_term("a term"), fewest=1, required=True)
-    return record(description, {"nodeSelectorTerms": terms}, **rules)
+    return record(description, {"nodeSelectorTerms": _required_terms()}, **rules)
 
 
 def _key_reference(description: str) -> Field:

@@ -325,7 +325,8 @@ def _affinity_terms(policy: Policy) -> list[dict[str, Any]]:
     terms: list[dict[str, Any]] = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get(
         "nodeSelectorTerms"
     ) or []
-    return terms
+    # An empty term matches no node, and so adds none to those of the others.
+    return [term for term in terms if term.get("matchExpressions") or term.get("matchFields")]
 
 
 def _is_a_label(requirement: Mapping[str, Any]) -> bool:
