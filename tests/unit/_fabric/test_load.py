@@ -224,9 +224,26 @@ class TestResources:
         assert (found.path, found.line) == ("metadata.namespace", 3)
         assert [each["kind"] for each in objects_of(render(fabric.spec))] == ["ClusterRole"]
 
-    @pytest.mark.parametrize("spec", [None, {}, {"ofedDriver": None, "rdmaSharedDevicePlugin": None}])
-    def test_a_policy_without_a_section_is_named(self, spec: Any) -> None:
+    @pytest.mark.parametrize(
+        "spec",
+        [
+            None,
+            {},
+            {"ofedDriver": None, "rdmaSharedDevicePlugin": None},
+            {"global": {"version": "network-operator-v26.4.1"}, "tolerations": [{"operator": "Exists"}]},
+            {"secondaryNetwork": {"multus": None}},
+        ],
+    )
+    def test_a_policy_without_a_component_is_named(self, spec: Any) -> None:
         assert of_policy(spec).said("the policy asks for nothing").path == "spec"
+
+    def test_a_policy_for_nodes_without_a_component_is_named(self) -> None:
+        policies = {"gpu": {"nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}]}}
+        assert of_text(variables={"nic_node_policies": policies}).said("the policy asks for nothing").path == "gpu"
+
+    @pytest.mark.parametrize("spec", [{"ofedDriver": {}}, {"secondaryNetwork": {"multus": {}}}])
+    def test_a_policy_with_a_component_of_defaults_is_not(self, spec: Any) -> None:
+        assert not [notice for notice in of_policy(spec).notices if "asks for nothing" in notice.problem]
 
     def test_a_list_is_taken_apart(self) -> None:
         text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n- 5\n"

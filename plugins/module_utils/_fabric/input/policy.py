@@ -32,6 +32,19 @@ from .upgrades import drains_of, remark_upgrades
 EXCLUSIVE_SECTIONS = ("ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin")
 """Sections that may stand in the cluster's policy or in node policies, not in both."""
 
+_AROUND_COMPONENTS = (
+    "global",
+    "nodeSelector",
+    "nodeAffinity",
+    "tolerations",
+    "deploymentNodeAffinity",
+    "deploymentTolerations",
+    "labels",
+    "annotations",
+    "psp",
+)
+"""What a policy says of the components that it names, and is nothing without one."""
+
 TELEMETRY = "docaTelemetryService"
 IMAGE_PARTS = ("repository", "image", "version")
 PLUGIN_KINDS = {"rdmaSharedDevicePlugin": "rdma_shared", "sriovDevicePlugin": "sriov"}
@@ -87,10 +100,8 @@ def read_policy(resource: Resource, *, container: bool) -> Policy:
     ``container``: its driver is a container, not packages on the hosts.
     """
     place = resource.spec_place
-    if resource.spec is None or (
-        isinstance(resource.spec, dict) and all(value is None for value in resource.spec.values())
-    ):
-        place.notice("is empty: the policy asks for nothing")
+    if not _asks_for_something(resource.spec):
+        place.notice("names no component: the policy asks for nothing", "add the sections of those that are meant")
     spec = (CONTAINER_MODELS if container else MODELS)[resource.kind].read(resource.spec, place)
     if resource.kind == "NicClusterPolicy" and resource.name not in ("", POLICY_NAME):
         hint = f"rename it to {POLICY_NAME} if an operator shall read it too"
@@ -107,6 +118,15 @@ def read_policy(resource: Resource, *, container: bool) -> Policy:
         peer_memory=peer_memory,
         renamed=_rename_device_plugin(spec, place),
     )
+
+
+def _asks_for_something(spec: Any) -> bool:
+    """Return whether a spec names a component; what is not a mapping is judged elsewhere."""
+    if not isinstance(spec, dict):
+        return spec is not None
+    given = {name: value for name, value in spec.items() if value is not None and name not in _AROUND_COMPONENTS}
+    secondary = given.pop("secondaryNetwork", {})
+    return bool(given) or not isinstance(secondary, dict) or any(value is not None for value in secondary.values())
 
 
 def _judge_multus(policy: Policy, settings: Mapping[str, Any]) -> None:
