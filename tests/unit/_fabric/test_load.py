@@ -300,6 +300,11 @@ class TestResources:
             found = [each for each in Fabric([document], []).violations if each.path == "metadata.name"]
             assert (found == []) is fits
 
+    def test_a_node_policys_name_may_have_dots_as_the_server_lets_it(self) -> None:
+        policies = {"gpu.h100": {"rdmaSharedDevicePlugin": {"config": RDMA_CONFIG}}}
+        found = objects_of(render(of_text(variables={"nic_node_policies": policies}).accepted().spec))
+        assert {"rdma-devices-gpu.h100", "rdma-shared-dp-ds-gpu.h100"} <= {each["metadata"]["name"] for each in found}
+
     @pytest.mark.parametrize(
         ("variable", "name"), [("nic_node_policies", "a" * 31), ("macvlan_networks", "A_b"), ("ipoib_networks", "")]
     )

@@ -66,8 +66,12 @@ def label_value(text: str) -> list[Problem]:
 
 
 def node_policy_name(text: str) -> list[Problem]:
-    """Judge the name of a NicNodePolicy: at most 30 characters, because object names are derived from it."""
-    return dns_label(text) or _too_long(text, 30)
+    """Judge the name of a NicNodePolicy: at most 30 characters, because object names are derived from it.
+
+    Source: the server, to which it is any object's name, and ``maxNicNodePolicyNameLength`` of
+    ``api/v1alpha1/validator/nicpolicy_webhook.go``.
+    """
+    return dns_subdomain(text) or _too_long(text, 30)
 
 
 def env_name(text: str) -> list[Problem]:
