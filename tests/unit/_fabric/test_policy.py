@@ -321,6 +321,10 @@ class TestPlugins:
         found = plugin(containerResources=entries).wrong("spec.rdmaSharedDevicePlugin.containerResources -> [1].name")
         assert found.problem == "rdma-shared-dp is given twice"
 
+    def test_containers_of_other_names_are_not_given_twice(self) -> None:
+        found = plugin(containerResources=[{"name": "a"}, {"name": "b"}]).violations
+        assert [each.path.rpartition(".")[0][-3:] for each in found] == ["[0]", "[1]"]
+
     def test_right_container_resources_are_accepted(self) -> None:
         entry = {"name": "rdma-shared-dp", "limits": {"cpu": "1", "memory": "50Mi"}, "requests": {"cpu": "1000m"}}
         plugin(containerResources=[entry]).accepted()

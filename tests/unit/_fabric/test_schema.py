@@ -142,6 +142,18 @@ def test_a_required_field_is_missed() -> None:
     judge(rule)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "hint"),
+    [({"minimum": 0}, "0 or more"), ({"maximum": 9}, "9 or less"), ({"minimum": 3, "maximum": 9}, "3 to 9")],
+)
+def test_a_number_out_of_range_is_told_the_bounds_that_there_are(bounds: dict[str, int], hint: str) -> None:
+    findings = Findings()
+    model = Model("Kind", record("a kind", {"amount": whole("an amount", **bounds)}))
+    model.read({"amount": bounds.get("minimum", 11) - 1}, Place(findings, Document("a", {})))
+    (found,) = findings.violations
+    assert (found.problem.endswith("out of range"), found.hint) == (True, hint)
+
+
 def test_null_is_the_same_as_absent() -> None:
     def rule(member: Member) -> Iterator[str]:
         found = at(read_as(member, {member.name: None}), quoted(member.owner, member.name))

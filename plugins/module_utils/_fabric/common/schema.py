@@ -20,6 +20,7 @@ from .names import label_key, label_value
 from .quantities import parse_quantity
 
 INT64 = 2**63 - 1
+_LEAST = -INT64 - 1
 REFUSED, RETIRED = "is refused: ", "is retired: "
 """What a finding about a field that is refused, or retired, begins with."""
 
@@ -52,7 +53,7 @@ class Field:
     description: str
     required: bool = False
     choices: Sequence[str] = ()
-    minimum: int = -INT64 - 1
+    minimum: int = _LEAST
     maximum: int = INT64
     fewest: int = 0
     fields: Mapping[str, Field] | None = None
@@ -227,8 +228,7 @@ def _judge_scalar(field: Field, value: Any, place: Place) -> bool:
         place.violation(f"is {described(value)}, which is none of {known}", nearest(str(value), field.choices))
         return False
     if field.type == "whole" and not field.minimum <= value <= field.maximum:
-        bounds = f"{field.minimum} or more" if field.maximum == INT64 else f"{field.minimum} to {field.maximum}"
-        place.violation(f"is {shown(value)}, out of range", bounds)
+        place.violation(f"is {shown(value)}, out of range", _bounds(field))
         return False
     if field.type == "text" and field.required and not value:
         place.violation("is empty", field.description)
@@ -240,6 +240,13 @@ def _judge_scalar(field: Field, value: Any, place: Place) -> bool:
             place.violation(f"is {described(value)}, not {_WANTED['quantity']}")
             return False
     return True
+
+
+def _bounds(field: Field) -> str:
+    """Return between which numbers a value has to be; a bound that any number keeps is left out."""
+    if field.maximum == INT64:
+        return f"{field.minimum} or more"
+    return f"{field.maximum} or less" if field.minimum == _LEAST else f"{field.minimum} to {field.maximum}"
 
 
 def _read_record(model: Model, field: Field, value: Mapping[str, Any], place: Place) -> dict[str, Any]:

@@ -198,7 +198,7 @@ def _check_once(value: Sequence[Mapping[str, Any]]) -> list[Problem]:
     return [
         Problem(f"[{index}].name", f"{name} is given twice", "write limits and requests of a container in one entry")
         for index, name in enumerate(names)
-        if name in names[:index]
+        if name is not None and name in names[:index]
     ]
 
 
