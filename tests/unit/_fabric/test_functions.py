@@ -96,6 +96,21 @@ class TestPlugin:
             }
         ]
 
+    @pytest.mark.parametrize(
+        ("items", "others", "joined"),
+        [
+            (["ens1f0#0-1", "ens2f0", "ens1f0#4-5"], [], ["ens1f0#0-1,4-5", "ens2f0"]),
+            (["ens1f0#0-1"], ["ens1f0#4-5", "ens2f0#0-1"], ["ens1f0#0-1,4-5", "ens2f0#0-1"]),
+            (["ens1f0#0-1"], ["ens1f0"], ["ens1f0"]),
+        ],
+    )
+    def test_ranges_of_one_port_are_one_item_of_which_the_plugin_reads_only_the_first(
+        self, items: list[str], others: list[str], joined: list[str]
+    ) -> None:
+        given = [policy("a", nicSelector={"pfNames": items})]
+        given += [policy("b", nicSelector={"pfNames": others})] if others else []
+        assert plugins_of(*given)[0][1][0]["selectors"]["pfNames"] == joined
+
     def test_functions_of_vfio_are_not_chosen_by_their_link(self) -> None:
         assert "linkTypes" not in plugins_of(policy(linkType="eth", deviceType="vfio-pci"))[0][1][0]["selectors"]
 

@@ -196,9 +196,25 @@ def plugin_config(policies: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             listed = known["selectors"].setdefault(key, [])
             listed += [value for value in values if value not in listed]
     for resource in resources.values():
+        if "pfNames" in resource["selectors"]:
+            resource["selectors"]["pfNames"] = _one_item_a_port(resource["selectors"]["pfNames"])
         if not resource["excludeTopology"]:
             del resource["excludeTopology"]
     return {"resourceList": list(resources.values())}
+
+
+def _one_item_a_port(names: Iterable[str]) -> list[str]:
+    """Return items of ``pfNames`` with all ranges of a port in one.
+
+    Of several items of a port the plugin reads the first alone (``getItem`` of its
+    ``pkg/resources/deviceSelectors.go``, v3.11.0). The operator leaves them apart: it never offers the functions of the
+    others.
+    """
+    ports: dict[str, list[str]] = {}
+    for text in names:
+        name, _mark, functions = text.partition("#")
+        ports.setdefault(name, []).append(functions)
+    return [name if "" in ranges else f"{name}#{','.join(ranges)}" for name, ranges in ports.items()]
 
 
 def _selectors(spec: Spec) -> dict[str, list[str]]:
