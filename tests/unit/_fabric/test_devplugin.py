@@ -304,7 +304,7 @@ def test_the_chart_s_defaults_pass_their_own_check(kind: str) -> None:
 
 
 def test_names_that_only_alternative_names_can_be_are_remarked() -> None:
-    selectors = {"pfNames": ["ens1f0", "rail0-of-the-first-card", "rail0-of-the-first-card#0-3"]}
+    selectors = {"pfNames": ["ens1f0", "rail0-of-the-first-card", "rail1-of-the-first-card#0-3"]}
     item = {"resourceName": "vf", "resourcePrefix": "nvidia.com"}
     for given, prefix in ((selectors, "selectors"), ([{"vendors": ["15b3"]}, selectors], "selectors[1]")):
         config, problems = check_sriov({"resourceList": [{**item, "selectors": given}]})
@@ -365,3 +365,67 @@ def test_more_shares_than_kubelet_reads_are_remarked() -> None:
         checked, problems = check_rdma_shared(config)
         assert problems == []
         assert len(remarks("rdma_shared", checked)) == said
+
+
+@pytest.mark.parametrize("key", ["pfNames", "rootDevices"])
+@pytest.mark.parametrize(
+    ("items", "words"),
+    [
+        (["a#0-3", "a#4-7"], {1: "only 'a#0-3' is"}),
+        (["a", "b", "A#4-7"], {2: "only 'a' is"}),
+        (["a#0-3,6-7", "b#0"], {}),
+        (["a#7-3"], {0: "ends before it begins"}),
+        (["a#0,9-8"], {0: "ends before it begins"}),
+    ],
+)
+def test_functions_that_the_plugin_does_not_read_are_named(key: str, items: list[str], words: dict[int, str]) -> None:
+    item = {"resourceName": "vf", "resourcePrefix": "nvidia.com", "selectors": [{"vendors": ["15b3"]}, {key: items}]}
+    config, problems = check_sriov({"resourceList": [item]})
+    found = remarks("sriov", config)
+    assert problems == []
+    assert [each.path for each in found] == [f"resourceList[0].selectors[1].{key}[{index}]" for index in words]
+    assert all(word in each.problem for each, word in zip(found, words.values()))
+
+
+CARDS = {"vendors": ["15b3"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_left_out"),
+    [
+        (CARDS, {**CARDS, "pfNames": ["a"]}, True),
+        ({**CARDS, "pfNames": ["a"]}, CARDS, False),
+        ({**CARDS, "isRdma": True}, {**CARDS, "pfNames": ["a"]}, False),
+        ({**CARDS, "isRdma": True}, {**CARDS, "pfNames": ["a"], "isRdma": True}, True),
+        ({"pfNames": ["a", "b"]}, {"pfNames": ["b#0-3"]}, True),
+        ({"pfNames": ["a#0-3"]}, {"pfNames": ["a"]}, False),
+        ({"pfNames": ["a#0-3"]}, {"pfNames": ["a#4-7"]}, False),
+        ({**CARDS, "needVhostNet": True}, CARDS, True),
+        ([{"pfNames": ["a"]}, CARDS], [{**CARDS, "devices": ["101e"]}, {"pfNames": ["a"]}], True),
+        (CARDS, [{**CARDS, "devices": ["101e"]}, {"pfNames": ["a"]}], False),
+    ],
+)
+def test_a_resource_that_an_earlier_one_leaves_no_device_is_named(first: Any, second: Any, is_left_out: bool) -> None:
+    items = [
+        {"resourceName": name, "resourcePrefix": "nvidia.com", "selectors": selectors}
+        for name, selectors in (("wide", first), ("narrow", second))
+    ]
+    config, problems = check_sriov({"resourceList": items})
+    found = [each for each in remarks("sriov", config) if "comes first" in each.problem]
+    assert problems == []
+    assert [each.path for each in found] == (["resourceList[1].selectors"] if is_left_out else [])
+    assert all("that wide leaves" in each.problem for each in found)
+
+
+def test_a_resource_of_another_type_of_device_takes_none() -> None:
+    items = [
+        {"resourceName": "cards", "resourcePrefix": "nvidia.com", "selectors": CARDS},
+        {
+            "resourceName": "parts",
+            "resourcePrefix": "nvidia.com",
+            "deviceType": "auxNetDevice",
+            "selectors": {**CARDS, "auxTypes": ["sf"]},
+        },
+    ]
+    config, problems = check_sriov({"resourceList": items})
+    assert (problems, remarks("sriov", config)) == ([], [])

@@ -11,7 +11,7 @@ the link's encapsulation of netlink.
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ..common.jsontext import Problem
 
@@ -50,3 +50,46 @@ def unreadable(path: str, shares: int) -> list[Problem]:
         return []
     problem = f"is {shares}: kubelet reads no list of devices of more than 4 MiB, and no pod gets this resource"
     return [Problem(path, problem, f"at most {MOST_SHARES}; a node runs a few hundred pods at most")]
+
+
+def unread_functions(path: str, given: Sequence[str]) -> list[Problem]:
+    """Return a remark for each item of ``pfNames`` or ``rootDevices`` that adds no function.
+
+    Of a port the plugin reads the first item alone, whatever its case (``getItem``), and of a range the numbers from
+    the first on (``isSelected``).
+    """
+    found: list[Problem] = []
+    firsts: dict[str, str] = {}
+    for index, item in enumerate(given):
+        port, _mark, functions = item.partition("#")
+        first = firsts.setdefault(port.lower(), item)
+        if first != item:
+            hint = f"write all of its functions in one item, such as {port}#0-3,5"
+            found.append(Problem(f"{path}[{index}]", f"{item!r} is not read: of a port only {first!r} is", hint))
+        ends = [part.split("-") for part in functions.split(",") if "-" in part]
+        if any(int(first_) > int(last) for first_, last in ends):
+            hint = "the first function, then the last"
+            found.append(Problem(f"{path}[{index}]", f"{item!r} has a range that ends before it begins", hint))
+    return found
+
+
+def takes_all(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether selectors let every device through that others of the same type do.
+
+    A device belongs to the resource that comes first (``excludeAllocatedDevices`` of ``cmd/sriovdp/manager.go``).
+    """
+    for key, wanted in one.items():
+        if key == "needVhostNet" or not wanted:
+            continue
+        theirs = other.get(key)
+        if not isinstance(wanted, list):
+            if theirs != wanted:
+                return False
+        elif not theirs or not all(_is_among(item, wanted) for item in theirs):
+            return False
+    return True
+
+
+def _is_among(item: str, wanted: Sequence[str]) -> bool:
+    """Return whether an entry is one of those wanted, or a part of the port that one of them names."""
+    return item in wanted or item.partition("#")[0] in wanted

@@ -10,7 +10,7 @@ from typing import Any
 from ..common.jsontext import Problem
 from ..common.names import is_alternative
 from .devplugin import Config, selector_groups
-from .devplugin_reach import meets_none, unreadable
+from .devplugin_reach import meets_none, takes_all, unread_functions, unreadable
 
 
 def remarks(kind: str, config: Config) -> list[Problem]:
@@ -40,6 +40,24 @@ def remarks(kind: str, config: Config) -> list[Problem]:
         for where, selectors in groups:
             found += meets_none(where, selectors)
             found += _alternatives(f"{where}.pfNames", selectors.get("pfNames"))
+            for key in ("pfNames", "rootDevices"):
+                found += unread_functions(f"{where}.{key}", selectors.get(key) or [])
+    return found + _without_devices(config["resourceList"])
+
+
+def _without_devices(items: list[Config]) -> list[Problem]:
+    """Return a remark for each resource of which those before it take every device."""
+    found: list[Problem] = []
+    earlier: list[tuple[str, str, Config]] = []
+    for index, item in enumerate(items):
+        kind = item.get("deviceType") or "netDevice"
+        groups = [selectors for _where, selectors in selector_groups("", item["selectors"])]
+        takers = [[name for type_, name, taken in earlier if type_ == kind and takes_all(taken, one)] for one in groups]
+        if groups and all(takers):
+            problem = f"selects no device that {takers[0][0]} leaves: the resource that comes first gets a device"
+            hint = "put the narrower selectors first, or keep the two apart"
+            found.append(Problem(f"resourceList[{index}].selectors", problem, hint))
+        earlier += [(kind, item["resourceName"], selectors) for selectors in groups]
     return found
 
 
