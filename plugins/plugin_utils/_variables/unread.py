@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Finds variables of this collection that nothing would read: misspelt ones, those of hosts that only the controller
-reads, and those of hosts that do not belong to the fabric.
+reads, those of the controller that only hosts read, and those of hosts that do not belong to the fabric.
 
 Ansible passes all of them over in silence, and a run without the manifests that were meant would remove what they made.
 """
@@ -67,6 +67,7 @@ PATTERN = f"{PREFIX}hosts_pattern"
 DEFAULT_PATTERN = "rdma_fabric"
 """The pattern of the fabric's hosts unless another one is given; a fabric without hosts is none of its mistakes."""
 _NEAR = 0.8
+_ONLY_LOCALHOST = "is set for localhost, which is no host of the fabric, and for none of its hosts: nothing reads it"
 
 
 class VariableSurvey:
@@ -83,11 +84,16 @@ class VariableSurvey:
         self._only_hosts: dict[str, list[str]] = {}
         self._differing: dict[str, list[str]] = {}
         self._unknown: set[str] = set()
+        self._looked = False
+        # Of a host variable that a host has as well, the host's counts.
+        self._only_controller = [name for name in WISHES if name in controller]
         self._note_unknown(controller)
 
     def look(self, host: str, variables: Mapping[str, Any]) -> None:
         """Take the variables of one host of the fabric into account."""
         self._note_unknown(variables)
+        self._looked = True
+        self._only_controller = [name for name in self._only_controller if name not in variables]
         for name in CONTROLLER_VARIABLES:
             if name not in variables:
                 continue
@@ -101,7 +107,11 @@ class VariableSurvey:
         """Return what would be ignored, and variables that look like this collection's and are not."""
         violations = [self._misplaced(*entry, "is not set for localhost") for entry in self._only_hosts.items()]
         violations += [self._misplaced(*entry, "differs from localhost's") for entry in self._differing.items()]
-        notices: list[Notice] = []
+        notices = [
+            Notice(SOURCE, name, _ONLY_LOCALHOST, "set it for the hosts, as in group_vars/rdma_fabric")
+            for name in (self._only_controller if self._looked else ())
+            if self._asks_for_something(name)
+        ]
         for name in sorted(self._unknown):
             near = nearest(name)
             if near:
@@ -120,6 +130,12 @@ class VariableSurvey:
             return bool(self._convert(variables[name]) != self._convert(self._controller[name]))
         except AnsibleError:
             return False  # it makes no sense on one of the two sides, so nobody meant it to be read there
+
+    def _asks_for_something(self, name: str) -> bool:
+        try:
+            return bool(self._convert(self._controller[name]))
+        except AnsibleError:
+            return False
 
     @staticmethod
     def _misplaced(name: str, hosts: list[str], how: str) -> Violation:

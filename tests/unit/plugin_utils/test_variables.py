@@ -66,6 +66,21 @@ def test_what_was_given_some_other_way_and_what_hosts_read_themselves_is_fine() 
     assert survey({}, hosts, MANIFESTS) == ([], [])
 
 
+def test_what_only_hosts_read_and_only_localhost_has_is_said() -> None:
+    name = "rdma_fabric_kernel_modules"
+    hosts: dict[str, dict[str, Any]] = {"a": {"rdma_fabric_interfaces": []}}
+    violations, notices = survey({name: ["ib_umad"], "rdma_fabric_interfaces": ["x"]}, hosts)
+    assert violations == []
+    assert notices == [
+        f"variables: {name}: is set for localhost, which is no host of the fabric, and for none of its hosts: nothing "
+        "reads it (set it for the hosts, as in group_vars/rdma_fabric)"
+    ]
+    assert survey({name: ["ib_umad"]}, {}) == ([], [])
+    assert survey({name: []}, hosts) == ([], [])
+    assert survey(Broken({name: ["ib_umad"]}), hosts) == ([], [])
+    assert survey({name: ["ib_umad"]}, {**hosts, "localhost": {name: ["ib_umad"]}}) == ([], [])
+
+
 class Broken(Dict[str, Any]):
     """Variables whose values cannot be templated, as Ansible shows them."""
 
