@@ -35,7 +35,7 @@ FAULTS = (
     *("401", "409", "429", "429 without a time", "500", "503", *PAGES),
     *("reset", "reset after commit", "end of stream", "cut body", "stall"),
 )
-STALL_SECONDS = 0.5
+STALL_SECONDS = 2.0
 
 
 @dataclass
