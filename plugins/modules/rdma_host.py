@@ -479,7 +479,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._module import LockHol
 def run_here(module: AnsibleModule) -> dict[str, Any]:
     """Return the outcome for the machine that the module runs on; only a run that applies gets a way to change it."""
     if module.params["confirm"]:
-        from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.confirmation import confirmation  # noqa: PLC0415
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirmation  # noqa: PLC0415
 
         return confirmation(LiveMachine(), SystemClock(), module.params["confirm"], check=module.check_mode)
     desired = check_spec(module.params["desired"])

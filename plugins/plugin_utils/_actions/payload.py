@@ -20,7 +20,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.bare_source import bare_source
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import bare_source
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import replace_file
 
 # The first bytes of a zip archive, as Base64 text between quotes.

@@ -14,8 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import pe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import PENDING_REBOOT, PENDING_REBOOT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import KnownAwaited
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
@@ -45,26 +44,26 @@ def status(outcome: Any) -> str:
 
 def test_it_waits_as_long_as_the_host_runs_and_is_written_down_once() -> None:
     kernel = waiting()
-    before = kernel.read(PENDING_REBOOT)
+    before = kernel.read(PENDING_REBOOT_FILE)
     assert status(applied(kernel, **WISH)) == "needs_reboot"
-    assert (kernel.mutations, kernel.read(PENDING_REBOOT)) == ([], before)
+    assert (kernel.mutations, kernel.read(PENDING_REBOOT_FILE)) == ([], before)
 
 
 def test_what_a_reboot_did_not_bring_is_refused_every_night_after_it() -> None:
     kernel = waiting()
-    before = kernel.read(PENDING_REBOOT)
+    before = kernel.read(PENDING_REBOOT_FILE)
     for _night in range(3):
         reboot(kernel, WITHOUT)
         for _run in range(2):
             outcome = applied(kernel, **WISH)
             assert (status(outcome), outcome["reboot_required"]) == ("refused", False)
-        assert kernel.read(PENDING_REBOOT) == before
+        assert kernel.read(PENDING_REBOOT_FILE) == before
 
 
 def test_check_mode_tells_what_a_run_would_and_writes_nothing() -> None:
     kernel = host()
     previewed(kernel, **WISH)
-    assert not kernel.exists(PENDING_REBOOT)
+    assert not kernel.exists(PENDING_REBOOT_FILE)
     kernel = waiting()
     reboot(kernel, WITHOUT)
     assert status(previewed(kernel, **WISH)) == "refused"
@@ -91,7 +90,7 @@ def test_where_nothing_tells_one_boot_from_another_it_waits_for_ever() -> None:
     kernel = host()
     kernel.tree.discard(BOOT_ID)
     applied(kernel, **WISH)
-    assert not kernel.exists(PENDING_REBOOT)
+    assert not kernel.exists(PENDING_REBOOT_FILE)
     kernel.tree.add_file("/proc/cmdline", f"{WITHOUT}\n")
     assert status(applied(kernel, **WISH)) == "needs_reboot"
 
@@ -99,8 +98,10 @@ def test_where_nothing_tells_one_boot_from_another_it_waits_for_ever() -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 3}'])
 def test_a_broken_file_ends_the_run_before_the_host_is_rebooted_again(text: str) -> None:
     kernel = waiting()
-    kernel.tree.add_file(PENDING_REBOOT, text)
-    with pytest.raises(BrokenState, match=f"{PENDING_REBOOT} does not hold what waits for a reboot .*; next: remove"):
+    kernel.tree.add_file(PENDING_REBOOT_FILE, text)
+    with pytest.raises(
+        BrokenState, match=f"{PENDING_REBOOT_FILE} does not hold what waits for a reboot .*; next: remove"
+    ):
         applied(kernel, **WISH)
     assert kernel.mutations == []
 
@@ -108,10 +109,10 @@ def test_a_broken_file_ends_the_run_before_the_host_is_rebooted_again(text: str)
 @pytest.mark.parametrize("steps", [{"x": 3}, None])
 def test_entries_that_are_none_are_forgotten_and_written_again(steps: Any) -> None:
     kernel = waiting()
-    good = kernel.read(PENDING_REBOOT)
-    kernel.tree.add_file(PENDING_REBOOT, FILE.text({"steps": steps}))
+    good = kernel.read(PENDING_REBOOT_FILE)
+    kernel.tree.add_file(PENDING_REBOOT_FILE, PENDING_REBOOT.text({"steps": steps}))
     assert status(applied(kernel, **WISH)) == "needs_reboot"
-    assert kernel.read(PENDING_REBOOT) == good
+    assert kernel.read(PENDING_REBOOT_FILE) == good
 
 
 def test_a_recording_tells_it_too() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.bare_source import bare_source
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import bare_source
 
 PLUGINS = Path(__file__).parents[3] / "plugins"
 SENT = sorted([*(PLUGINS / "module_utils").rglob("*.py"), *(PLUGINS / "modules").glob("*.py")])

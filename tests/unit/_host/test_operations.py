@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import execute
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.handler import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Found, SetAttribute, Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError

@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_r
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, digest, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import UNTOLD
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import PENDING_REBOOT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot import hold_reboots
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import desired, two_ports
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -87,7 +87,7 @@ class TestBefore:
         )
         reboot(kernel, WITH, NEW)
         assert applied(kernel, **WISH)["plan"]["steps"] == []
-        assert not kernel.exists(PATH)
+        assert not kernel.exists(PENDING_REBOOT_FILE)
 
     @pytest.mark.parametrize(
         ("path", "problem", "says"),
@@ -173,7 +173,7 @@ class TestBefore:
         kernel.tree.discard(INITRD)
         outcome = applied(kernel, REMOVE)
         assert (outcome["failed"], outcome["reboot_required"]) == (True, False)
-        assert not kernel.exists(PATH)
+        assert not kernel.exists(PENDING_REBOOT_FILE)
 
 
 class TestAfter:
@@ -198,7 +198,7 @@ class TestAfter:
             assert f"still takes {NEW}" in outcome["msg"] and "no run reboots it again" in outcome["msg"]
         reboot(kernel, WITH, NEW)
         assert applied(kernel, **WISH)["plan"]["steps"] == []
-        assert not kernel.exists(PATH)
+        assert not kernel.exists(PENDING_REBOOT_FILE)
 
     def test_the_entry_that_brought_the_old_kernel_is_named(self) -> None:
         kernel = waiting()
@@ -223,15 +223,15 @@ class TestAfter:
     def test_who_stays_on_the_old_kernel_removes_the_file_as_it_says(self) -> None:
         kernel = waiting()
         reboot(kernel, WITH)
-        assert f"to stay on {OLD}, remove {PATH}" in applied(kernel, **WISH)["msg"]
-        kernel.tree.discard(PATH)
+        assert f"to stay on {OLD}, remove {PENDING_REBOOT_FILE}" in applied(kernel, **WISH)["msg"]
+        kernel.tree.discard(PENDING_REBOOT_FILE)
         assert applied(kernel, **WISH)["plan"]["steps"] == []
 
     def test_a_newer_kernel_that_was_installed_meanwhile_is_fine(self) -> None:
         kernel = waiting()
         reboot(kernel, WITH, "6.1.0-40-amd64")
         assert applied(kernel, **WISH)["plan"]["steps"] == []
-        assert not kernel.exists(PATH)
+        assert not kernel.exists(PENDING_REBOOT_FILE)
 
     def test_the_kernel_that_is_next_by_then_is_the_one_that_is_expected(self) -> None:
         kernel = waiting()
@@ -265,7 +265,7 @@ class TestAfter:
         back = applied(kernel, replace(APPLY, state="previous"), **WISH)
         assert KERNEL not in statuses(back)
         gone = applied(before, REMOVE)
-        assert KERNEL not in statuses(gone) and not before.exists(PATH)
+        assert KERNEL not in statuses(gone) and not before.exists(PENDING_REBOOT_FILE)
 
     def test_who_has_gone_back_is_not_held_to_it_any_more(self) -> None:
         kernel = two_kernels()
@@ -274,7 +274,7 @@ class TestAfter:
         reboot(kernel, WITHOUT)
         back = applied(kernel, replace(APPLY, state="previous"), **WISH)
         assert (back.get("failed"), back["previous_known"]) == (None, True), back["msg"]
-        assert not kernel.exists(PATH)
+        assert not kernel.exists(PENDING_REBOOT_FILE)
 
     def test_whatever_disturbs_a_run_the_kernel_is_remembered_in_the_end(self) -> None:
         assert sweep(two_kernels, lambda kernel: applied(kernel, **WISH)) > 3

@@ -12,7 +12,7 @@ import re
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK, mask_parameters
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub import Pseudonyms
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.scrub_document import Pseudonyms
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import eui64, ipoib_address, ipv4_gid, link_local_gid
 
 MAC = "a0:88:c2:47:11:d0"

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot_gpus import forecast
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot import forecast
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import document, function, previewed
 

@@ -9,7 +9,7 @@ from typing import Any, Iterator
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.eswitch_mode import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.binding import (
     _SECONDS as SWITCHING_SECONDS,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.vfs_apply import _CREATION_SECONDS

@@ -21,9 +21,8 @@ from ..machine.access import Host, HostError
 from ..machine.paths import CONFIRMED_FILE, ENABLED_BY, RESULT_FILE, STAGED_FILE, UNIT, UNIT_FILE, WISHES_FILE
 from ..machine.program import program_path, program_text
 from .cards import with_cards
-from .files import manager_files, unit_files
-from .followers import RELOAD, followers, told_to_network_manager
-from .manager_files import mode_of
+from .files import manager_files, mode_of, unit_files
+from .persistence import RELOAD, followers, told_to_network_manager
 
 _ENABLE = Run(("systemctl", "enable", UNIT), RELOAD_SECONDS)  # which reloads them as well
 # What `systemctl disable` does; it refuses to when an interrupted run has removed the unit already.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Callable, NamedTuple, Sequence
 
 from ..engine.context import Context
-from ..facts.interfaces import Interface
+from ..facts.host_state import Interface
 from ..facts.managers import ifupdown, netplan, networkd
 from ..facts.managers.network_manager import nmcli_route, nmcli_rule
 from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of

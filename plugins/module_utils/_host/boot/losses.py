@@ -19,8 +19,7 @@ from ..facts.owners import owned_keys
 from ..facts.shapes import Netdev, Nic
 from ..facts.users import held
 from ..spec.persisted import MAKER, SELECTING, Setting, Wish, device_of, only
-from .away import wishes_of_present_cards
-from .persisted import KEPT
+from .persisted import KEPT, wishes_of_present_cards
 from .persistence import persistence
 
 # They go with the functions.

@@ -8,13 +8,12 @@ from __future__ import annotations
 import posixpath
 import re
 
-from ..engine.context import ConcernPlan, Context
-from ..engine.handler import Handler
+from ..engine.context import ConcernPlan, Context, Handler
 from ..engine.operations import Operation, PutFile, RemoveFile, Run, Work
 from ..engine.steps import NOTHING, Step, key_of, removal_step
 from ..machine.access import Host
 from ..machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
-from .manager_files import mode_of
+from .files import mode_of
 
 # As files of systemd-networkd, netplan, NetworkManager and ifupdown say it.
 _MTU = re.compile(r"^ *(?:MTUBytes=|mtu:? |[\w-]+\.mtu=)(\d+)$", re.MULTILINE)

@@ -4,19 +4,27 @@
 """What MTUs and link states need to hold at boot, and in whose files. Pure.
 
 One owner for each attribute: what a manager configures is added to its own files, the rest is done by the boot unit.
+
+A running NetworkManager gives VLANs and their like the MTU of what they stand on, as soon as that one has another,
+unless the configuration that it has read knows one for them (parent_mtu_maybe_changed of nm-device-vlan.c and
+nm-device-macvlan.c, nm_device_get_configured_mtu_wired_parent of nm-device.c). So it has to read ours, and what it did
+before is taken back.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Sequence
 
+from ..concerns.links.mtu import differs, set_mtu
 from ..engine.context import Context
+from ..engine.operations import Found, Operation, Run
 from ..engine.steps import NEEDS_CONSENT, REFUSED
-from ..facts.interfaces import Interface
+from ..facts.host_state import Interface
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of
 from ..facts.shapes import Netdev
+from ..machine.access import Host
 from ..spec.syntax import boot_name_problem
 
 BOOT_UNIT = "boot unit"
@@ -28,6 +36,9 @@ _THERE_AT_BOOT = ("physical", "representor", "sub-function")
 _OPEN_MTUS = (None, "0", "auto")
 # VLANs that ifup makes of their names, before any stanza of theirs (ifupdown 0.8, `ifup --no-act --verbose`).
 _IFUP_MAKES = re.compile(r".+\.\d+")
+_KINDS = ("vlan", "macvlan", "macvtap")
+# The configuration alone: no connection is touched, and no name server (nmcli(1), "general reload").
+RELOAD = Run(("nmcli", "general", "reload", "conf"))
 
 
 class Persistence(NamedTuple):
@@ -239,3 +250,28 @@ _BY_MANAGER: dict[str, Callable[[Context, Persistence, Owner, Netdev], Persisten
     IFUPDOWN: _for_ifupdown,
     WICKED: _for_wicked,
 }
+
+
+def followers(context: Context, path: str) -> dict[str, int]:
+    """Return the MTUs, by present name, that a file keeps and that a running NetworkManager sets otherwise."""
+    running = context.actual.facts["boot"]["managers"].get("NetworkManager")
+    if running is None or path != network_manager.OWN_FILE:
+        return {}
+    kept = ((entry, entry.interface.netdev) for entry in context.once(persistence) if entry.path == path)
+    return {
+        context.name_of(netdev): entry.mtu
+        for entry, netdev in kept
+        if netdev is not None
+        and entry.mtu is not None
+        and netdev["kind"] in _KINDS
+        and running["managed"].get(netdev["name"])
+    }
+
+
+def told_to_network_manager(mtus: dict[str, int]) -> list[Operation]:
+    """Return how NetworkManager learns the MTUs of its file, and how they hold on the running host."""
+
+    def operations(host: Host) -> Sequence[Operation]:
+        return [set_mtu(name, mtu) for name, mtu in mtus.items() if differs(host, name, mtu)]
+
+    return [RELOAD, Found("give VLANs back the MTU that NetworkManager took", operations)] if mtus else []

@@ -15,10 +15,9 @@ from ..spec.host import CONSENTS
 from ..spec.persisted import SELECTING, Wish, cards_in, wished_in
 from ..spec.routes import route_text, rule_text
 from .files import guards_next_boot, manager_files, unit_files, wanted_wishes
-from .followers import followers
 from .kept_routes import KeptRoutes, kept_routes
 from .losses import Loss, losses
-from .persistence import NOBODY, Persistence, persistence
+from .persistence import NOBODY, Persistence, followers, persistence
 
 CONCERN = "boot"
 

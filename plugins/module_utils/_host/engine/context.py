@@ -1,28 +1,33 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every concern plans from, and what it hands back."""
+"""What every concern plans from and hands back, and what earlier steps do to what later ones plan for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Callable, List, Mapping, Sequence, Tuple, TypeVar, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Callable, List, Literal, Mapping, NamedTuple, Sequence, Tuple, TypeVar, cast
 
-from ..facts.host_state import HostState
-from ..facts.interfaces import Interface
+from ..facts.host_state import HostState, Interface, binds_functions
+from ..facts.labels import selects
 from ..facts.matching import selector_of
 from ..facts.owners import nic_daemon, unowned
 from ..facts.shapes import Netdev, Nic
-from ..spec.host import CONSENTS, HostSpec
+from ..spec.host import CONSENTS, HostRequest, HostSpec
 from . import steps
 from .operations import Operation, PutFile, RemoveFile, Run, Work
-from .steps import Consent, Step
+from .steps import Consent, Step, Value, as_planned
 
 if TYPE_CHECKING:
     from ..spec.interfaces import InterfaceSpec
 
 ConcernPlan = Tuple[List[Step], List[str]]
 T = TypeVar("T")
+# Ends the key of a step that sets virtual functions up; without it, it is that of the step about their number.
+SUFFIX = ":settings"
+# Stands among the settings of a function that is to be bound to its driver, and nothing else of it is said so.
+BOUND = "bound"
 
 
 @dataclass(frozen=True)
@@ -186,3 +191,59 @@ class Context:
         if reason is None or self.consents_to("uplink_change"):
             return ""
         return f"it carries the uplink ({reason}); {CONSENTS['uplink_change']}: true allows the change"
+
+
+def new_functions(context: Context, address: str) -> int | None:
+    """Return how many virtual functions a port has whose interfaces are new once the earlier steps are done.
+
+    A step creates them or binds some of them again; a new interface has lost what was set on the former one. None when
+    no step touches them.
+    """
+    created = context.functions_planned(address)
+    set_up = context.planned(f"vfs:{address}{SUFFIX}")
+    bound_again = set_up is not None and any(map(renews, as_planned(set_up["to"], dict).values()))
+    others = (f"eswitch:{address}", f"guids:{address}", f"vfs:{address}:driver")
+    if created is None and not bound_again and not any(map(context.planned, others)):
+        return None
+    nic = context.actual.nics[address]
+    if not binds_functions(nic):
+        return 0
+    return len(context.actual.vf_addresses(nic)) if created is None else created
+
+
+def renews(settings: Mapping[str, object]) -> bool:
+    """Say whether a function gets another interface with these settings."""
+    return "mac" in settings or BOUND in settings
+
+
+def requests_for(context: Context, section: Literal["driver", "peer_memory"]) -> list[HostRequest]:
+    """Return the requests with this section whose node selector fits this host, by source.
+
+    The host's labels are those the node feature discovery and the kubelet would set, then those of its variables.
+    """
+    labels = {**context.actual.facts["labels"], **context.desired["node_labels"]}
+    fitting = [
+        request
+        for request in context.desired["requests"]
+        if request[section] is not None and selects(request["node_selector"], labels)
+    ]
+    return sorted(fitting, key=lambda request: str(request["source"]))
+
+
+class Handler(NamedTuple):
+    """How steps of one concern are executed.
+
+    ``errors`` are causes and next steps (``...; next: ...``) for failures of its operations, by the errno's name or by
+    a text that a program prints.
+    ``restore`` adds to an empty desired state what brings an original value back: it gets the key of the step that
+    first changed it and the step's ``from``. Without it a removal leaves the setting as it is.
+    ``parts``: a mapping in ``from`` holds values of their own, so that another step of the same key may add some.
+    ``of_card``: a card itself holds the values, so that they are nobody's once it was replaced; others are the host's
+    for whatever card is in that place.
+    """
+
+    work: Callable[[Context, Step], Work]
+    errors: Mapping[str, str] = MappingProxyType({})
+    restore: Callable[[HostSpec, str, Value], None] | None = None
+    parts: bool = False
+    of_card: bool = False

@@ -11,10 +11,9 @@ from typing import Callable, Iterator, Optional, Sequence
 from ..machine.access import HostError, Machine, encoded
 from ..machine.clock import Clock
 from ..machine.pci_config import LONGEST, offset_of
-from .context import Context
+from .context import Context, Handler
 from .execution import Execution, Failure, Watch
 from .failures import NEXT, Fault, explain, told
-from .handler import Handler
 from .operations import (
     CommandFailed,
     Each,

@@ -39,7 +39,7 @@ class SetAttribute(NamedTuple):
 class SetRegister(NamedTuple):
     """Set the bits of ``mask`` in a register of a PCI function to those of ``value``, the other bits stay.
 
-    ``register`` is one of ``pcie.config.REGISTERS``; all of them are 16 bits wide.
+    ``register`` is one of ``pci_config.REGISTERS``; all of them are 16 bits wide.
     """
 
     address: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ..facts.pending_reboot import FILE
+from ..facts.records import PENDING_REBOOT
 from ..facts.shapes import Awaited, KnownAwaited
 from ..machine.probe import natural
 from .steps import NEEDS_REBOOT, REFUSED, Step, is_executable, refused, with_reason
@@ -94,4 +94,4 @@ def stored(known: Mapping[str, Awaited]) -> dict[str, Awaited]:
 
 def text_of(awaited: Mapping[str, Awaited]) -> str:
     """Return the file's text."""
-    return FILE.text({"steps": awaited})
+    return PENDING_REBOOT.text({"steps": awaited})

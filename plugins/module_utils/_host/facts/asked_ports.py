@@ -15,8 +15,7 @@ from .eswitch import present_mode, read_eswitches
 from .firmware import read_firmware
 from .firmware_image import read_firmware_images
 from .guids import device_guid, has_guid, port_guid, read_guids, wanted_guid
-from .host_state import HostState, settings_of
-from .interfaces import Interface
+from .host_state import HostState, Interface, settings_of
 from .interrupts import interrupts_of_functions, read_interrupts
 from .netdev import permanent_mac
 from .qos import everything_of, read_qos

@@ -15,7 +15,7 @@ from ..machine.probe import Probe, printable
 from ..machine.state_file import BrokenState, StateFile
 from ..spec.cards import kept_cards
 from .managers.read import read_managers
-from .pending_reboot import read_awaited
+from .records import read_awaited
 from .shapes import Boot, BootResult, Guarded, VfCount
 
 RESULT = StateFile(

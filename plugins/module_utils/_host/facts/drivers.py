@@ -10,7 +10,6 @@ from ..spec.driver import ABSENT
 from ..spec.driver_families import INBOX
 from ..spec.driver_version import parse_driver_version
 from ..spec.host import HostSpec
-from .driver.journal import JOURNAL
 from .driver.network import read_snapshot, read_stacked
 from .driver.read import read_driver
 from .driver.status import runs_what_is_installed
@@ -19,6 +18,7 @@ from .eswitch import read_modes
 from .host_state import NETDEV_DRIVER
 from .next_boot import next_boot_of
 from .peer_memory import read_peer_memory
+from .records import JOURNAL
 from .shapes import Facts, Stack
 
 

@@ -16,8 +16,7 @@ from typing import Iterable, Sequence
 
 from ..machine.access import CommandResult
 from ..machine.probe import Probe, in_one_line, parsed, printable
-from .host_state import NETDEV_DRIVER, HostState
-from .interfaces import Interface
+from .host_state import NETDEV_DRIVER, HostState, Interface
 from .shapes import Eswitch
 
 LEGACY = "legacy"

@@ -17,8 +17,8 @@ from typing import Dict, Sequence
 
 from ..machine.access import Host, HostError
 from ..machine.probe import Probe, last_words, printable
-from .firmware_record import SET_SINCE_BOOT, record_of
-from .interfaces import Interface
+from .host_state import Interface
+from .records import SET_SINCE_BOOT, record_of
 from .shapes import Firmware, FirmwareCard
 
 TOOLS = ("/usr/bin/mstconfig", "/usr/local/bin/mstconfig", "/usr/bin/mlxconfig", "/usr/local/bin/mlxconfig")

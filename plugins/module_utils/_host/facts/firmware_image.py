@@ -19,8 +19,7 @@ from ..machine.access import Host, HostError
 from ..machine.probe import Probe, last_words, printable
 from ..spec.firmware import is_version
 from .cards import flash_of, functions_of_flash
-from .host_state import HostState
-from .interfaces import Interface
+from .host_state import HostState, Interface
 from .shapes import CardImage, FirmwareImages, Image
 
 FLINT = ("/usr/bin/mstflint", "/usr/local/bin/mstflint", "/usr/bin/flint", "/usr/local/bin/flint")

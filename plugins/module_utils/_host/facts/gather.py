@@ -12,7 +12,6 @@ from ..machine.probe import Probe
 from ..spec.host import HostSpec, check_spec
 from .boot import read_boot_state
 from .devices import MELLANOX, PciId, nic_family
-from .driver.journal import JOURNAL
 from .functions import read_port_settings
 from .host_state import HostState
 from .kernel import read_modules, read_stack
@@ -25,13 +24,13 @@ from .owners import read_owners
 from .pci import Function, add_slots, gpu_entry, nic_entry, read_functions
 from .pcie import read_pcie
 from .rdma import read_rdma
+from .records import JOURNAL
 from .remote_storage import read_remote_storage
 from .settings import read_settings
 from .shapes import Facts, Gpu, Nic, RdmaDevice, ReadNetdev, VfCount
-from .subnets import read_shared_subnets
 from .system import read_system
 from .topology import distances, place_by_processors, processor_nodes, rails
-from .uplink import Tables, read_carried, read_tables, read_uplinks
+from .uplink import Tables, read_carried, read_shared_subnets, read_tables, read_uplinks
 
 FORMAT = 1
 _LINK_LAYERS = {"infiniband": "InfiniBand", "ether": "Ethernet"}

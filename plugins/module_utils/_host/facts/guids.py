@@ -16,8 +16,7 @@ from ..machine.access import Host, HostError
 from ..machine.probe import Probe
 from ..spec.vf_guids import DETERMINISTIC, VfGuids, guid_number, guid_text
 from .functions import show_command, shown_port
-from .host_state import HostState
-from .interfaces import Interface
+from .host_state import HostState, Interface
 from .shapes import FunctionGuids, Guids, Netdev, Nic
 
 INFINIBAND = "/sys/class/infiniband"

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus
 from ..machine.access import Host
 from ..machine.paths import UNIT_DIRECTORIES
 from ..machine.probe import Probe, names_at, parse_int, printable
-from .interfaces import Interface
+from .host_state import Interface
 from .shapes import FunctionInterrupts, Interrupts, Irqbalance
 
 DROP_IN = "/etc/systemd/system/irqbalance.service.d/90-rdma-fabric.conf"

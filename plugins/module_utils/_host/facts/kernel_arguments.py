@@ -11,9 +11,9 @@ from typing import Iterable, Mapping
 from ..machine.probe import Probe, natural, printable
 from ..spec.arguments import name_of, words_of
 from .boot_entries import is_systemd_boot
-from .kernel_arguments_record import REMOVED, listed
 from .masks import mask_parameters
 from .next_boot import OSTREE_BOOTED, chosen_entry
+from .own_files import REMOVED, listed
 from .settings_shapes import KernelArguments, Loader
 from .shapes import Facts
 

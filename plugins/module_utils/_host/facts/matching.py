@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Collection, Iterable, NamedTuple
 
 from ..spec import syntax
 from ..spec.host import HostSpec
-from .host_state import NETDEV_DRIVER, HostState
-from .interfaces import Interface
+from .host_state import NETDEV_DRIVER, HostState, Interface
 from .netdev import permanent_mac
 from .own_files import naming_line_ends, part_of_name
 from .shapes import Netdev, Nic

@@ -1,13 +1,17 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the files of ours that act at boot, wherever a concern keeps them."""
+"""Our files that act at boot, wherever a concern keeps them, and which kernel arguments they say are ours."""
 
 from __future__ import annotations
 
+import re
+from typing import Sequence
+
 from ..machine.access import OURS
-from ..machine.paths import MARKER
+from ..machine.paths import MARKER, marked
 from ..machine.probe import Probe
+from ..spec.arguments import grouped
 
 # Directories in which a file of ours has our name in its own.
 PLACES = (
@@ -35,6 +39,13 @@ PLACES = (
 )
 # Directories whose subdirectories *.d hold drop-ins.
 _WITH_DROP_INS = ("/etc/systemd/network", "/etc/systemd/system")
+DROP_IN = "/etc/default/grub.d/90-rdma-fabric.cfg"
+"""Read by grub-mkconfig after /etc/default/grub; a shell assignment."""
+RECORD = "/etc/rdma-fabric/kernel-arguments"
+"""Where no file of the boot loader can be ours: which arguments are."""
+REMOVED = "/run/rdma-fabric/kernel-arguments"
+"""What was taken out since the host booted and still is on the running line; a reboot takes the file away."""
+_LISTED = re.compile(r"^# arguments:(.*)$", re.MULTILINE)
 
 
 def part_of_name(address: str) -> str:
@@ -64,3 +75,22 @@ def read_own_files(probe: Probe) -> dict[str, str]:
                 if text is not None and MARKER in text:
                     files[f"{place}/{name}"] = text
     return files
+
+
+def listed(text: str) -> list[str]:
+    """Return the arguments that a file of ours says are ours."""
+    found = _LISTED.search(text)
+    return grouped(found.group(1).split()) if found else []
+
+
+def drop_in(arguments: Sequence[str], listing: Sequence[str]) -> str:
+    """Return the drop-in that adds ``arguments``; ``listing`` may hold others that are just being taken out."""
+    text = record(listing)
+    if arguments:
+        text += f'GRUB_CMDLINE_LINUX_DEFAULT="${{GRUB_CMDLINE_LINUX_DEFAULT}} {" ".join(arguments)}"\n'
+    return text
+
+
+def record(listing: Sequence[str]) -> str:
+    """Return a file that only lists what is ours."""
+    return marked([f"# arguments: {' '.join(listing)}"])

@@ -16,8 +16,7 @@ from ..spec.host import HostSpec, check_spec
 from ..spec.interfaces import nothing
 from ..spec.qos import QOS_KEYS, Qos, only
 from . import qos_paths
-from .host_state import HostState
-from .interfaces import Interface
+from .host_state import HostState, Interface
 from .matching import match_spec
 from .qos_scope import asked, rdma_of
 from .settings_shapes import HostQos, QosDevice, QosPort

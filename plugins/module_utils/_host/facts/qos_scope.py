@@ -9,7 +9,7 @@ from typing import Iterable
 
 from ..spec.host import HostSpec
 from ..spec.qos import QOS_KEYS, Qos, merged, only
-from .interfaces import Interface
+from .host_state import Interface
 from .shapes import RdmaDevice
 
 # Settings of the RDMA device; all others are of the port, which virtual functions share with their physical one.

@@ -13,7 +13,7 @@ import re
 from typing import Iterable
 
 from ..machine.probe import Probe
-from .interfaces import Interface
+from .host_state import Interface
 from .shapes import Queue
 
 # What each key is called where ``ethtool`` shows it, and where it sets it.

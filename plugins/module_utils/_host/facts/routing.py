@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping, Sequence, TypeVar
 from ..machine.probe import Probe, objects, parsed
 from ..spec.host import HostSpec
 from ..spec.routes import DEFAULT, IPV6_METRIC, MAIN, ROUTES, RULES, route_key, rule_key
-from .interfaces import Interface
+from .host_state import Interface
 from .managers.routes import keeps_any
 from .shapes import Boot, InterfaceRouting, ReadRoute, ReadRule, Routing, Uplink
 

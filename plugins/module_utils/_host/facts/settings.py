@@ -11,7 +11,7 @@ from ..machine.paths import MANAGER_FILE
 from ..machine.probe import Probe, objects, parsed, printable
 from ..spec.arguments import NETNS_MODES
 from ..spec.host import HostSpec
-from .kernel_arguments_record import DROP_IN, RECORD, REMOVED
+from .own_files import DROP_IN, RECORD, REMOVED
 from .settings_shapes import Settings
 from .uplink import IP_ADDRESSES
 
@@ -42,11 +42,11 @@ def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_f
     if mode:
         settings["netns_mode"] = {"Y": "shared", "N": "exclusive"}.get(probe.text(_NETNS_MODE, limit=8) or "")
     if hugepages:
-        from .hugepages import read_hugepages
+        from .memory import read_hugepages
 
         settings["hugepages"] = read_hugepages(probe, hugepages)
     if any((desired.get("limits") or {}).values()) or MANAGER_FILE in own_files:
-        from .limits import read_limits
+        from .memory import read_limits
 
         settings["limits"] = read_limits(probe)
     if desired.get("sysctls") or desired.get("multirail_sysctls"):

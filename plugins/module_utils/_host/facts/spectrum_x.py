@@ -18,7 +18,7 @@ from typing import Mapping, Sequence
 from ..machine.access import Host, HostError
 from ..machine.probe import Probe, last_words
 from ..spec.firmware import ACCELERATION, ADAPTIVE_ROUTING, meanings
-from .interfaces import Interface
+from .host_state import Interface
 from .shapes import RoceRegisters
 
 TOOLS = ("/usr/bin/mstreg", "/usr/local/bin/mstreg", "/usr/bin/mlxreg", "/usr/local/bin/mlxreg")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ipaddress
 from types import MappingProxyType
-from typing import Iterable, NamedTuple, Sequence
+from typing import Collection, Iterable, NamedTuple, Sequence
 
 from ..machine.probe import Probe, natural, objects, parse_int, parsed, printable
 from .netdev import Netdev, carriers_of, switched_carriers_of
@@ -46,6 +46,11 @@ _RTF_REJECT = 0x200
 _RTF_ADDRCONF = 0x40000
 # The scope of addresses of the link in /proc/net/if_inet6 (include/net/ipv6.h, IPV6_ADDR_LINKLOCAL).
 _LINK_SCOPE = 0x20
+_CONF = "/proc/sys/net/ipv4/conf"
+_POINT_TO_POINT = 30
+
+
+Network = ipaddress.IPv4Network
 
 
 class Carried(NamedTuple):
@@ -288,3 +293,29 @@ def parse_ip_addresses(text: str) -> dict[str, str]:
             addresses = (entry.get("local") for entry in objects(link.get("addr_info")))
             owners.update((address, name) for address in addresses if isinstance(address, str))
     return owners
+
+
+def shared_networks(places: Iterable[tuple[Network, str]]) -> dict[Network, list[str]]:
+    """Return the interfaces that share a network with another one, by network; those between two ends are left out."""
+    members: dict[Network, set[str]] = {}
+    for network, name in places:
+        if not network.is_link_local and network.prefixlen <= _POINT_TO_POINT:
+            members.setdefault(network, set()).add(name)
+    return {network: sorted(found) for network, found in sorted(members.items()) if len(found) > 1}
+
+
+def read_shared_subnets(probe: Probe, routes: Iterable[Route], names: Collection[str]) -> dict[str, list[str]]:
+    """Return those of the interfaces that share a network, by network, where one of them answers for the others.
+
+    Networks are those of direct routes. The kernel answers ARP for any of its addresses on every interface unless the
+    larger one of ``conf/all/arp_ignore`` and the interface's own is above 0 (Documentation/networking/ip-sysctl.rst).
+    """
+    shared = shared_networks(
+        (route.network, route.netdev) for route in routes if route.direct and route.netdev in names
+    )
+    of_all = probe.number(f"{_CONF}/all/arp_ignore") if shared else None
+    return {
+        str(network): found
+        for network, found in shared.items()
+        if of_all == 0 and any(probe.number(f"{_CONF}/{name}/arp_ignore") == 0 for name in found)
+    }

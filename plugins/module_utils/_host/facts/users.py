@@ -4,7 +4,9 @@
 """Finds who uses virtual functions, so that destroying them would break it.
 
 The kernel asks nobody before it destroys them, and an interface that went to another network namespace is not seen from
-here. Every process is looked at, so this is read only where the number of functions is to change.
+here. Every process is looked at, so this is read only where the number of functions is to change. What pods have on a
+port is not seen either, but its address is: a macvlan has its port take its address (macvlan_open,
+drivers/net/macvlan.c), through VLANs as well, in whatever network namespace it is.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence
 
 from ..machine.probe import Probe, names_at, natural, objects, parse_int, parsed, printable, target_at, text_at
 from .devices import VFIO_DRIVERS
-from .fdb import stations_of_others
 from .host_state import HostState
 from .netdev import INFINIBAND, NET
 from .owners import POD_LOGS
@@ -23,6 +24,10 @@ from .settings import parse_addresses
 from .shapes import Nic, ReadNetdev
 from .uplink import IP_ADDRESSES, IPV6_ADDRESSES, ROUTE
 
+FILTERS = ("bridge", "-json", "fdb", "show")
+# An address of one station: the lowest bit of its first octet is not set.
+_UNICAST = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")
+_MOST_STATIONS = 3
 # Drivers that give a function to a program or a guest as it is: it has no interface then.
 USER_SPACE_DRIVERS = (*VFIO_DRIVERS, "uio_pci_generic", "igb_uio")
 VERBS = "/sys/class/infiniband_verbs"
@@ -37,6 +42,24 @@ _MOST_NAMED = 4
 _INTERFACE, _RDMA_DEVICE = "net", "infiniband"
 _WORDS = {_INTERFACE: "interface", _RDMA_DEVICE: "RDMA device"}
 Users = Dict[str, List[str]]
+
+
+def stations_of_others(probe: Probe, ports: Iterable[str], netdevs: Iterable[ReadNetdev]) -> dict[str, str]:
+    """Return the addresses in the filters of Ethernet ports that no interface here has, in words, by the port."""
+    known = list(netdevs)
+    own = {netdev["mac"] for netdev in known}
+    ethernet = {netdev["name"] for netdev in known if netdev["link_type"] == "ether"}.intersection(ports)
+    found: dict[str, list[str]] = {}
+    for entry in objects(parsed(probe.output(*FILTERS))) if ethernet else []:
+        port, address = str(entry.get("ifname")), str(entry.get("mac"))
+        if port in ethernet and address not in own and _UNICAST.fullmatch(address):
+            found.setdefault(port, []).append(address)
+    return {port: _few_stations(addresses) for port, addresses in found.items()}
+
+
+def _few_stations(addresses: list[str]) -> str:
+    more = f" and {len(addresses) - _MOST_STATIONS} more" if len(addresses) > _MOST_STATIONS else ""
+    return ", ".join(addresses[:_MOST_STATIONS]) + more
 
 
 class _Process(NamedTuple):

@@ -12,7 +12,7 @@ from ..spec.functions import DETERMINISTIC, VF_KEYS, VfSettings
 from .host_state import HostState, binds_functions
 from .shapes import Nic
 
-# By what they are called: those of ``VF_KEYS``, and what engine/effects.py says of functions.
+# By what they are called: those of ``VF_KEYS``, and what engine/context.py says of functions.
 Settings = Dict[str, Union[str, int]]
 # By the function's number.
 Changes = Dict[int, Settings]

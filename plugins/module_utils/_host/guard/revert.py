@@ -10,7 +10,7 @@ that is half taken back when its process is killed is found and taken back again
 from __future__ import annotations
 
 import contextlib
-from typing import Callable, ContextManager, NamedTuple
+from typing import Any, Callable, ContextManager, NamedTuple
 
 from ..boot.apply import removal
 from ..concerns.naming.files import is_naming_file
@@ -255,3 +255,48 @@ def _leave_no_unit(machine: Machine, clock: Clock) -> None:
     with contextlib.suppress(HostError, CommandFailed):
         for operation in removal([path for path in programs if is_program(path)]).do:
             perform(operation, machine, clock)
+
+
+def confirmation(machine: Machine, clock: Clock, token: str, *, check: bool) -> dict[str, Any]:
+    """Confirm the change with this token; return the result of the task. Raises HostError.
+
+    Anything but a change that stays is a failure, as somebody waits for it while the time runs. ``check``: check mode,
+    which writes nothing.
+    """
+    if check:
+        said = "nothing was confirmed, as check mode writes nothing; next: give the token again without --check"
+        return {"changed": False, "failed": True, "msg": said}
+    answer = confirm(machine, clock, token)
+    result: dict[str, Any] = {"changed": False, "guard": {**answer._asdict(), "steps": list(answer.steps)}}
+    if answer.state == CONFIRMED:
+        return {**result, "msg": f"{_lines(answer)}: this change of the uplink is confirmed and stays"}
+    said = _unknown(machine, clock) if answer.state not in (REVERTED, REVERTING) else _taken_back(answer)
+    return {**result, "failed": True, "msg": f"not confirmed: {said}"}
+
+
+def _taken_back(answer: Answer) -> str:
+    if answer.state == REVERTING:
+        return f"{_lines(answer)}: the host is taking this change of the uplink back; next: run again in a minute"
+    said = f"{_lines(answer)}: the host has taken this change of the uplink back, as its time was over"
+    if answer.problems:
+        said += f", except for this: {'; '.join(answer.problems)}"
+    return f"{said}; next: run again and confirm in time, or raise rdma_fabric_revert_seconds"
+
+
+def _unknown(machine: Machine, clock: Clock) -> str:
+    waiting = read_record(machine, GUARD_FILE)
+    if waiting is None:
+        return (
+            "no change of the uplink waits on this host, and none with this token was taken back since the last run; "
+            "next: preview the host, which shows whether the change is there"
+        )
+    left = max(1, round(waiting.deadline - clock.now()))
+    what = " and ".join(waiting.steps) or "a change"
+    return (
+        f"no change has this token, but {what} waits under another one for {left} seconds at most; next: take "
+        f"the token from the output of its run, or from {GUARD_FILE} on the host, and confirm again"
+    )
+
+
+def _lines(answer: Answer) -> str:
+    return " and ".join(answer.steps)

@@ -19,9 +19,18 @@ import re
 import zipfile
 
 from . import importing
-from .bare_source import bare_source
 from .paths import PROGRAM_DIRECTORY
 
+# A docstring begins a line and ends one. That no other text of this collection does is tested with all its sources.
+_TOKENS = re.compile(
+    r"""
+    ^(?P<indent>[ \t]*) r?(?P<docstring>\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\") (?=[ \t]*$)
+    | \"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\" | '''(?:[^'\\]|\\.|'(?!''))*'''
+    | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'
+    | (?P<comment>[ \t]*\#[^\n]*)
+    """,
+    re.VERBOSE | re.MULTILINE | re.DOTALL,
+)
 PREFIX = "host-"
 SUFFIX = ".pyz"
 _COLLECTION = "ansible_collections.rdma.fabric."
@@ -41,6 +50,22 @@ from {module} import main
 
 sys.exit(main(sys.argv[1:]))
 """
+
+
+def bare_source(source: str) -> str:
+    """Return the source without comments and with empty docstrings, as a host gets it; a bare source stays as it is.
+
+    Lines keep their numbers, so that a traceback of the host is one of the sources.
+
+    A source begins with its licence, which is a comment: one that does not is bare, as all are on a host.
+    """
+    return _TOKENS.sub(_without, source) if source.startswith("#") else source
+
+
+def _without(token: re.Match[str]) -> str:
+    if token["docstring"] is not None:
+        return token["indent"] + '""' + "\n" * token["docstring"].count("\n")
+    return "" if token["comment"] is not None else token[0]
 
 
 class NoSource(Exception):

@@ -42,8 +42,7 @@ from ..machine.paths import MARKER
 from ..machine.pci_config import without_identity
 from ..machine.probe import Probe, names_at, text_at
 from .recorded import FORMAT, Document
-from .scrub import Pseudonyms
-from .scrub_document import scrubbed
+from .scrub_document import Pseudonyms, scrubbed
 
 # What is there without its content; reading it from a recording gives this error.
 NOT_RECORDED = "ENODATA"

@@ -16,26 +16,31 @@ from ..engine.context import Context
 from ..engine.execution import Execution, Failure, Watch
 from ..engine.operations import Operation, PutFile, RemoveFile
 from ..engine.steps import NEEDS_CONSENT, REFUSED, Plan, digest, is_executable
+from ..facts.boot import RESULT
 from ..facts.gather import gather, read_host
-from ..facts.pending_reboot import PATH as PENDING_REBOOT
+from ..facts.records import DRIVER_JOURNAL, FIRMWARE_RECORD, PENDING_REBOOT, PENDING_REBOOT_FILE
 from ..facts.shapes import Awaited, Facts
+from ..guard.record import FILES as OF_GUARD
 from ..machine.access import Host, HostError, Machine
 from ..machine.clock import Clock
 from ..machine.probe import Probe, boot_id, first_pci_address
 from ..machine.state_file import check
 from ..spec.host import CONSENTS, HostSpec
 from . import baseline, reached
-from .plan import plan_with_context
+from .baseline import FILE as BASELINE
+from .plan import before_turn, plan_with_context, telling_turn
+from .reached import FILE as REACHED
 from .registry import ORDER, handler_of
 from .result import Outcome, Run, applied_result, host_result, with_previous, with_verdict
 from .sealed import OTHER, Verdict, judge
-from .state_files import STATE_FILES
-from .turns import before_turn, telling_turn
 
 if TYPE_CHECKING:
     from ..facts.same_card import Moved
     from ..spec.cards import Cards
     from .followed import Followed
+
+# Every file in which one run leaves word for the next.
+STATE_FILES = (BASELINE, REACHED, PENDING_REBOOT, FIRMWARE_RECORD, DRIVER_JOURNAL, RESULT, *OF_GUARD)
 
 
 class Assessment(NamedTuple):
@@ -291,7 +296,7 @@ def _remember(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Fai
         wanted = pending_reboot.pending_after(seen.plan["steps"], kept, run.concerns, boot_id(machine), kernels)
     if wanted == pending_reboot.stored(known):
         return None
-    return _put(machine, clock, PENDING_REBOOT, pending_reboot.text_of(wanted) if wanted else None)
+    return _put(machine, clock, PENDING_REBOOT_FILE, pending_reboot.text_of(wanted) if wanted else None)
 
 
 def _forget(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failure | None:

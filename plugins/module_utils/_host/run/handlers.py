@@ -15,7 +15,7 @@ from ..concerns.driver import apply as driver
 from ..concerns.functions import vfs_apply as sriov
 from ..concerns.naming import apply as naming
 from ..concerns.qos import apply as qos
-from ..engine.handler import Handler
+from ..engine.context import Handler
 
 HANDLERS: Mapping[str, Handler] = {
     "driver": Handler(driver.work, driver.ERRORS),

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Mapping, NamedTuple, Sequence
 
-from ..engine.context import ConcernPlan, Context
-from ..engine.handler import Handler
+from ..engine.context import ConcernPlan, Context, Handler
 from ..engine.steps import BOOT
 
 BootFiles = Dict[str, str]

@@ -26,10 +26,10 @@ from ..facts.links import Link, links_of
 from ..facts.shapes import Facts
 from ..spec.host import HostSpec
 from ..spec.syntax import one_line
+from .plan import needs_turn
 from .registry import ORDER
 from .sealed import DONE, OTHER, Sealed, Verdict
 from .sealed import sentence as sentence_of
-from .turns import needs_turn
 
 APPLY = "apply"
 # A port of 400 Gb/s trains for half a minute, an InfiniBand one then waits for its subnet manager.

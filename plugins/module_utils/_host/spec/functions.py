@@ -21,7 +21,7 @@ NETDEVICE = "netdevice"
 VFIO = "vfio-pci"
 VF_DRIVERS = (NETDEVICE, VFIO)
 LINK_LAYERS = ("Ethernet", "InfiniBand")
-_KEYS = (
+_REQUEST_KEYS = (
     "vendor",
     "device",
     "pci",
@@ -198,10 +198,10 @@ def function_request(place: Place, value: object) -> FunctionRequest | None:
     interface, ``range`` of its functions) that are given. Of two policies about one port the later one of the requests
     counts; those of the same ``priority`` are merged.
     """
-    given = None if value is None else mapping_in(place, value, ", ".join(_KEYS))
+    given = None if value is None else mapping_in(place, value, ", ".join(_REQUEST_KEYS))
     if given is None:
         return None
-    known_keys(place, given, _KEYS)
+    known_keys(place, given, _REQUEST_KEYS)
     addresses = (
         text_of(place.at("pci").at(index), item, "a PCI address", syntax.pci_address_problem, lower=True)
         for index, item in enumerate(list_of(place.at("pci"), given.get("pci"), "PCI addresses"))
@@ -211,7 +211,7 @@ def function_request(place: Place, value: object) -> FunctionRequest | None:
         "vendor": _optional_text(place.at("vendor"), given.get("vendor"), "a PCI id"),
         "device": _optional_text(place.at("device"), given.get("device"), "a PCI id"),
         "pci": [address for address in addresses if address is not None],
-        "ports": [_port(place.at("ports").at(index), item) for index, item in enumerate(ports)],
+        "ports": [_port_request(place.at("ports").at(index), item) for index, item in enumerate(ports)],
         "priority": _amount(place.at("priority"), given.get("priority", 0)) or 0,
         "resource": text_of(place.at("resource"), given.get("resource"), "the name of a resource"),
         "vfs": _amount(place.at("vfs"), given.get("vfs")) or 0,
@@ -232,7 +232,7 @@ def _amount(place: Place, value: object) -> int | None:
     return whole_number(place, value, lambda number: "is negative" if number < 0 else "")
 
 
-def _port(place: Place, value: object) -> PortRequest:
+def _port_request(place: Place, value: object) -> PortRequest:
     port = mapping_in(place, value, "name and range") or {}
     known_keys(place, port, ("name", "range"))
     given = list_of(place.at("range"), port.get("range"), "functions")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import PENDING_REBOOT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
@@ -105,7 +105,7 @@ def test_a_function_with_an_entry_of_its_own_is_set_up_once_it_is_made(selector:
     result = started(kernel)
     assert (result["problems"], result["seconds"] < SHORT) == ([], True)
     assert "create 2 virtual functions" in result["executed"][0] and "MTU to 4200" in str(result["executed"])
-    assert (kernel.read(baseline.PATH), kernel.exists(PENDING_REBOOT)) == (kept, False)
+    assert (kernel.read(baseline.PATH), kernel.exists(PENDING_REBOOT_FILE)) == (kept, False)
     assert kernel.read(f"{net(kernel, VF0)}/mtu") == "4200\n"
     assert int(kernel.read(f"{net(kernel, VF0)}/flags"), 16) & 1
     kernel.revive()

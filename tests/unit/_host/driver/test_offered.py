@@ -9,7 +9,7 @@ from typing import Any, Sequence, cast
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.offered import before_removal
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.packages import before_removal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Found
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, Host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import family_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.restore import restore_operations
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.reload import restore_operations
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run, SetAttribute, WaitFor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import (
     as_text,

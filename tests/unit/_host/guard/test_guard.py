@@ -20,12 +20,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard import record as records
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard, obstacle
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.confirmation import confirmation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
     CONFIRMED,
     REVERTED,
     UNKNOWN,
     confirm,
+    confirmation,
     read_record,
     revert,
     revert_if_due,

@@ -10,8 +10,8 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages import TMPFILES_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.hugepages import pool_directory
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import DROP_IN, listed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.memory import pool_directory
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import DROP_IN, listed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import reboot

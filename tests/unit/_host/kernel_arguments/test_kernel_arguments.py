@@ -9,14 +9,9 @@ from typing import Any, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.grub import Menu, entry_of_grub
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.kernel_arguments_record import (
-    DROP_IN,
-    RECORD,
-    drop_in,
-    listed,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pending_reboot import PATH as PENDING_REBOOT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import Menu, entry_of_grub
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import DROP_IN, RECORD, drop_in, listed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import PENDING_REBOOT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
     contains,
     count,
@@ -113,7 +108,7 @@ class TestEveryBootLoader:
             assert "came up without it" in step["detail"] and "boot loader takes by default" in step["detail"]
         reboot(kernel, " ".join(next_line(kernel)))
         assert applied(kernel, **WISH)["plan"]["steps"] == []
-        assert not kernel.exists(PENDING_REBOOT)
+        assert not kernel.exists(PENDING_REBOOT_FILE)
 
     def test_what_is_asked_for_since_waits_for_a_reboot_of_its_own(self) -> None:
         kernel = host()

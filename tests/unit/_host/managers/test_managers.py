@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.manager_files import files, mode_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import mode_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import texts_of_managers as files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import (
     BOOT_UNIT,
     Persistence,

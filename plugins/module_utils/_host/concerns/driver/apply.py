@@ -36,7 +36,7 @@ from .needs import (
     sources,
     unfit,
 )
-from .offered import before_removal
+from .packages import before_removal
 from .reload import reload_of_stack, reload_work, restore_work
 from .request import Wish, wish_of
 

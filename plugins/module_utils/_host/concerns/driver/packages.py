@@ -8,11 +8,13 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping, Sequence
 
+from ...engine.failures import Fault
 from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run
 from ...machine.access import Host
 from ...machine.paths import MARKER
 from ...spec.driver import Repository
 from ...spec.driver_families import Family
+from ...spec.driver_version import DriverVersion, parse_packaged
 
 REPOSITORY = "rdma-fabric-driver"
 KEY_FILE = "/etc/pki/rpm-gpg/RPM-GPG-KEY-rdma-fabric-driver"
@@ -164,6 +166,16 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "error processing": _SCRIPT,
     }
 )
+_ASKED_SECONDS = 120.0
+# Each lists all versions of a package that repositories have, by the indexes that were read last.
+_LIST = {
+    "apt": ("apt-cache", "madison"),
+    "dnf": ("dnf", "--quiet", "--cacheonly", "repoquery"),
+    "zypper": ("zypper", "--non-interactive", "--no-refresh", "search", "--details", "--match-exact"),
+}
+# zypper ends with this when nothing matches, and lists what is installed and in no repository so.
+_ZYPPER_NONE = 104
+_ZYPPER_INSTALLED = "(System Packages)"
 
 
 def repository_files(family: Family, repository: Repository) -> dict[str, str]:
@@ -325,3 +337,42 @@ def _sources(url: str, key: str | None) -> str:
         lines.append("Signed-By:")
         lines += [f" {line.strip() or '.'}" for line in key.strip().splitlines()]
     return "".join(f"{line}\n" for line in lines)
+
+
+def before_removal(family: Family, package: str, wanted: DriverVersion | None) -> Operation:
+    """Return what fails, with nothing changed yet, where no repository has the package in the release that is wanted.
+
+    What does not tell, such as a package manager without an index, keeps nobody from going on.
+    """
+
+    def operations(host: Host) -> Sequence[Operation]:
+        lines = _versions(host, family, package)
+        if lines is None or _is_among(lines, wanted):
+            return ()
+        found = {release.release for release in map(parse_packaged, lines) if release is not None}
+        has = f"they have {', '.join(sorted(found))}" if found else "they have none"
+        what = f"{package} of {wanted.release}" if wanted is not None else package
+        raise Fault(
+            f"no repository of this host offers {what} ({has}), so the release that is installed stays; next: have the "
+            "repository offer it again, or name one that does (repository.url), and run again"
+        )
+
+    return Found(f"find {package} before what is installed is removed for it", operations, _ASKED_SECONDS)
+
+
+def _versions(host: Host, family: Family, package: str) -> list[str] | None:
+    """Return a line for each version that is offered, None where that can't be told."""
+    done = host.run((*_LIST[family.manager], package), _ASKED_SECONDS)
+    if done.rc == _ZYPPER_NONE and family.manager == "zypper":
+        return []
+    if done.rc != 0:
+        return None
+    lines = [line for line in done.stdout.splitlines() if package in line]
+    return [line for line in lines if _ZYPPER_INSTALLED not in line]
+
+
+def _is_among(lines: Sequence[str], wanted: DriverVersion | None) -> bool:
+    releases = [parse_packaged(line) for line in lines]
+    if wanted is None or any(release is None for release in releases):
+        return bool(lines)
+    return any(release is not None and release.fields == wanted.fields for release in releases)

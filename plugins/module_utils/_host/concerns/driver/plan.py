@@ -43,9 +43,8 @@ from ...spec.host import CONSENTS
 from . import needs, next_boot
 from .files import ordering_files, repository_files, staying_notices, unwanted_files
 from .needs import Case, case_of
-from .preflight import refusals
+from .preflight import lost_storage, refusals
 from .request import VARIABLE, Unclear, Wish, wish_of
-from .storage import lost_storage
 
 CONSENT = "driver_reload"
 

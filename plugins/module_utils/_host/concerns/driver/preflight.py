@@ -1,10 +1,15 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What forbids a change of the driver, all of it at once and before anything changes. Pure."""
+"""What forbids a change of the driver, all of it at once and before anything changes, and what it would cost. Pure.
+
+The kernel's own modules of storage stand on the kernel's own ``ib_core`` (NVIDIA Network Operator 25.10, driver
+container), so the vendor has packages of its own for them. No package that is installed here pulls them in.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from ...facts.driver.read import CONTAINER_READY
@@ -13,6 +18,8 @@ from ...facts.driver_shapes import DriverState, SigningKey
 from ...facts.shapes import System
 from ...spec.driver import ARCHIVE
 from ...spec.driver_families import DKMS, FLAVOUR_TITLES, SUPPORTED, Family, headers_of
+from . import needs
+from .needs import Case
 from .request import Wish
 
 # What an installation with a DKMS build needs at most (measured by NVIDIA for doca-ofed; an initial RAM disk is 150).
@@ -88,8 +95,8 @@ def _platform(wish: Wish, state: DriverState, system: System, family: Family) ->
 
 
 def _build(wish: Wish, state: DriverState, system: System, family: Family) -> list[Refusal]:
-    """Check what building and loading needs before anything is unloaded: headers, and a key that the firmware "
-    "trusts."""
+    """Check what building and loading needs before anything is unloaded: headers, and a key that the firmware
+    trusts."""
     found = []
     kernel = state["kernel"]
     builds = wish.settings["build"] == DKMS
@@ -147,3 +154,44 @@ def _environment(state: DriverState) -> list[Refusal]:
     if short:
         found.append(Refusal("space", "check the disk space", f"{'; '.join(short)}: free space and run again"))
     return found
+
+
+class _Part(NamedTuple):
+    """Modules of one kind of storage, what it is called, and the vendor's package without what builds add to it."""
+
+    modules: tuple[str, ...]
+    title: str
+    package: str
+
+
+_PARTS = (
+    _Part(("nvme_rdma", "nvmet_rdma"), "NVMe over RDMA", "mlnx-nvme"),
+    _Part(("rpcrdma", "xprtrdma", "svcrdma"), "NFS over RDMA", "mlnx-nfsrdma"),
+    _Part(("ib_iser",), "iSCSI over RDMA (iSER)", "iser"),
+    _Part(("ib_isert",), "the target of iSCSI over RDMA (iSER)", "isert"),
+    _Part(("ib_srp", "ib_srpt"), "SCSI over RDMA (SRP)", "srp"),
+)
+
+
+def lost_storage(case: Case) -> list[str]:
+    """Return a notice for each kind of storage that is loaded and that the vendor's stack lacks the package of."""
+    packages = case.state["packages"]
+    changes = needs.needs_packages(case) or needs.needs_load(case)
+    if not case.wish.is_vendor or packages is None or not changes:
+        return []
+    notices = []
+    for part in _PARTS:
+        loaded = [name for name in part.modules if name in case.state["loaded"]]
+        pattern = re.compile(rf"(?:kmod-)?{part.package}(?:-(?:dkms|modules|kmp-.*))?")
+        if loaded and not any(map(pattern.fullmatch, packages)):
+            notices.append(
+                f"{', '.join(loaded)} {'is' if len(loaded) == 1 else 'are'} loaded, and the vendor's package for that "
+                f"({_name(case, part.package)}) is not installed: the kernel's own modules do not load on the ib_core "
+                f"of {case.wish.title}, so {part.title} is gone after the reload or reboot; next: install that package "
+                "in the driver's release, or keep this host on the inbox driver"
+            )
+    return notices
+
+
+def _name(case: Case, package: str) -> str:
+    return f"{package}-dkms" if case.family is not None and case.family.manager == "apt" else f"kmod-{package}"

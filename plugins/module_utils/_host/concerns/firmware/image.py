@@ -13,15 +13,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import NamedTuple, Sequence
 
-from ...engine.context import ConcernPlan, Context
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.failures import LOCKDOWN, Fault
-from ...engine.handler import Handler
 from ...engine.operations import Found, Operation, PutFile, Run, Work
 from ...engine.steps import BOOT, NEEDS_REBOOT, NOTHING, Step, Wording, key_of, make_step
 from ...facts.bluefield import arm_side_refusal, restriction
 from ...facts.cards import flash_of, is_bare_half
 from ...facts.firmware_image import SECURE, device_query, file_query, query_image
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.shapes import CardImage, Image
 from ...machine.access import Host
 from ...spec.firmware import FirmwareImage, version_numbers

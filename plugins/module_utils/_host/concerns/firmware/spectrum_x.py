@@ -10,7 +10,7 @@ from typing import Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 from ...engine.context import Context
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.qos_scope import asked
 from ...facts.shapes import RoceRegisters
 from ...facts.spectrum_x import is_asked

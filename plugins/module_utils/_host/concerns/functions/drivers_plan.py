@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Dict, Optional, Sequence
 
-from ...engine.context import Context
-from ...engine.effects import BOUND
+from ...engine.context import BOUND, Context
 from ...engine.steps import (
     BOOT,
     NEEDS_REBOOT,
@@ -25,8 +24,7 @@ from ...engine.steps import (
     is_executable,
     make_step,
 )
-from ...facts.host_state import binds_functions, is_guest_function
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface, binds_functions, is_guest_function
 from ...facts.system import AMD, INTEL, is_switched_on
 from ...facts.users import USER_SPACE_DRIVERS, held
 from ...spec.arguments import IOMMU_OFF, words_of

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import Run, Work
 from ...engine.ports import port_of
 from ...engine.steps import NOTHING, NOW, PLANNED, REFUSED, Step, Value, key_of, make_step, with_reason
@@ -23,11 +22,11 @@ from ...facts.eswitch import (
     present_mode,
     show_command,
 )
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.users import held
 from ...machine.access import Host
 from ...spec.host import HostSpec, wanted_interface
-from .eswitch_mode import bind_again, leaves_switchdev, representors_in_use, switch_to, switches, unbound_functions
+from .binding import bind_again, leaves_switchdev, representors_in_use, switch_to, switches, unbound_functions
 from .settings_plan import numbered
 from .vfs_plan import set_up
 

@@ -12,24 +12,20 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Dict, Mapping, Union
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.effects import BOUND
-from ...engine.handler import Handler
+from ...engine.context import BOUND, ConcernPlan, Context, Handler
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work
 from ...engine.ports import port_of
 from ...engine.steps import NOTHING, NOW, Step, Value, Wording, as_planned, key_of, make_step
 from ...facts.bluefield import arm_side_refusal
 from ...facts.functions import show_command
 from ...facts.guids import POLICIES, device_guid, file_of, has_guid, parse, port_guid, read_files, wanted_guid
-from ...facts.host_state import binds_functions
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface, binds_functions
 from ...facts.shapes import FunctionGuids
 from ...facts.users import held
 from ...machine.access import Host, HostError
 from ...spec.host import HostSpec, wanted_interface
 from ...spec.vf_guids import DETERMINISTIC, guid_number, guid_text, size_of
-from .binding import PCI, bind, driver_at, settle, unbind
-from .eswitch_mode import unbound_functions
+from .binding import PCI, bind, driver_at, settle, unbind, unbound_functions
 from .settings_plan import numbered
 
 CONCERN = "guids"

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.effects import BOUND, SUFFIX
+from ...engine.context import BOUND, SUFFIX, ConcernPlan, Context
 from ...engine.steps import NOTHING, NOW, Step, Wording, as_planned, is_executable, make_step
 from ...facts.bluefield import arm_side_refusal
-from ...facts.host_state import settings_of
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface, settings_of
 from ...facts.netdev import permanent_mac
 from ...facts.users import given_away, held
 from ...facts.vf_settings import (

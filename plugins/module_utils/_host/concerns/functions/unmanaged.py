@@ -15,8 +15,7 @@ from typing import Final
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import Work
 from ...engine.steps import NOTHING, Step, make_step
 from ...facts.managers.networkd import names_interfaces

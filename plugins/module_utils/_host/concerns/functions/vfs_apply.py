@@ -8,23 +8,20 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ...engine.context import Context
-from ...engine.effects import BOUND, SUFFIX, renews
+from ...engine.context import BOUND, SUFFIX, Context, renews
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work
 from ...engine.ports import port_of
 from ...engine.steps import Step, Value, as_planned, key_of
 from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
 from ...facts.functions import NO_ADDRESS, parse_port_settings, show_command
-from ...facts.host_state import binds_functions
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface, binds_functions
 from ...facts.users import USER_SPACE_DRIVERS
 from ...facts.vf_settings import BEFORE, Settings
 from ...machine.access import Host, HostError
 from ...spec.functions import NETDEVICE, VFIO
 from ...spec.host import HostSpec, wanted_interface
-from .binding import PCI, bind, driver_at, links, settle, unbind, wait_for_interfaces
+from .binding import PCI, bind, driver_at, links, set_mode, settle, switch_to, unbind, wait_for_interfaces
 from .drivers_plan import DRIVER
-from .eswitch_mode import set_mode, switch_to
 from .settings_plan import word
 
 # The write returns when every function is probed, and never when the firmware hangs.

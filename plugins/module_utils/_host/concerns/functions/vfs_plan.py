@@ -26,13 +26,12 @@ from ...engine.steps import (
 )
 from ...facts.cards import may_share_firmware
 from ...facts.eswitch import SWITCHDEV, present_mode
-from ...facts.host_state import is_guest_function, most_functions
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface, is_guest_function, most_functions
 from ...facts.shapes import Nic, VfCount
 from ...facts.users import held
 from . import drivers_plan as drivers
 from . import settings_plan as functions
-from .eswitch_mode import leaves_switchdev, representors_in_use, switches
+from .binding import leaves_switchdev, representors_in_use, switches
 
 _NO_MEMORY = (
     "the BIOS left no memory for its virtual functions (their BARs have no addresses in its file resource), so the "

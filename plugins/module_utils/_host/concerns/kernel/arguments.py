@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import Operation, PutFile, RemoveFile, Run, Work
 from ...engine.steps import BOOT, NEEDS_REBOOT, Step, make_step
-from ...facts.hugepages import boot_arguments
 from ...facts.kernel_arguments import CMDLINE_FILE, GRUB, GRUBBY, SYSTEMD_BOOT, next_line, told_of
-from ...facts.kernel_arguments_record import DROP_IN, RECORD, REMOVED, drop_in, listed, record
+from ...facts.memory import boot_arguments
+from ...facts.own_files import DROP_IN, RECORD, REMOVED, drop_in, listed, record
 from ...facts.settings_shapes import KernelArguments
 from ...facts.system import INTEL, SWITCHES_INTEL_ON
 from ...machine.access import Host

@@ -8,9 +8,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Iterable
 
-from ...engine.context import ConcernPlan, Context
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.failures import LOCKDOWN
-from ...engine.handler import Handler
 from ...engine.operations import Operation, PutFile, Run, Work
 from ...engine.steps import BOOT, NOW, Step, Value, key_of, make_step, moment
 from ...machine.access import Host

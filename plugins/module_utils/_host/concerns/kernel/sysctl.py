@@ -8,8 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping, NamedTuple
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import Operation, SetAttribute, Work
 from ...engine.steps import BOOT, NOTHING, NOW, Step, Value, key_of, make_step
 from ...facts.sysctls import parse
@@ -17,8 +16,7 @@ from ...machine.access import Host
 from ...machine.paths import marked
 from ...spec import sysctls
 from ...spec.host import HostSpec
-from . import sysctl_uplink as uplink
-from .sysctl_asked import asked, multirail_settings, value_of
+from .sysctl_asked import asked, cut_by, multirail_settings, refusal, value_of
 
 CONCERN = "sysctl"
 _LIMIT = "net.{family}.neigh.default.gc_thresh{number}"
@@ -83,7 +81,7 @@ def _steps_of(context: Context, setting: Setting) -> list[Step]:
         if setting.waits or (setting.now is not None and sysctls.same_value(setting.now, setting.wanted)):
             return []
         reason += f", it is {setting.now or 'not known now'}"
-        cut = uplink.cut_by(context, setting.name, setting.wanted, setting.now)
+        cut = cut_by(context, setting.name, setting.wanted, setting.now)
     return [
         make_step(
             CONCERN,
@@ -213,7 +211,7 @@ def settings(context: Context) -> tuple[list[Setting], list[str]]:
 
 
 def _judged(context: Context, setting: Setting) -> Setting:
-    problem = setting.problem or uplink.refusal(context, setting.name, setting.wanted, setting.now)
+    problem = setting.problem or refusal(context, setting.name, setting.wanted, setting.now)
     return setting._replace(problem=problem)
 
 

@@ -14,11 +14,10 @@ from typing import Dict, Final, Mapping, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of, list_of_cpus
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import RELOAD_UNITS, Found, Operation, PutFile, RemoveFile, Run, SetAttribute, Work
 from ...engine.steps import NOW, Step, Value, as_planned, is_executable, key_of, make_step
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.interrupts import DROP_IN, SCRIPT, affinity_file, interrupts_of, running_irqbalance
 from ...facts.shapes import Interrupts, Irqbalance, Nic
 from ...machine.access import Host

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import Run, Work
 from ...engine.ports import fill
 from ...engine.steps import NOW, Step, Value, key_of, make_step
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...machine.access import Host
 from ...spec.host import HostSpec, wanted_interface
 

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Iterable
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.effects import new_functions
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler, new_functions
 from ...engine.operations import Operation, Run, WaitFor, Work
 from ...engine.ports import NoPort, fill
 from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.shapes import Netdev, Nic
 from ...machine.access import Host
 from ...spec.host import HostSpec, wanted_interface

@@ -12,8 +12,7 @@ another partition has an MTU of its own (ipoib_change_mtu).
 from __future__ import annotations
 
 from ...engine.context import Context
-from ...facts.host_state import NETDEV_DRIVER
-from ...facts.interfaces import Interface
+from ...facts.host_state import NETDEV_DRIVER, Interface
 from ...facts.shapes import Netdev, Nic
 
 # mlx5: the hardware's 10000 less the headers of Ethernet and VLAN and the checksum (MLX5E_HW2SW_MTU, en.h).

@@ -8,12 +8,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import Operation, Run, Work
 from ...engine.ports import fill
 from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.queues import WORDS, parse, show_command
 from ...facts.shapes import Queue
 from ...machine.access import Host

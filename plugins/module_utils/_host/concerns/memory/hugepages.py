@@ -13,12 +13,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Iterator, NamedTuple
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import Operation, SetAttribute, Work
 from ...engine.steps import BOOT, NOW, Step, Value, as_planned, key_of, make_step
-from ...facts.hugepages import LARGEST, argument_of, pool_directory, supports, takes_argument
 from ...facts.kernel_arguments import told_of
+from ...facts.memory import LARGEST, argument_of, pool_directory, supports, takes_argument
 from ...facts.settings_shapes import Hugepages
 from ...machine.access import Host
 from ...machine.paths import marked

@@ -8,11 +8,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final, Mapping
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import RELOAD_UNITS, Operation, Work
 from ...engine.steps import BOOT, NOW, NOW_AND_BOOT, Step, key_of, make_step, removal_step
-from ...facts.limits import INFINITY, LIMITS, RUNTIMES, SHOW_DEFAULTS, parse_defaults
+from ...facts.memory import INFINITY, LIMITS, RUNTIMES, SHOW_DEFAULTS, parse_defaults
 from ...facts.settings_shapes import ServiceLimits
 from ...machine.access import Host
 from ...machine.paths import MANAGER_FILE, marked

@@ -20,9 +20,9 @@ from ...machine.access import Host, HostError
 from ...machine.paths import MARKER
 from ...machine.probe import Probe, objects, parsed
 from ...spec.host import HostSpec, wanted_interface
-from . import known_names, rdma, representors
+from . import rdma, representors
 from .files import STAMP, Files, is_naming_file, representors_file, stamp_of_digest
-from .names import Name, Names
+from .names import Name, Names, leads_back
 from .order import Turn
 
 # A rename with down and up around it is one program, so that ending this one never leaves the interface down. The file
@@ -107,7 +107,7 @@ def _at_boot(context: Context, name: Name) -> Work:
     """
     work = _files_only(context, name.files)
     netdev = name.interface.netdev
-    if name.live or not name.differs or netdev is None or not known_names.leads_back(context, netdev, name.wanted):
+    if name.live or not name.differs or netdev is None or not leads_back(context, netdev, name.wanted):
         return work
     link = ("ip", "link", "set", "dev")
     gone = (0, 1)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Collection, Dict, Mapping
 
 from ...engine.context import Context
 from ...facts.competing_rules import SETTINGS_OF
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.own_files import naming_line_ends, part_of_name
 from ...facts.shapes import ReplacedLink
 from ...machine.paths import MARKER

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compares the names that interfaces have with those they shall have. Pure."""
+"""Compares the names that interfaces have with those they shall have, and with what configuration knows. Pure.
+
+An interface that its manager does not find any more has no address and no route after the next boot.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,62 @@ from typing import Mapping
 
 from ...engine.context import Context
 from ...facts.competing_rules import overruling
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.kernel import renames_live
+from ...facts.managers.owner import NETPLAN, Owner, owner_of
+from ...facts.names import without_new_name
 from ...facts.shapes import Netdev, ReplacedLink
-from . import known_names
 from .files import Files, name_file, name_path, replaced_by
 from .order import Rename, Turn, in_turn, refusals_of
 from .representors import Representors
+
+
+def refusal_of_unknown_name(context: Context, netdev: Netdev, wanted: str, *, is_uplink: bool) -> str:
+    """Return why an interface can't be renamed as long as configuration knows it by its present name, else nothing."""
+    current = netdev["name"]
+    files = without_new_name(_references(context), current, wanted)
+    if files:
+        return (
+            f"{', '.join(files)} {'knows' if len(files) == 1 else 'know'} it as {current}: renamed, it has no address "
+            f"and no route after the next boot; next: configure {wanted} there as well, run again, and remove "
+            f"{current} there once the host has started with the new name"
+        )
+    owner = owner_of(context.actual, netdev, current)
+    if not is_uplink or not _is_specific(owner) or _is_specific(owner_of(context.actual, netdev, wanted)):
+        return ""
+    file = owner.file if owner is not None else ""
+    generated = " in /etc/netplan, run netplan generate" if owner is not None and owner.manager == NETPLAN else ""
+    return (
+        f"{file} configures this uplink as {current}, and no file configures {wanted}; next: configure {wanted} as "
+        f"well{generated}, and run again"
+    )
+
+
+def notice_of_old_name(context: Context, netdev: Netdev, wanted: str) -> str:
+    """Return what is left to do about configuration that knows an interface by both names, nothing without any."""
+    current = netdev["name"]
+    references = _references(context)
+    files = references.get(current, []) if references.get(wanted) else []
+    return f"{', '.join(files)} still has {current}; remove it there once the host runs with {wanted}" if files else ""
+
+
+def leads_back(context: Context, netdev: Netdev, wanted: str) -> bool:
+    """Return whether the host's configuration would find the interface if it got its present name back after a boot.
+
+    Where it only knows the new one, the present name is what would cut the host off.
+    """
+    current = netdev["name"]
+    now, then = (owner_of(context.actual, netdev, name) for name in (current, wanted))
+    known = _references(context)
+    return _is_specific(now) or (now == then and (current in known or wanted not in known))
+
+
+def _is_specific(owner: Owner | None) -> bool:
+    return owner is not None and bool(owner.file)
+
+
+def _references(context: Context) -> Mapping[str, list[str]]:
+    return context.actual.facts["naming"]["references"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +149,7 @@ class Names:
 
 def _unknown(context: Context, name: Name) -> str:
     """Return why the host's network configuration would not find the interface under its new name, else nothing."""
-    return known_names.refusal(context, name.netdev, name.wanted, is_uplink=not name.live)
+    return refusal_of_unknown_name(context, name.netdev, name.wanted, is_uplink=not name.live)
 
 
 def _overruled(context: Context, name: Name) -> str:

@@ -13,7 +13,7 @@ from typing import Mapping
 
 from ...engine.context import ConcernPlan, Context
 from ...engine.steps import BOOT, Step, make_step, moment
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from .files import Files, rdma_file, rdma_path
 from .order import Rename, Turn, in_turn, refusals_of
 

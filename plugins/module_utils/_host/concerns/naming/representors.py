@@ -15,7 +15,7 @@ from typing import Mapping, NamedTuple
 from ...engine.context import ConcernPlan, Context
 from ...engine.steps import BOOT, NOW, Step, make_step
 from ...facts.eswitch import SWITCHDEV, present_mode
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.kernel import renames_live
 from ...facts.shapes import Netdev
 from ...spec.interfaces import DIGITS, SUBFUNCTION

@@ -12,9 +12,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Sequence
 
-from ...engine.context import ConcernPlan, Context
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.failures import LOCKDOWN
-from ...engine.handler import Handler
 from ...engine.operations import SetRegister, Work
 from ...engine.ports import PCI_DEVICES
 from ...engine.steps import NOW, PLANNED, Step, Value, as_planned, key_of, make_step

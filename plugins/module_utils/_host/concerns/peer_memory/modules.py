@@ -10,9 +10,7 @@ from typing import Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
-from ...engine.host_requests import requests_for
+from ...engine.context import ConcernPlan, Context, Handler, requests_for
 from ...engine.operations import Operation, RemoveFile, Run, Work
 from ...engine.steps import (
     BOOT,

@@ -13,8 +13,7 @@ from ...engine.operations import RELOAD_UNITS, Operation, Run, SetAttribute, Wai
 from ...engine.ports import fill
 from ...engine.steps import Step, Value, as_planned, key_of
 from ...facts import qos_paths
-from ...facts.host_state import NETDEV_DRIVER
-from ...facts.interfaces import Interface
+from ...facts.host_state import NETDEV_DRIVER, Interface
 from ...facts.qos import dcb_command, pause_command
 from ...facts.settings_shapes import QosPort
 from ...machine.access import Host, HostError

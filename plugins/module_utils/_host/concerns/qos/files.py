@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from ...engine.context import Context
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.qos_scope import OF_DEVICE, rdma_of
 from ...machine.paths import PYTHON_OPTIONS, WISHES_FILE, marked
 from ...machine.program import program_path

@@ -13,7 +13,7 @@ from typing import Mapping
 
 from ...engine.context import ConcernPlan, Context
 from ...engine.steps import BOOT, NOTHING, NOW, Step, make_step
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.qos_scope import asked, given
 from ...facts.settings_shapes import QosPort
 from ...spec.qos import Qos

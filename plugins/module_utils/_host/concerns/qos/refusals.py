@@ -10,8 +10,7 @@ from typing import Callable, Mapping
 from ...engine.context import Context
 from ...facts import qos_paths
 from ...facts.bluefield import arm_side_refusal, restriction
-from ...facts.host_state import NETDEV_DRIVER
-from ...facts.interfaces import Interface
+from ...facts.host_state import NETDEV_DRIVER, Interface
 from ...facts.qos_scope import OF_DEVICE, is_function
 from ...facts.settings_shapes import QosPort
 from ...spec.qos import FIRMWARE, Qos

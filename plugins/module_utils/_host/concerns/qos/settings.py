@@ -13,8 +13,7 @@ from typing import Callable, Mapping, cast
 from ...engine.context import Context
 from ...engine.steps import REFUSED, Value, as_planned
 from ...facts import qos_paths
-from ...facts.host_state import NETDEV_DRIVER
-from ...facts.interfaces import Interface
+from ...facts.host_state import NETDEV_DRIVER, Interface
 from ...facts.qos_scope import OF_DEVICE, given
 from ...facts.settings_shapes import HostQos, QosPort
 from ...facts.shapes import Facts

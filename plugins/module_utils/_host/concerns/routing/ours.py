@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Iterable, NamedTuple, Optional, Sequence, Tuple
 
 from ...engine.context import Context
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.kernel import renames_live
 from ...facts.managers.routes import PROTOCOL, kept_in
 from ...facts.shapes import InterfaceRouting, ReadRoute, ReadRule

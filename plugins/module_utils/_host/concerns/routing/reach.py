@@ -9,7 +9,7 @@ import ipaddress
 from typing import Iterable, Union
 
 from ...engine.context import Context
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...spec.routes import MAIN, ROUTES, RULES, Network, Route, Rule, route_text, rule_text, version_of
 from .ours import loses_link, told, uplink_addresses
 

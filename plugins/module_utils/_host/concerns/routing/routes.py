@@ -14,12 +14,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Iterable, Sequence
 
-from ...engine.context import ConcernPlan, Context
-from ...engine.handler import Handler
+from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import Operation, Run, Work
 from ...engine.ports import fill
 from ...engine.steps import NOW, Step, Value, Wording, key_of, make_step
-from ...facts.interfaces import Interface
+from ...facts.host_state import Interface
 from ...facts.managers.routes import PROTOCOL, route_words, rule_words
 from ...facts.routing import VERSIONS, parse_routes, parse_rules, routes_command, rules_command
 from ...facts.shapes import Netdev, ReadRule

@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads the network state that a reload of a driver takes away, and what of it nobody could bring back.
 
- ``ip`` is asked interface by interface: on a node of a cluster all of them
-are more than one answer may hold.
+``ip`` is asked interface by interface: on a node of a cluster all of them are more than one answer may hold.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from ...machine.probe import Probe, objects, parsed, pci_address_in, printable
 from ..driver_shapes import Snapshot, Stacked
-from ..fdb import stations_of_others
 from ..shapes import Nic, ReadNetdev
+from ..users import stations_of_others
 from .blockers import ADDRESS, FILTERING, SUBFUNCTION, VLAN, VRF
 from .snapshot import take_snapshot
 

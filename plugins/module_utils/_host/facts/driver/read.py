@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reads the driver stack of a host: wanted aside, what is installed, on the disk, loaded, and at the next boot.
 
- Programs are only asked for what no small file tells: the package database,
-``modinfo`` (modules.dep has no versions), ``stat`` (change times), ``df`` and ``mokutil``.
+Programs are only asked for what no small file tells: the package database, ``modinfo`` (modules.dep has no versions),
+``stat`` (change times), ``df`` and ``mokutil``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .. import module_graph
 from ..driver_shapes import Built, DriverState, Identity, Loaded, OnDisk
 from ..host_state import NETDEV_DRIVER
 from ..kernel import MODULES, SYS_MODULE, LoadedModule, parse_modules
+from ..records import JOURNAL
 from ..shapes import System
 from . import openib
 from .elf import LONGEST, beginning_of_module, build_id
 from .initrd import read_initrd
-from .journal import JOURNAL
 from .signing import read_key
 from .users import CONTAINER_LOCK, read_open_files
 

@@ -14,8 +14,8 @@ from typing import Any, Iterable, Mapping, Sequence, cast
 from ...machine.state_file import BrokenState
 from ..driver_shapes import Managed, Snapshot, SnapshotLink, SnapshotVlan
 from ..host_state import binds_functions, enabled_functions
+from ..records import DRIVER_JOURNAL
 from ..shapes import Nic, ReadNetdev
-from .journal import FILE
 
 # What ip(8) shows of an interface, a route, an address or a virtual function.
 Shown = Mapping[str, Any]
@@ -90,7 +90,7 @@ def empty_snapshot(driver: str) -> Snapshot:
 def parse_snapshot(text: str) -> Snapshot | None:
     """Return a snapshot that was written to a file; None for what is none, with which no run begins."""
     try:
-        snapshot = FILE.parse(text)
+        snapshot = DRIVER_JOURNAL.parse(text)
     except BrokenState:
         return None
     if not {"driver", "functions", "links", "vlans", "routes"} <= set(snapshot):
@@ -100,7 +100,7 @@ def parse_snapshot(text: str) -> Snapshot | None:
 
 def as_text(snapshot: Snapshot) -> str:
     """Return the snapshot as the text of its file."""
-    return FILE.text(snapshot)
+    return DRIVER_JOURNAL.text(snapshot)
 
 
 def _managed(entry: Shown) -> Managed:
