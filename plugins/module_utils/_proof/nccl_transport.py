@@ -194,18 +194,21 @@ def errors_in(lines: Iterable[str], one_host: bool = False) -> Errors:
         if not _WORTH_A_LOOK.search(line):
             continue
         key, message = _message_of(line)
-        passed_over = message is None or (message is _NO_DEVICE and one_host)
-        if not passed_over and key not in found and len(found) < _MOST_NAMES:
-            cause = message.cause
-            if message is _TEST_ENDED and warning:
-                cause = f"{cause}; NCCL's last warning: {quoted(warning)}"
-            found[key] = message, problem_of(quoted(line), cause, message.next_step)
+        if message is not None and not (message is _NO_DEVICE and one_host) and key not in found:
+            found[key] = message, _told(line, message, warning)
         warning = _first(_WARNING, line) or warning
     ends = [(message, problem) for message, problem in found.values() if message.ends]
     reasons = [problem for message, problem in ends if message not in (_TEST_ENDED, _LAUNCHER_ENDED)]
     consequences = [problem for message, problem in ends if message in (_TEST_ENDED, _LAUNCHER_ENDED)]
     others = [problem for message, problem in found.values() if not message.ends]
     return Errors([*(reasons or consequences), *others], bool(ends))
+
+
+def _told(line: str, message: Message, warning: str | None) -> Problem:
+    cause = message.cause
+    if message is _TEST_ENDED and warning:
+        cause = f"{cause}; NCCL's last warning: {quoted(warning)}"
+    return problem_of(quoted(line), cause, message.next_step)
 
 
 def _message_of(line: str) -> tuple[object, Message | None]:

@@ -10,7 +10,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.binding import (
-    _SECONDS as SWITCHING_SECONDS,
+    _MODE_SECONDS as SWITCHING_SECONDS,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.vfs_apply import _CREATION_SECONDS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import uplink_confirm

@@ -100,6 +100,7 @@ def test_a_removal_of_two_values_of_one_card_takes_that_of_its_first_slot() -> N
     state = host({FIRST: GUID, SECOND: GUID, THIRD: OTHER_GUID})
     state["firmware"]["cards"].update({FIRST[:-2]: card(FIRST, "64"), SECOND[:-2]: card(SECOND, "64")})
     entries = interface(pci=FIRST, firmware={"NUM_OF_VFS": "16"}), interface(pci=SECOND, firmware={"NUM_OF_VFS": "32"})
-    wish = {**desired(*entries, consents={"firmware": True}), "removing": True}
+    wish = desired(*entries, consents={"firmware": True})
+    wish["removing"] = True
     steps = [step for step in plan_with_context(wish, state)[0]["steps"] if step["concern"] == "firmware"]
     assert [(step["id"], step["to"]) for step in steps] == [(f"firmware:{FIRST}", {"NUM_OF_VFS": "16"})]
