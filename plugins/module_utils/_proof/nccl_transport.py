@@ -194,7 +194,8 @@ def errors_in(lines: Iterable[str], one_host: bool = False) -> Errors:
         if not _WORTH_A_LOOK.search(line):
             continue
         key, message = _message_of(line)
-        if message is not None and not (message is _NO_DEVICE and one_host) and key not in found:
+        passed_over = key in found or len(found) >= _MOST_NAMES or (message is _NO_DEVICE and one_host)
+        if message is not None and not passed_over:
             found[key] = message, _told(line, message, warning)
         warning = _first(_WARNING, line) or warning
     ends = [(message, problem) for message, problem in found.values() if message.ends]
