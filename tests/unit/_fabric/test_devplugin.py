@@ -117,9 +117,10 @@ def test_an_amount_of_zero_is_legal_and_remarked() -> None:
     assert [each.path for each in remarks("rdma_shared", config)] == ["configList[0].rdmaHcaMax"]
 
 
-@pytest.mark.parametrize("interval", [-1, "60", 1.5, None, False])
+@pytest.mark.parametrize("interval", [-1, "60", 1.5, None, False, 9_223_372_037])
 def test_intervals_that_the_shared_plugin_refuses(interval: Any) -> None:
     assert [path for path, _problem in rdma({}, periodicUpdateInterval=interval)] == ["periodicUpdateInterval"]
+    assert rdma({}, periodicUpdateInterval=9_223_372_036) == []
 
 
 def test_selectors_and_devices_exclude_each_other_and_one_is_needed() -> None:

@@ -15,6 +15,7 @@ import re
 from typing import Any, Callable, Dict, List, Tuple
 
 from ..common.jsontext import Problem, kind_of, nearest, parse_json, pretty
+from ..common.schema import INT64, LONGEST_SECONDS
 
 Config = Dict[str, Any]
 Verdict = Tuple[Config, List[Problem]]
@@ -35,7 +36,6 @@ _SRIOV_LISTS = {
     "auxNetDevice": (*_GENERIC, *_NET, "auxTypes"),
 }
 _SRIOV_FLAGS = {"netDevice": ("isRdma", "needVhostNet"), "accelerator": (), "auxNetDevice": ("isRdma", "needVhostNet")}
-_INT64 = 2**63 - 1
 _RANGED = re.compile(r"^[^#\s]+(?:#\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)?\Z", re.ASCII)
 
 
@@ -66,10 +66,10 @@ def check_rdma_shared(given: Any) -> Verdict:
         return {}, problems
     problems += _unknown("", config, ("periodicUpdateInterval", "configList"))
     interval = config.get("periodicUpdateInterval")
-    if "periodicUpdateInterval" in config and not _whole(interval):
-        problems.append(
-            Problem("periodicUpdateInterval", f"must be 0 or more seconds, not {interval!r}", "0 turns it off")
-        )
+    if "periodicUpdateInterval" in config and not (_whole(interval) and interval <= LONGEST_SECONDS):
+        # More turn negative as a time.Duration, and the plugin does not start (ValidateConfigs, resources_manager.go).
+        found = f"must be 0 to {LONGEST_SECONDS} seconds, not {interval!r}"
+        problems.append(Problem("periodicUpdateInterval", found, "0 turns it off"))
     items = _items(config, "configList", problems)
     names: dict[str, int] = {}
     for index, item in enumerate(items):
@@ -309,7 +309,7 @@ def _list(value: Any) -> list[Any]:
 
 def _whole(value: Any) -> bool:
     # Both are an int of Go.
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _INT64
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= INT64
 
 
 def _ordered(config: Config, top: tuple[str, ...], item: tuple[str, ...], selectors: tuple[str, ...]) -> Config:

@@ -17,6 +17,7 @@ from typing import Any, Callable, NamedTuple, Sequence, Tuple, Union
 
 from ..common.jsontext import Problem, kind_of, nearest
 from ..common.names import dns_subdomain
+from ..common.schema import LONGEST_SECONDS
 from .sharing import Holders
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
@@ -61,8 +62,6 @@ _NV_IPAM = {
     "boolean": ["forcePoolName"],
 }
 _NV_IPAM_KEYS = ["type", "poolName", "confDir", "logFile", "logLevel", *_OF_DAEMON, *_BEFORE_DAEMON]
-# In seconds, what Go's time.Duration holds of them; more, or less than nothing, ends each call of the daemon at once.
-_LONGEST_CALL = (2**63 - 1) // 10**9
 POOL_TYPES = ("ippool", "cidrpool")
 """What ``poolType`` of nv-ipam may name, in any case."""
 
@@ -372,8 +371,9 @@ def _check_nv_ipam(ipam: dict[str, Any], path: str) -> list[Problem]:
     if problems:
         return problems
     seconds = ipam.get("daemonCallTimeoutSeconds") or 0
-    if not 0 <= seconds <= _LONGEST_CALL:
-        problems.append(Problem(f"{path}.daemonCallTimeoutSeconds", f"must be 0 to {_LONGEST_CALL}, not {seconds}"))
+    # Outside of these each call of the daemon ends at once.
+    if not 0 <= seconds <= LONGEST_SECONDS:
+        problems.append(Problem(f"{path}.daemonCallTimeoutSeconds", f"must be 0 to {LONGEST_SECONDS}, not {seconds}"))
     pools = ipam.get("poolName") or ""
     if pools and (not all(pools.split(",")) or pools.count(",") > 1):
         hint = "one pool, or two joined by a comma: one of each address family"

@@ -20,6 +20,8 @@ from .names import label_key, label_value
 from .quantities import parse_quantity
 
 INT64 = 2**63 - 1
+LONGEST_SECONDS = INT64 // 10**9
+"""The most whole seconds that a ``time.Duration`` of Go holds, which counts nanoseconds: some 292 years."""
 _LEAST = -INT64 - 1
 REFUSED, RETIRED = "is refused: ", "is retired: "
 """What a finding about a field that is refused, or retired, begins with."""
