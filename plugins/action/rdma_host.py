@@ -19,11 +19,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_count
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
-    BadRecording,
-    RecordedHost,
-    load_recording,
-)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import CONCERNS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
@@ -182,11 +177,7 @@ class ActionModule(HostAction):
         return desired, list(notices)
 
     def _plan_recorded(self, desired: HostSpec, recorded: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        path = self.find_file(recorded)
-        try:
-            host = RecordedHost(load_recording(path.read_bytes()))
-        except BadRecording as error:
-            raise ActionFailure(f"{path}: {error}") from error
+        host = self.recorded_host(recorded)
         run = Run(
             check=self.check_mode,
             diff=self.diff_mode,
@@ -200,7 +191,7 @@ class ActionModule(HostAction):
         try:
             outcome: dict[str, Any] = {**preview(host, desired, run, desired["connection_address"])}
         except BrokenState as error:
-            raise ActionFailure(f"{path}: {error}") from error
+            raise ActionFailure(f"{self.find_file(recorded)}: {error}") from error
         if any(step["status"] == REFUSED for step in outcome["plan"]["steps"]):
             outcome["plan"]["notices"].append(host.gaps())
         counted = {"counters": read_counters(host)} if arguments["counters"] else {}

@@ -10,12 +10,6 @@ from typing import Any
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
-from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
-    BadRecording,
-    RecordedHost,
-    load_recording,
-)
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.host import HostAction
 
 
@@ -27,10 +21,6 @@ class ActionModule(HostAction):
         if not arguments["recording"]:
             asked = {key: arguments[key] for key in ("kernel_modules", "counters")}
             return self.run_module("rdma_info", asked, task_vars)
-        path = self.find_file(arguments["recording"])
-        try:
-            host = RecordedHost(load_recording(path.read_bytes()))
-        except BadRecording as error:
-            raise ActionFailure(f"{path}: {error}") from error
+        host = self.recorded_host(arguments["recording"])
         counted = {"counters": read_counters(host)} if arguments["counters"] else {}
         return {"recorded": True, "facts": as_returned(gather(host, None, arguments["kernel_modules"])), **counted}

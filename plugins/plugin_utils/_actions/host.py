@@ -11,7 +11,13 @@ from typing import Any, Mapping
 
 from ansible import constants
 
-from .base import FabricAction
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import (
+    BadRecording,
+    RecordedHost,
+    load_recording,
+)
+
+from .base import ActionFailure, FabricAction
 from .payload import compact
 
 
@@ -29,6 +35,17 @@ class HostAction(FabricAction):
         )
         result.pop("ansible_facts", None)
         return result
+
+    def recorded_host(self, recording: str) -> RecordedHost:
+        """Return the host of a recording on the controller; raises ActionFailure with what to do about the file."""
+        path = self.find_file(recording)
+        try:
+            return RecordedHost(load_recording(path.read_bytes()))
+        except OSError as error:
+            next_step = "name a file that rdma.fabric.record wrote (recording, or rdma_fabric_recording of the host)"
+            raise ActionFailure(f"the recording {path} can't be read ({error.strerror}); next: {next_step}") from error
+        except BadRecording as error:
+            raise ActionFailure(f"{path}: {error}") from error
 
     def _configure_module(self, module_name: str, module_args: Any, task_vars: Any) -> Any:
         """Return what ActionBase does, with a smaller program."""
