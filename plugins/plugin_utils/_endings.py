@@ -93,7 +93,9 @@ def command(cli: Mapping[str, Any], step: Step) -> str:
     words += [option for key, option in _SWITCHES if cli.get(key) is True]
     for each in map(str, cli.get("extra_vars") or ()):
         words += ["-e", each] if _is_shown(each, step.check) else []
-    return shlex.join([*words, *step.options, *(["--check"] if step.check else [])])
+    # Who looked at the differences looks at them again.
+    looks = (again or step.check) and cli.get("diff") is True and "--diff" not in step.options
+    return shlex.join([*words, *step.options, *(["--check"] if step.check else []), *(["--diff"] if looks else [])])
 
 
 def _is_shown(variables: str, check: bool) -> bool:

@@ -269,3 +269,11 @@ def test_no_block_has_twelve_lines() -> None:
         "plans:    /run/hosts",
         f"next:     allow what is named above as not done, then: {SAME.format('site')}",
     ]
+
+
+@pytest.mark.parametrize(("step", "repeats"), [(Step("", "", check=True), True), (Step("", "rdma.fabric.site"), False)])
+def test_who_looked_at_differences_is_told_to_look_at_them_again(step: Step, repeats: bool) -> None:
+    assert ("--diff" in shlex.split(command({**CLI, "diff": True}, step))) is repeats
+    assert "--diff" not in shlex.split(command({**CLI, "diff": False}, step))
+    given = step._replace(options=("--diff",))
+    assert shlex.split(command({**CLI, "diff": True}, given)).count("--diff") == 1
