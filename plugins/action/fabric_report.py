@@ -29,6 +29,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import (
     earlier_notice,
+    never_read,
     read_host_documents,
     read_turns,
     read_verification,
@@ -50,7 +51,9 @@ class ActionModule(FabricAction):
         validation = read_verification(run_dir / "verify.json")
         check_inputs(arguments)
         hosts = of_the_inventory(documents, arguments["spec"])
-        earlier = earlier_notice(run_dir / "hosts", self._not_of_this_run(hosts, arguments["unfinished"], task_vars))
+        left_out = self._left_out(hosts, arguments["spec"], task_vars)
+        of_earlier_run = self._not_of_this_run(hosts, arguments["unfinished"], left_out, task_vars)
+        earlier = [*earlier_notice(run_dir / "hosts", of_earlier_run), *never_read(hosts, left_out)]
         names, variables = [each["host"] for each in hosts], variables_of_hosts(task_vars)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables))]
         of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
@@ -65,6 +68,8 @@ class ActionModule(FabricAction):
             title=arguments["title"],
             validation=validation,
             unfinished=arguments["unfinished"],
+            earlier=of_earlier_run,
+            left_out=left_out,
             wanted=arguments["wanted"],
             proof=arguments["proof"],
             turns=read_turns(run_dir / "turns", {document["host"] for document in hosts}),
@@ -92,16 +97,26 @@ class ActionModule(FabricAction):
             result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])
         return result
 
+    def _left_out(
+        self, documents: list[dict[str, Any]], spec: Mapping[str, Any] | None, task_vars: Mapping[str, Any]
+    ) -> set[str]:
+        """Return the hosts of the input and of the documents that ``--limit`` leaves out of this run."""
+        names = sorted({*((spec or {}).get("hosts") or {}), *(document["host"] for document in documents)})
+        groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
+        return {*names} - {*taking_part(names, groups, limit, self._loader)}
+
     def _not_of_this_run(
-        self, documents: list[dict[str, Any]], unfinished: list[dict[str, str]], task_vars: Mapping[str, Any]
+        self,
+        documents: list[dict[str, Any]],
+        unfinished: list[dict[str, str]],
+        left_out: set[str],
+        task_vars: Mapping[str, Any],
     ) -> list[str]:
         """Return the hosts whose documents are of an earlier run: left out by ``--limit``, or not reached in this."""
         names = sorted((document["host"] for document in documents), key=natural_key)
-        groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
-        within = set(taking_part(names, groups, limit, self._loader))
         variables = variables_of_hosts(task_vars)
         lost = {host for host in (each["host"] for each in unfinished) if not _read_in_this_run(variables, host)}
-        return [name for name in names if name not in within or name in lost]
+        return [name for name in names if name in left_out or name in lost]
 
 
 def _said(notices: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ kind means and what to do about it is said once, in ``KINDS``.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._pcie_links import lacking, possible
 
@@ -219,13 +219,14 @@ def fleet_remarks(
     unfinished: Mapping[str, str],
     built_alike: Iterable[Sequence[str]],
     *,
+    left_out: Collection[str] = (),
     over_ipoib: bool = False,
 ) -> list[dict[str, Any]]:
     """Return the remarks on all hosts, those that need attention first.
 
     ``expected_hosts`` are the hosts of the spec; None when there is no spec to compare with. ``unfinished`` says
-    why the run did not bring a host to the end, by its name. ``built_alike`` are groups of hosts. ``over_ipoib``: pods
-    get networks over IPoIB.
+    why the run did not bring a host to the end, by its name. ``built_alike`` are groups of hosts. ``left_out`` are
+    hosts that the run was not to read. ``over_ipoib``: pods get networks over IPoIB.
     """
     usual = _usual_firmware(documents)
     groups = list(built_alike)
@@ -256,7 +257,8 @@ def fleet_remarks(
     remarks += [_remark("unfinished", host, [_device("", "", why)]) for host, why in unfinished.items()]
     if expected_hosts is not None:
         read = {document["host"] for document in documents}
-        remarks += [_remark("not_read", name, []) for name in expected_hosts if name not in {*read, *unfinished}]
+        told = {*read, *unfinished, *left_out}
+        remarks += [_remark("not_read", name, []) for name in expected_hosts if name not in told]
         remarks += [_remark("not_in_spec", name, []) for name in read if name not in expected_hosts]
     order = list(KINDS)
     remarks.sort(key=lambda r: (r["severity"] != ATTENTION, order.index(r["kind"]), natural_key(r["host"])))

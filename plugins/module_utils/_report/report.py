@@ -10,7 +10,7 @@ The same input gives the same report; time and measurements come in from outside
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Collection, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines, left_out_together
 
@@ -57,6 +57,8 @@ def build_report(
     title: str,
     validation: dict[str, Any] | None = None,
     unfinished: Sequence[Mapping[str, str]] = (),
+    earlier: Collection[str] = (),
+    left_out: Collection[str] = (),
     wanted: Sequence[str] = (),
     proof: Mapping[str, Any] | None = None,
     turns: Sequence[dict[str, Any]] = (),
@@ -66,17 +68,19 @@ def build_report(
 
     ``hosts`` are host documents, ``cluster`` the result of the batch apply (None: not asked for), ``rendered`` the
     waves, ``validation`` the document of a wire proof; all of them have passed ``documents``. ``unfinished``: hosts
-    that the run did not bring to the end (``host``, ``why``). ``wanted`` are the parts that the run was to bring about
-    beside the hosts (``report_parts.PARTS``), ``proof`` is the result of the task that proves. ``turns``
-    are what the turns of hosts took, of this run or one before it. ``generated_at`` is an
-    ISO 8601 time in UTC.
+    that the run did not bring to the end (``host``, ``why``). ``earlier``: hosts whose documents are of a run before
+    this one; ``left_out``: hosts that this run was not to read. ``wanted`` are the parts that the run was to bring
+    about beside the hosts (``report_parts.PARTS``), ``proof`` is the result of the task that proves. ``turns`` are what
+    the turns of hosts took, of this run or one before it. ``generated_at`` is an ISO 8601 time in UTC.
     """
     documents = sorted(hosts, key=lambda document: natural_key(document["host"]))
     expected = None if spec is None else sorted(spec.get("hosts") or {}, key=natural_key)
     classes = topology_classes([(document["host"], device_map(document["facts"])) for document in documents])
     plans = _plans(documents)
     reasons = {each["host"]: each["why"] for each in unfinished}
-    remarks = fleet_remarks(documents, expected, reasons, built_alike(classes), over_ipoib=has_ipoib(spec))
+    remarks = fleet_remarks(
+        documents, expected, reasons, built_alike(classes), left_out=left_out, over_ipoib=has_ipoib(spec)
+    )
     rows = [host_row(document) for document in documents]
     _refer(rows, classes, plans, remarks)
     parts = Parts(wanted, cluster, proof, whole=not unfinished)
@@ -102,7 +106,7 @@ def build_report(
     }
     summary = _summary(report, parts)
     report["summary"] = summary
-    summary["outcome"] = outcome_of(report, [each["host"] for each in unfinished], check=check)
+    summary["outcome"] = outcome_of(report, [each["host"] for each in unfinished], check=check, earlier=earlier)
     return report
 
 

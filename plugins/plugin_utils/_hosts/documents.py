@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Collection, Mapping, NoReturn, Sequence
+from typing import Any, Collection, Iterable, Mapping, NoReturn, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
@@ -101,6 +101,13 @@ def earlier_notice(directory: Path, hosts: Sequence[str]) -> list[str]:
     more = [f"and {len(hosts) - _MOST_NAMED} more"] if len(hosts) > _MOST_NAMED else []
     who, them = ("host is", "it") if len(hosts) == 1 else ("hosts are", "them")
     return [f"not read in this run: {len(hosts)} {who} shown as an earlier one found {them}: {', '.join(named + more)}"]
+
+
+def never_read(documents: Iterable[Mapping[str, Any]], left_out: Collection[str]) -> list[str]:
+    """Return one notice of the hosts that ``--limit`` leaves out and that no earlier run has a document of."""
+    missing = len(set(left_out) - {document["host"] for document in documents})
+    hosts = "1 host" if missing == 1 else f"{missing} hosts"
+    return [f"not in this report: {hosts}, which the limit leaves out and no earlier run has read"] if missing else []
 
 
 def _since(path: Path) -> str:

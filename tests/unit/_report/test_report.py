@@ -308,6 +308,7 @@ def test_nothing_to_do_changed_pending_and_refused_are_told_apart() -> None:
     name = refused["hosts"][0]["name"]
     assert of(refused) == of(refused, name) == "refused"
     assert of(refused, name, "another") == of(quiet(none), name) == "failed"
+    assert outcome_of(refused, [name], check=False, earlier=[name]) == "failed", "the refused plan is an older one"
 
 
 def test_the_recap_has_the_reason_of_every_refused_step_up_to_ten() -> None:

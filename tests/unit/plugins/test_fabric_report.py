@@ -99,6 +99,20 @@ def test_hosts_that_the_limit_leaves_out_are_named_with_the_time_of_what_is_show
     assert [text for text in notices_of(run_dir) if "not read" in text] == []
 
 
+def test_hosts_that_the_limit_leaves_out_and_nobody_has_read_are_counted_and_need_no_attention(run_dir: Path) -> None:
+    names = [entry["host"] for entry in sample_fleet.fleet()]
+    for name in names[2:]:
+        (run_dir / "hosts" / f"{name}.json").unlink()
+    spec, said = sample_fleet.spec(names), "not in this report: 4 hosts, which the limit leaves out"
+    limited = {"groups": {"all": names}, "ansible_limit": ",".join(names[:3])}
+    recap = report(run_dir, spec=spec, task_vars=limited)["recap"]
+    assert [line for line in recap if "not read" in line and "attention" in line] == [
+        f"attention: A host of the inventory was not read: {names[2]}"
+    ]
+    assert [line for line in recap if line.startswith(said)] == [text for text in notices_of(run_dir) if said in text]
+    assert any(said in text for text in notices_of(run_dir))
+
+
 def test_a_host_that_was_not_reached_is_shown_as_of_an_earlier_run_and_one_that_failed_is_not(run_dir: Path) -> None:
     lost, failed = (entry["host"] for entry in sample_fleet.fleet()[:2])
     results = {lost: {"unreachable": True}, failed: {"failed": True, "summary": {}}}
@@ -107,6 +121,16 @@ def test_a_host_that_was_not_reached_is_shown_as_of_an_earlier_run_and_one_that_
     (said,) = [text for text in notices_of(run_dir) if "not read" in text]
     assert f"found it: {lost} (since " in said
     assert failed not in said
+
+
+def test_a_host_that_failed_before_it_was_read_did_not_fail_for_what_an_earlier_run_refused(run_dir: Path) -> None:
+    refused = [each for each in sample_fleet.fleet() if any(s["status"] == "refused" for s in each["plan"]["steps"])]
+    host = refused[0]
+    spec, unfinished = sample_fleet.spec([host["host"]]), [{"host": host["host"], "why": "-"}]
+    for found, outcome in (({"failed": True}, "failed"), ({"failed": True, "summary": {}}, "refused")):
+        task_vars = {"hostvars": {host["host"]: {"rdma_fabric_host_result": found}}}
+        result = report(run_dir, spec=spec, task_vars=task_vars, unfinished=unfinished, cluster=None, wanted=[])
+        assert result["outcome"] == outcome
 
 
 def test_a_second_run_changes_nothing_at_a_later_time(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
