@@ -66,7 +66,7 @@ def check_rdma_shared(given: Any) -> Verdict:
         return {}, problems
     problems += _unknown("", config, ("periodicUpdateInterval", "configList"))
     interval = config.get("periodicUpdateInterval")
-    if "periodicUpdateInterval" in config and not (_whole(interval) and interval <= LONGEST_SECONDS):
+    if "periodicUpdateInterval" in config and not _whole(interval, LONGEST_SECONDS):
         # More turn negative as a time.Duration, and the plugin does not start (ValidateConfigs, resources_manager.go).
         found = f"must be 0 to {LONGEST_SECONDS} seconds, not {interval!r}"
         problems.append(Problem("periodicUpdateInterval", found, "0 turns it off"))
@@ -307,9 +307,9 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _whole(value: Any) -> bool:
+def _whole(value: Any, most: int = INT64) -> bool:
     # Both are an int of Go.
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= INT64
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _ordered(config: Config, top: tuple[str, ...], item: tuple[str, ...], selectors: tuple[str, ...]) -> Config:
