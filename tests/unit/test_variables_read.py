@@ -50,6 +50,8 @@ IMPORTED = {
     "report": ("rollback",),
     "turns": ("rollback", "teardown", "upgrade"),
 }
+# Parts of roles that only another part includes, whose variables are checked with that.
+INCLUDED = {"host/failed": "host/upgrade"}
 MODULE = re.compile(r"rdma\.fabric\.(\w+)")
 # The role whose options its action makes of the variables.
 HOST = CHECKOUT / "roles" / "host" / "tasks" / "main.yml"
@@ -59,7 +61,8 @@ def files_of_readers() -> Iterator[tuple[str, Path]]:
     """Yield each role, part of a role and playbook with its file."""
     for path in (CHECKOUT / "roles").glob("*/tasks/*.yml"):
         role = path.parents[1].name
-        yield role if path.stem == "main" else f"{role}/{path.stem}", path
+        part = role if path.stem == "main" else f"{role}/{path.stem}"
+        yield INCLUDED.get(part, part), path
     for path in (CHECKOUT / "playbooks").glob("*.yml"):
         yield f"playbook {path.stem}", path
     for part, playbooks in IMPORTED.items():

@@ -15,7 +15,7 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.tests.unit.test_variables_read import trusted
 
-UPGRADE = Path(__file__).resolve().parents[2] / "roles" / "host" / "tasks" / "upgrade.yml"
+TASKS = Path(__file__).resolve().parents[2] / "roles" / "host" / "tasks"
 FAILED: dict[str, Any] = {"_rdma_fabric_host_end": {"unfinished": [{"host": "a", "why": "failed: it is not Ready"}]}}
 DUE: dict[str, Any] = {**FAILED, "_rdma_fabric_host_due": True, "_rdma_fabric_host_drain": {"changed": True}}
 # A run that was killed has changed it, and nothing was left for this one but to verify it.
@@ -28,12 +28,16 @@ CORDONED: dict[str, Any] = {**LEFT, "_rdma_fabric_host_given_back": {"failed": T
 
 
 def included(file: str, variables: dict[str, Any]) -> bool:
-    """Return whether the part includes another one for a host with these variables."""
-    tasks = yaml.safe_load(UPGRADE.read_text(encoding="utf-8"))
-    (task,) = [task for task in tasks if task.get("ansible.builtin.include_tasks") == {"file": file}]
-    around = {key: trusted(value) for key, value in task["vars"].items()}
+    """Return whether the part of turns that have failed is reached with these variables, and includes another one."""
+    around: dict[str, Any] = {}
+    conditions: list[str] = []
+    for part, wanted in (("upgrade.yml", "failed.yml"), ("failed.yml", file)):
+        tasks = yaml.safe_load((TASKS / part).read_text(encoding="utf-8"))
+        (task,) = [task for task in tasks if task.get("ansible.builtin.include_tasks") == {"file": wanted}]
+        around.update({key: trusted(value) for key, value in task["vars"].items()})
+        conditions += [task["when"]] if isinstance(task["when"], str) else task["when"]
     templar = template.Templar(loader=DataLoader(), variables={**around, **variables})
-    return all(templar.template(trusted(f"{{{{ ({text}) | bool }}}}")) for text in task["when"])
+    return all(templar.template(trusted(f"{{{{ ({text}) | bool }}}}")) for text in conditions)
 
 
 @pytest.mark.parametrize(
