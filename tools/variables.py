@@ -29,7 +29,7 @@ SURVEY = CHECKOUT / "docs" / "survey.json"
 _TABLE = "ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table"
 _TYPES = {"bool": "boolean", "int": "whole number", "float": "number", "str": "text", "dict": "mapping"}
 _ENTRY_POINT = re.compile(r"^  (\w+):\n((?:    .*\n|\n)*)", re.MULTILINE)
-_OPTIONS = re.compile(r"^    options:\n(?:      .*\n|\n)*", re.MULTILINE)
+_OPTIONS = re.compile(r"^    options:(?: \{\})?\n(?:      .*\n|\n)*", re.MULTILINE)
 HEAD = """# Variables
 
 Every variable of the collection: what it takes, what stands for it when it is not given, and which roles and
@@ -124,7 +124,7 @@ def specification(text: str, role: str) -> str:
         part = role if match[1] == "main" else f"{role}/{match[1]}"
         options = {row.name: option(row) for row in rows() if part in row.roles}
         kept = _OPTIONS.sub("", match[2])
-        return f"  {match[1]}:\n{kept}    options:\n{_indented(options)}"
+        return f"  {match[1]}:\n{kept}    options:" + (f"\n{_indented(options)}" if options else " {}\n")
 
     head, key, entries = text.partition("argument_specs:\n")
     return head + key + _ENTRY_POINT.sub(entry_point, entries)
