@@ -43,7 +43,7 @@ class HostAction(FabricAction):
             return RecordedHost(load_recording(path.read_bytes()))
         except OSError as error:
             next_step = "name a file that rdma.fabric.record wrote (recording, or rdma_fabric_recording of the host)"
-            raise ActionFailure(f"the recording {path} can't be read ({error.strerror}); next: {next_step}") from error
+            raise ActionFailure(f"{path}: can't be read ({error.strerror}); next: {next_step}") from error
         except BadRecording as error:
             raise ActionFailure(f"{path}: {error}") from error
 

@@ -239,7 +239,7 @@ class TestRecordedHost:
     def test_a_missing_recording_is_one_clear_error(self, plan: Plan, tmp_path: Path) -> None:
         result = plan(recording=str(tmp_path / "none.json"))
         assert result["failed"]
-        assert f"the recording {tmp_path / 'none.json'} can't be read (No such file or directory)" in result["msg"]
+        assert f"{tmp_path / 'none.json'}: can't be read (No such file or directory)" in result["msg"]
         assert "next: name a file that rdma.fabric.record wrote" in result["msg"]
 
     def test_names_of_a_hostile_host_stay_text_on_their_line(
