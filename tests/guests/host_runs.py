@@ -26,8 +26,9 @@ CARD = "enp1s0"
 COMMAND_SECONDS = 300.0
 RUN_SECONDS = 1500.0  # with a reboot of emulated guests
 SNAPSHOT = Path(__file__).with_name("host_snapshot.py")
-STEP_LINE = re.compile(r"^(?:planned|needs reboot|needs consent|refused): .*$")
-RESULT_LINE = re.compile(r"^(?:changed|ok): \[(?P<host>[^]]+)\]$")
+# Hosts with the same plan, and its steps below them.
+PLAN = re.compile(r"^(?P<hosts>\S+)(?: \(\d+ hosts\))?: \d+ steps?\n(?P<steps>(?:  .*\n)+)", re.MULTILINE)
+STEP_LINE = re.compile(r"^  ((?:planned|needs reboot|needs consent|refused): .*)$", re.MULTILINE)
 
 
 class Fleet:
@@ -80,16 +81,8 @@ class Fleet:
 
 def printed(output: str) -> dict[str, list[str]]:
     """Give the lines of steps that a run with ``--diff`` printed of each host that it changes."""
-    lines: dict[str, list[str]] = {}
-    pending: list[str] = []
-    for line in output.splitlines():
-        if STEP_LINE.match(line):
-            pending.append(line)
-        result = RESULT_LINE.match(line)
-        if result and pending:
-            lines[result["host"]] = pending
-            pending = []
-    return lines
+    plans = {plan["hosts"]: STEP_LINE.findall(plan["steps"]) for plan in PLAN.finditer(output)}
+    return {host: steps for hosts, steps in plans.items() for host in hosts.split(",")}
 
 
 def on_host(lab: Path, guest: str, command: str, *, stdin: str | None = None, seconds: float = COMMAND_SECONDS) -> str:

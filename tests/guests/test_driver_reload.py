@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.guests.disturbed import LEAVES
 from ansible_collections.rdma.fabric.tests.lab.guests.waiting import ssh_argv
 from tools.checkout import CHECKOUT, COLLECTIONS
 
@@ -98,8 +99,7 @@ def room(lab: Path, run: Run) -> Callable[[], subprocess.CompletedProcess[str]]:
     """Bring the room's code to the guest; return what reloads igb there."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
-        for part in ("_host", "_violations.py"):
-            inside = f"plugins/module_utils/{part}"
+        for inside in ("plugins/module_utils/_host", *LEAVES):
             archive.add(CHECKOUT / inside, f"ansible_collections/rdma/fabric/{inside}")
     argv = ssh_argv(lab, GUEST, [f"mkdir -p {PLACE} && tar -x -C {PLACE}"])
     subprocess.run(argv, input=packed.getvalue(), check=True, timeout=120)
