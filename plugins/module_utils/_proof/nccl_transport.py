@@ -188,21 +188,20 @@ def errors_in(lines: Iterable[str], one_host: bool = False) -> Errors:
     A run that stays on ``one_host`` needs no RDMA device; that NCCL found none is no error of it. That a test or its
     launcher ended is left out where the reason stands before it; of a test it is told with NCCL's last warning.
     """
-    found: dict[object, tuple[Message, Problem]] = {}
+    found: dict[Message, Problem] = {}
     warning = None
     for line in dict.fromkeys(lines):
         if not _WORTH_A_LOOK.search(line):
             continue
-        key, message = _message_of(line)
-        passed_over = key in found or len(found) >= _MOST_NAMES or (message is _NO_DEVICE and one_host)
+        message = _message_of(line)
+        passed_over = message in found or len(found) >= _MOST_NAMES or (message is _NO_DEVICE and one_host)
         if message is not None and not passed_over:
-            found[key] = message, _told(line, message, warning)
+            found[message] = _told(line, message, warning)
         warning = _first(_WARNING, line) or warning
-    ends = [(message, problem) for message, problem in found.values() if message.ends]
-    reasons = [problem for message, problem in ends if message not in (_TEST_ENDED, _LAUNCHER_ENDED)]
-    consequences = [problem for message, problem in ends if message in (_TEST_ENDED, _LAUNCHER_ENDED)]
-    others = [problem for message, problem in found.values() if not message.ends]
-    return Errors([*(reasons or consequences), *others], bool(ends))
+    ends = [message for message in found if message.ends]
+    reasons = [message for message in ends if message not in (_TEST_ENDED, _LAUNCHER_ENDED)]
+    others = [message for message in found if not message.ends]
+    return Errors([found[message] for message in [*(reasons or ends), *others]], bool(ends))
 
 
 def _told(line: str, message: Message, warning: str | None) -> Problem:
@@ -212,15 +211,14 @@ def _told(line: str, message: Message, warning: str | None) -> Problem:
     return problem_of(quoted(line), cause, message.next_step)
 
 
-def _message_of(line: str) -> tuple[object, Message | None]:
-    """Return the kind of the error that a line tells, as something to tell kinds apart by and with its words."""
+def _message_of(line: str) -> Message | None:
+    """Return the kind of the error that a line tells; each completion state is a kind of its own."""
     state = _COMPLETION.search(line)
     if state:
         code = int(state[1])
         other = (f"a transfer ended with completion state {code}", "look at the other ranks' logs")
-        return code, Message(_COMPLETION, *_STATES.get(code, other))
-    message = next((each for each in _MESSAGES if each.pattern.search(line)), None)
-    return message, message
+        return Message(_COMPLETION, *_STATES.get(code, other))
+    return next((each for each in _MESSAGES if each.pattern.search(line)), None)
 
 
 def without_gpu_direct(lines: Iterable[str]) -> list[str]:
