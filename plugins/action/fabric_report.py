@@ -91,7 +91,12 @@ class ActionModule(FabricAction):
             "report_html": str(page_file),
             "outcome": report["summary"]["outcome"],
             "summary": report["summary"],
-            "recap": [*recap_lines(report, check=self.check_mode), *of_chart, *earlier, *_said(of_names)],
+            "recap": [
+                *recap_lines(report, check=self.check_mode),
+                *of_chart,
+                *earlier,
+                *(f"notice: {name}" for name in of_names),
+            ],
         }
         if self.diff_mode and stale:
             result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])
@@ -117,10 +122,6 @@ class ActionModule(FabricAction):
         variables = variables_of_hosts(task_vars)
         lost = {host for host in (each["host"] for each in unfinished) if not _read_in_this_run(variables, host)}
         return [name for name in names if name in left_out or name in lost]
-
-
-def _said(notices: list[str]) -> list[str]:
-    return [f"notice: {notice}" for notice in notices]
 
 
 def _read_in_this_run(variables: Mapping[str, Mapping[str, Any]], host: str) -> bool:

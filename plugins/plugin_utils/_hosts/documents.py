@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.documents impo
     turn_violations,
     verification_violations,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import plain
 
@@ -106,8 +107,8 @@ def earlier_notice(directory: Path, hosts: Sequence[str]) -> list[str]:
 def never_read(documents: Iterable[Mapping[str, Any]], left_out: Collection[str]) -> list[str]:
     """Return one notice of the hosts that ``--limit`` leaves out and that no earlier run has a document of."""
     missing = len(set(left_out) - {document["host"] for document in documents})
-    hosts = "1 host" if missing == 1 else f"{missing} hosts"
-    return [f"not in this report: {hosts}, which the limit leaves out and no earlier run has read"] if missing else []
+    said = f"not in this report: {counted(missing, 'host')}, which the limit leaves out and no earlier run has read"
+    return [said] if missing else []
 
 
 def _since(path: Path) -> str:
