@@ -24,7 +24,7 @@ from typing import Iterator
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration.after_site import States
-from ansible_collections.rdma.fabric.tests.integration.draining import DEVICE, Place
+from ansible_collections.rdma.fabric.tests.integration.draining import DEVICE, Place, without_daemon_sets
 from ansible_collections.rdma.fabric.tests.integration.drifting import Pushed
 from ansible_collections.rdma.fabric.tests.integration.joining import Joining
 from ansible_collections.rdma.fabric.tests.integration.missing import do_without
@@ -149,7 +149,8 @@ def pushed(control_plane: ControlPlane, namespace: str, tmp_path: Path, states: 
 
 @pytest.fixture
 def place(control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """A node to be drained."""
+    """A node to be drained, on a cluster without DaemonSets."""
+    without_daemon_sets(control_plane.api)
     monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(control_plane.kubeconfig))
     node = f"{namespace}-node"
     apply_nodes(control_plane.api, [kwok_node(node, allocatable={DEVICE: "100"})])

@@ -50,7 +50,7 @@ class Place:
         self.api.call("POST", self.pods, body)
         if not self.alive:
             self.finish(name, "Running")
-        self.until(lambda: self.live(name).get("status", {}).get("phase") == "Running")
+        until(lambda: self.live(name).get("status", {}).get("phase") == "Running")
 
     def workload(
         self, kind: str, name: str, *, replicas: int = 1, spec: Json | None = None, selector: Json | None = None
@@ -70,7 +70,7 @@ class Place:
         count = {} if kind == "DaemonSet" else {"replicas": replicas}
         body = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": {**wanted, **count}}
         self.own(f"{kind.lower()}s", body)
-        self.until(lambda: len(self.running(name)) == replicas)
+        until(lambda: len(self.running(name)) == replicas)
         return self.running(name)
 
     def running(self, name: str, node: str = "") -> list[str]:
@@ -106,7 +106,7 @@ class Place:
     def end(self, name: str) -> None:
         """End a pod that is being deleted, as a kubelet does."""
         self.api.call("DELETE", f"{self.pods}/{name}", {"gracePeriodSeconds": 0})
-        self.until(lambda: not self.is_there(name))
+        until(lambda: not self.is_there(name))
 
     def live_node(self) -> Json:
         return self.api.call("GET", f"/api/v1/nodes/{self.node}")
@@ -135,13 +135,24 @@ class Place:
             status = self.api.call("GET", f"{path}/{name}").get("status", {})
             return bool(status.get("currentHealthy") == len(pods) and status.get("observedGeneration") == 1)
 
-        self.until(counted)
+        until(counted)
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + ENOUGH_SECONDS
-        while not condition():
-            assert time.monotonic() < deadline, "it did not come to that"
-            time.sleep(0.05)
+
+def without_daemon_sets(api: Api) -> None:
+    """Delete the DaemonSets that tests of other files have left, with their pods: a new node would get one of each."""
+    path = "/apis/apps/v1/daemonsets"
+    for found in api.call("GET", path)["items"]:
+        meta = found["metadata"]
+        body = {"propagationPolicy": "Foreground"}
+        api.request("DELETE", f"/apis/apps/v1/namespaces/{meta['namespace']}/daemonsets/{meta['name']}", body)
+    until(lambda: not api.call("GET", path)["items"])
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + ENOUGH_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.05)
 
 
 def offer(api: Api, node: str, amount: str) -> None:
@@ -151,10 +162,7 @@ def offer(api: Api, node: str, amount: str) -> None:
 
 
 def drain(place: Place, *, check: bool = False, **arguments: Any) -> Json:
-    result = run_action("node_drain", {"node": place.node, "timeout": 120, **arguments}, check=check, diff=True)
-    # A DaemonSet that tests of another file have left has a pod on every node.
-    result["pods"] = [row for row in result.get("pods") or [] if row["namespace"] == place.namespace]
-    return result
+    return run_action("node_drain", {"node": place.node, "timeout": 120, **arguments}, check=check, diff=True)
 
 
 def drained(place: Place, **arguments: Any) -> Json:

@@ -29,6 +29,7 @@ from ansible_collections.rdma.fabric.tests.integration.draining import (
     drained,
     evictions,
     refused,
+    until,
 )
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
@@ -47,7 +48,7 @@ def test_a_budget_is_waited_for_until_it_allows(place: Place, control_plane: Con
 
     def allow_after_a_refusal() -> None:
         theirs = AuditLog(audit.path, partial(other.request, "GET"))
-        place.until(lambda: bool(evictions(theirs, mark)))
+        until(lambda: bool(evictions(theirs, mark)))
         other.call("PATCH", path, {"spec": {"minAvailable": 0}}, content_type="application/merge-patch+json")
 
     somebody = threading.Thread(target=allow_after_a_refusal)
@@ -71,7 +72,7 @@ def test_a_budget_that_never_allows_ends_at_the_limit(place: Place) -> None:
     assert "disruption budget all needs 1 healthy pods" in result["msg"]
     assert "It stays cordoned: run again, or give it back with state: uncordoned" in result["msg"]
     assert (result["changed"], place.cordoned()) == (True, True)
-    place.until(lambda: not place.is_there("two"))
+    until(lambda: not place.is_there("two"))
     assert place.is_there("one")
 
 
@@ -136,7 +137,7 @@ def test_pods_leave_one_after_the_other_where_their_budget_asks_for_it(place: Pl
     try:
         assert actions(drained(place)) == dict.fromkeys(before, "evicted")
         codes = evictions(audit, mark)
-        place.until(lambda: len(place.running("budget", other)) == 2)
+        until(lambda: len(place.running("budget", other)) == 2)
     finally:
         delete_nodes(place.api, [other])
     # Whether the second is refused first depends on how soon the first is made anew.
