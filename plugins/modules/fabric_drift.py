@@ -71,7 +71,7 @@ EXAMPLES = r"""
     hosts: []
   register: rdma_fabric_preflight_result
 
-- name: List where hosts and cluster differ from the input
+- name: List differences between the input, hosts and cluster
   rdma.fabric.fabric_drift:
     spec: "{{ rdma_fabric_preflight_result.spec }}"
     run_dir: rdma-fabric-run

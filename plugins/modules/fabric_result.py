@@ -55,14 +55,14 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Validate every input
+- name: Validate all input
   rdma.fabric.fabric_input:
     hosts_pattern: rdma_fabric
     nfd: false
   register: input_result
   ignore_errors: true
 
-- name: Say how the run ended
+- name: Print the result of the run
   rdma.fabric.fabric_result:
     kind: input
     result: "{{ input_result }}"

@@ -65,7 +65,7 @@ EXAMPLES = r"""
   run_once: true
   delegate_to: localhost
 
-- name: Say on the nodes whether the container of their driver is ready
+- name: Label the nodes whose driver container is ready
   rdma.fabric.node_labels:
     hosts: []
     waves: "{{ rendered.waves | default([]) }}"

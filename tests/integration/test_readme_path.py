@@ -157,7 +157,7 @@ def test_a_strangers_path_from_the_artifact_to_the_last_playbook(stranger: Stran
             assert block in NOT_COMMANDS, f"README.md: neither run nor named: {block}"
     (discovered,) = [output for line, output in ended.items() if "rdma.fabric.discover" in line]
     # What comes next can be pasted as well: on both lines that say it, the inventory is one word.
-    named = re.findall(r"-i ('[^']*')", discovered.partition("Say what was found")[2])
+    named = re.findall(r"-i ('[^']*')", discovered.partition("Print the findings")[2])
     assert named.count(f"'{stranger.here / 'rdma-fabric-inventory' / 'hosts.yml'}'") == 2, discovered
     assert (stranger.here / "out").is_dir()
     installed = stranger.home / ".ansible" / "collections" / "ansible_collections" / "rdma" / "fabric"

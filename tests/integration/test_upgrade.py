@@ -88,7 +88,7 @@ def test_a_node_with_upstreams_skip_label_has_no_turn_until_it_is_taken_off(flee
     fleet.label("nvidia.com/ofed-driver-upgrade.skip", {"one": "false", "two": "true"})
     mark = fleet.cluster.audit.mark()
     outcome = fleet.run().succeeded()
-    assert outcome.lines_of_hosts("Find the hosts that have a turn", NAMES) == []
+    assert outcome.lines_of_hosts("Find the hosts that need a turn", NAMES) == []
     turns = outcome.lines_of_hosts("Interrupt the hosts in their turn", NAMES)
     assert {"one", "three"} == {name for name in NAMES if any(f"[{name}]" in line for line in turns)}
     assert fleet.changed() == ["one", "three"]
