@@ -36,9 +36,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input impor
     unusable_names,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import values_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import compare
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import load, run_of, wishes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import violations_of_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_cluster import RESOURCE_ROWS, SETTING_ROWS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import (
@@ -85,6 +86,7 @@ class ActionModule(FabricAction):
         documents, violations = self._read_files(arguments["manifests"])
         values, wrong_values = self._helm_values(arguments)
         hostvars = variables_of_hosts(task_vars)
+        by_facts = [each for host in hostvars for each in violations_of_facts(host, names_by_facts(hostvars[host]))]
         runner = hostvars.get(task_vars.get("inventory_hostname", ""), {})
         controller = controller_of(task_vars)
         given = given_otherwise(arguments, runner)
@@ -114,6 +116,7 @@ class ActionModule(FabricAction):
                 *limit_violations(arguments),
                 *late.violations(),
                 *unusable_names(arguments["hosts"]),
+                *by_facts,
             ],
         )
         wrong = [*wire_violations(spec, hostvars), *shared_nodes(nodes_of(spec["hosts"], hostvars))]

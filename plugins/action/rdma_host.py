@@ -70,7 +70,7 @@ class ActionModule(HostAction):
     # check_spec tells all violations at once, with their paths, and takes no text for a number.
     checked_in_execute = ("desired",)
     constraints: ClassVar[Mapping[str, Any]] = {
-        "required_one_of": [("desired", "confirm")],
+        "required_one_of": [("desired", "confirm", "joined")],
         "mutually_exclusive": [("desired", "confirm")],
     }
 
@@ -93,6 +93,8 @@ class ActionModule(HostAction):
         """Plan or apply the host and write what was asked for; see the module's documentation."""
         if arguments["confirm"]:
             return self._confirm(arguments["confirm"], task_vars)
+        if arguments["joined"]:
+            return self._run_it({"joined": True}, task_vars)
         if arguments["timeout"] < 0:
             raise ActionFailure(f"timeout: {arguments['timeout']} is less than 0, which stands for no limit")
         name = str(task_vars.get("inventory_hostname", ""))

@@ -64,6 +64,12 @@ options:
         a controller that was stopped could not confirm. Nothing else is done then.
       - The task fails unless the change is confirmed and stays. In check mode it confirms nothing and fails.
     type: str
+  joined:
+    description:
+      - Removes the unit C(rdma-fabric-join.service), by which the node of a new host joins when the host boots.
+      - Nothing else is done then.
+    type: bool
+    default: false
   guard_token:
     description:
       - The token that a change of the uplink in this run is to have. One is made up where none is given.
@@ -482,6 +488,10 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
         from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirmation  # noqa: PLC0415
 
         return confirmation(LiveMachine(), SystemClock(), module.params["confirm"], check=module.check_mode)
+    if module.params["joined"]:
+        from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.joined import remove_join_unit  # noqa: PLC0415
+
+        return remove_join_unit(LiveMachine(), check=module.check_mode)
     desired = check_spec(module.params["desired"])
     sealed = module.params["sealed"]
     # Routes must not lead away what answers the controller.
@@ -540,6 +550,7 @@ def main() -> None:
         argument_spec={
             "desired": {"type": "dict"},
             "confirm": {"type": "str", "no_log": False},
+            "joined": {"type": "bool", "default": False},
             "guard_token": {"type": "str", "no_log": False},
             "recording": {"type": "path"},
             "output_file": {"type": "path"},
@@ -559,7 +570,7 @@ def main() -> None:
             "defer_reload": {"type": "bool", "default": False},
             "counters": {"type": "bool", "default": False},
         },
-        required_one_of=[("desired", "confirm")],
+        required_one_of=[("desired", "confirm", "joined")],
         mutually_exclusive=[("desired", "confirm")],
         supports_check_mode=True,
     )

@@ -31,6 +31,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import hidden, opens_vaults, texts_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import set_by_facts, violations_of_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import Unreadable, is_blank, read_text
 
 display = Display()
@@ -78,6 +79,7 @@ class FabricAction(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         result["changed"] = False
         try:
+            self._refuse_facts(task_vars or {})
             result.update(self.execute(self._validated_arguments(task_vars or {}), task_vars or {}))
         except ActionSkipped as skipped:
             result.update(skipped=True, skip_reason=str(skipped))
@@ -99,6 +101,12 @@ class FabricAction(ActionBase):
         if isinstance(result.get("msg"), str):
             result["msg"] = printable(result["msg"])
         return result
+
+    def _refuse_facts(self, task_vars: Mapping[str, Any]) -> None:
+        """Raise InvalidInput where facts of the task's host set what the task may have been given by."""
+        names = set_by_facts(task_vars)
+        if names:
+            raise InvalidInput(violations_of_facts(str(task_vars.get("inventory_hostname", "")), names))
 
     def _hide_vaulted(self, result: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
         """Take what came from a vault out of what is said: of what failed that is all, else the notices."""

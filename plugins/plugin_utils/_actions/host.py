@@ -20,6 +20,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
 from .base import ActionFailure, FabricAction
 from .payload import compact
 
+# What ansible-core takes from the result of any task, whatever its module (StrategyBase._process_pending_results): a
+# host could set variables of itself before the inventory's, and by add_host those of every other host and of localhost,
+# such as the program that connects to it.
+_OF_ANSIBLE = frozenset(("ansible_facts", "ansible_stats", "add_host", "add_group"))
+
 
 class HostAction(FabricAction):
     """An action whose module is sent in fewer bytes than ansible-core makes of it."""
@@ -27,14 +32,12 @@ class HostAction(FabricAction):
     def run_module(self, name: str, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Run a module of this collection on the host and return its result; raises AnsibleConnectionFailure.
 
-        None of ours returns ``ansible_facts``: of a host that does, they would have precedence over the inventory's
-        variables, such as the one that names its node.
+        Of the keys that Ansible acts on, none of ours returns one.
         """
         result: dict[str, Any] = self._execute_module(
             module_name=f"rdma.fabric.{name}", module_args=dict(arguments), task_vars=task_vars
         )
-        result.pop("ansible_facts", None)
-        return result
+        return {key: value for key, value in result.items() if key not in _OF_ANSIBLE}
 
     def recorded_host(self, recording: str) -> RecordedHost:
         """Return the host of a recording on the controller; raises ActionFailure with what to do about the file."""

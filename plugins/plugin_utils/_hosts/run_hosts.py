@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values impo
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
 from .hooks import why_hook_failed, why_hook_left
-from .variables import labels_read
+from .variables import labels_read, names_by_facts
 
 CONTROLLER = "localhost"
 _MOST_NAMED = 10
@@ -82,6 +82,11 @@ def unfinished_hosts(hosts: Iterable[str], variables: Mapping[str, Mapping[str, 
     found, without = [], without_turn(variables)
     for host in hosts:
         own = variables.get(host, {})
+        by_facts = names_by_facts(own)
+        if by_facts:
+            names = ", ".join(map(one_line, by_facts))
+            found.append(Unfinished(host, f"failed: its facts set {names}, which only the inventory may"))
+            continue
         failed = (own.get("_rdma_fabric_host_end") or {}).get("unfinished")
         if failed:
             # What is registered since then is about going back.

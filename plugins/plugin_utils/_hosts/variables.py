@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, TypeVar
 
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import set_by_facts
+
 Value = TypeVar("Value")
 
 
@@ -47,7 +49,34 @@ class HostVariables(ReadOnce[Mapping[str, Any]]):
     """
 
     def _value(self, value: Any) -> Mapping[str, Any]:
-        return ReadOnce[Any](value)
+        return OwnVariables(value)
+
+
+class OwnVariables(ReadOnce[Any]):
+    """The variables of one host, without those of this collection that it has set itself: ``by_facts``, sorted."""
+
+    def __init__(self, source: Mapping[str, Any]) -> None:
+        super().__init__(source)
+        self.by_facts = tuple(set_by_facts(source))
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self.by_facts:
+            raise KeyError(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        return key not in self.by_facts and super().__contains__(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key in super().__iter__() if key not in self.by_facts)
+
+    def __len__(self) -> int:
+        return super().__len__() - len(self.by_facts)
+
+
+def names_by_facts(own: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the variables of this collection that a host set itself, from all as HostVariables has them."""
+    return own.by_facts if isinstance(own, OwnVariables) else ()
 
 
 def variables_of_hosts(task_vars: Mapping[str, Any]) -> HostVariables:

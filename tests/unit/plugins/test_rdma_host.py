@@ -561,6 +561,20 @@ class TestTree:
         assert answer["msg"].startswith("not confirmed: no change of the uplink waits on this host")
         assert contents(root) == before
 
+    @pytest.mark.parametrize("leads", ["../rdma-fabric-join.service", "/nowhere"])
+    def test_the_unit_of_a_node_that_has_joined_goes_and_nothing_else(self, root: Path, leads: str) -> None:
+        before = contents(root)
+        folder = root / "etc/systemd/system"
+        wants = folder / "multi-user.target.wants"
+        wants.mkdir(parents=True, exist_ok=True)
+        (folder / "rdma-fabric-join.service").write_text("[Unit]\n")
+        (wants / "rdma-fabric-join.service").symlink_to(leads)
+        there = contents(root)
+        assert self.run(root, check=True, joined=True)["changed"]
+        assert contents(root) == there
+        assert self.run(root, joined=True)["changed"]
+        assert (contents(root), self.run(root, joined=True)["changed"]) == (before, False)
+
     def test_a_refused_step_fails_unless_that_is_wanted(self, root: Path) -> None:
         wish = {"interfaces": [{"current_name": "eno1", "state": "down"}]}
         assert "it carries the uplink" in self.run(root, wish)["msg"]

@@ -78,9 +78,14 @@ def test_facts_of_a_recording_are_read_here(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_host_gives_no_variable_a_value_whatever_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    forged = {"changed": False, "facts": {}, "ansible_facts": {"rdma_fabric_node_name": "node-of-others"}}
-    module_that_answers(monkeypatch, rdma_info, forged)
-    assert "ansible_facts" not in run_action("rdma_info", {})
+    forged: dict[str, Any] = {
+        "ansible_facts": {"rdma_fabric_node_name": "node-of-others"},
+        "add_host": {"host_name": "localhost", "host_vars": {"ansible_ssh_executable": "/opt/mine"}},
+        "add_group": "rdma_fabric",
+        "ansible_stats": {"data": {"rdma_fabric_result": {"outcome": "ok"}}},
+    }
+    module_that_answers(monkeypatch, rdma_info, {"changed": False, "facts": {}, **forged})
+    assert not forged.keys() & run_action("rdma_info", {}).keys()
 
 
 def test_facts_of_a_live_host_are_asked_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
