@@ -186,6 +186,24 @@ class TestMachine:
         assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("two\n", 0o640)
         assert [entry.name for entry in path.parent.iterdir()] == ["b.conf"]
 
+    def test_a_directory_has_its_mode_from_the_start_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A run that is killed once it is made leaves one that others than root can read."""
+        make = Path.mkdir
+
+        def killed(path: Path, mode: int) -> None:
+            make(path, mode)
+            raise KeyboardInterrupt
+
+        former = os.umask(0o077)
+        try:
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(Path, "mkdir", killed)
+                LiveMachine(str(tmp_path)).replace("/etc/rdma-fabric/file", "text", 0o644)
+            assert os.umask(0o077) == 0o077
+        finally:
+            os.umask(former)
+        assert (tmp_path / "etc").stat().st_mode & 0o777 == 0o755
+
     @pytest.mark.parametrize("mask", [0o000, 0o027, 0o077])
     def test_files_and_their_directories_have_the_same_modes_under_every_umask(
         self, machine: LiveMachine, tmp_path: Path, mask: int

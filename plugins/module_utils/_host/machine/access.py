@@ -322,9 +322,13 @@ class LiveMachine(LiveHost):
             path = posixpath.dirname(path)
         for directory in reversed(missing):
             local = self._local(directory)
-            Path(local).mkdir(0o755)
-            # Whatever the umask of root is: who reads the files need not be root (networkd, apt).
-            Path(local).chmod(0o755)
+            # Who reads the files need not be root (networkd, apt). A run that was killed before a chmod would leave
+            # the mode of root's umask for ever.
+            umask = os.umask(0o022)
+            try:
+                Path(local).mkdir(0o755)
+            finally:
+                os.umask(umask)
             _sync_directory(posixpath.dirname(local))
 
 
