@@ -22,7 +22,12 @@ _USER = r"[^\s%\"']{1,100}%"
 # alias set", HPE's examples of ilorest and Supermicro's of SUM. mlxconfig takes paths of keys, no secret.
 # By the manuals alone: smbclient(1), mount.cifs(8), ipmipower(8), bmc-config(8), snmpcmd(1), unzip(1), useradd(8),
 # usermod(8), lftp(1), mongosh, sqlcmd, wpa_passphrase(8), rabbitmqctl(8), iscsiadm(8), xfreerdp(1), those of RACADM,
-# Redfishtool, OneCLI, HTTPie, crane, oras, oc, az and 7-Zip, ipa-client-install(1), "net use" of Microsoft's reference.
+# Redfishtool, OneCLI, HTTPie, crane, oras, oc, az and 7-Zip, ipa-client-install(1), "net use" of Microsoft's reference,
+# virsh(1), mosquitto_pub(1), mosquitto_passwd(1), rhc(1), kadmin(1), ldappasswd(1), slappasswd(8), hdparm(8),
+# snmpusm(1), net-snmp-create-v3-user(1), nvme-gen-dhchap-key(1), tpm2_unseal(1), the commands of rclone (config create,
+# config password, obscure), Ceph (--key of every program, "ceph config-key set"), WEKA (weka user), influx,
+# rabbitmqadmin, cqlsh, esxcli, nessuscli, and SQL*Plus (logon).
+_WORD = r"[^\s-]\S{0,200}"
 _ROWS = (
     (_SAMBA, rf"(?:-U[ \t]*|--user[ \t=]+)[\"']?{_USER}"),
     (r"mount[ \t.]+[^\r\n]{0,200}?cifs|cifs", rf"(?:\S{{1,200}},)?user(?:name)?={_USER}"),
@@ -56,6 +61,37 @@ _ROWS = (
     (r"https?|xh", rf"-a{_APART}[^\s:]{{1,100}}:"),
     (r"(?:crane[ \t]+auth|helm[ \t]+registry|oc|az(?:[ \t]+acr)?)[ \t]+login", rf"-p{_APART}"),
     (r"xfreerdp\d?|wlfreerdp", r"/p:"),
+    ("rclone", r"obscure[ \t]+(?!-)"),
+    (r"rclone[ \t]+config[ \t]+\w{1,20}", r"pass(?:word)?[ \t]+(?!-)"),
+    (r"rclone[ \t]+config[ \t]+\w{1,20}", r"pass(?:word)?2[ \t]+(?!-)"),
+    (r"rclone[ \t]+config[ \t]+\w{1,20}", r"(?:\w{0,30}(?:secret|token)\w{0,30}|(?:account_)?key)[ \t]+(?!-)"),
+    (r"rclone[ \t]+config[ \t]+password", rf"{_WORD}[ \t]+{_WORD}[ \t]+(?!-)"),
+    ("virsh", r"secret-set-value[ \t]+(?:--secret[ \t=]+)?[^\s-]\S{0,99}[ \t]+(?:--base64[ \t=]+)?(?!-)"),
+    ("virsh", r"secret-set-value[ \t]+--base64[ \t=]+"),
+    ("virsh", r"set-user-password[ \t]+(?:--domain[ \t=]+)?\S{1,99}[ \t]+(?:--user[ \t=]+)?\S{1,99}[ \t]+(?!-)"),
+    (r"rhc[ \t]+connect", rf"-p{_APART}"),
+    (r"rhc[ \t]+connect", rf"-a{_APART}"),
+    (r"sqlplus|expdp|impdp|sqlldr|rman", r"[\"']?[A-Za-z][\w$#]{0,30}/(?![/@\s])"),
+    (r"mosquitto_(?:pub|sub|rr|ctrl)", r"(?:-P|--pw)[ \t]+"),
+    ("mosquitto_passwd", r"-\w{0,2}b[ \t]+\S{1,200}[ \t]+\S{1,100}[ \t]+"),
+    (r"ceph(?:-\w{1,20})?|rbd|rados(?:gw-admin)?", r"--key[ \t=]+"),
+    ("ceph", r"(?:config-key[ \t]+(?:set|put)|dashboard[ \t]+ac-user-set-password)[ \t]+\S{1,200}[ \t]+(?!-)"),
+    ("weka", rf"user[ \t]+(?:login|add[ \t]+{_WORD})[ \t]+{_WORD}[ \t]+(?!-)"),
+    ("weka", r"user[ \t]+passwd[ \t]+(?!-)"),
+    (r"kadmin(?:\.local)?", rf"-p?w{_APART}"),
+    ("ldappasswd", rf"-a{_APART}"),
+    (r"ldappasswd|slappasswd", rf"-s{_APART}"),
+    ("hdparm", r"--security-(?:unlock|set-pass|disable|erase(?:-enhanced)?)[ \t]+"),
+    ("snmpusm", r"passwd[ \t]+(?!-)"),
+    ("snmpusm", r"passwd[ \t]+\S{1,200}[ \t]+(?!-)"),
+    ("net-snmp-create-v3-user", rf"-A{_APART}"),
+    ("net-snmp-create-v3-user", rf"-X{_APART}"),
+    (r"nvme[ \t]+gen-dhchap-key", rf"-s{_APART}"),
+    (r"tpm2(?:_\w{1,30})?", rf"-p{_APART}"),
+    (r"tpm2(?:_\w{1,30})?", rf"-P{_APART}"),
+    ("influx", rf"-t{_APART}"),
+    (r"influx[ \t]+(?:setup|user)|rabbitmqadmin|cqlsh|esxcli", rf"-p{_APART}"),
+    ("nessuscli", r"--key[ \t=]+"),
     (r"iscsiadm", r"-n[ \t]+\S{1,80}password\S{0,8}[ \t]+-v[ \t]+"),
 )
 # Options of one letter mean a password to some programs only. To those of MySQL a blank after -p means to ask for it.
@@ -76,7 +112,23 @@ _PLACES = (
     r"\brabbitmqctl\b[^\r\n]{0,100}?[ \t](?:add_user|change_password|authenticate_user)[ \t]+\S+[ \t]+",
     # Each of several in a line; the key is left where no quote begins before it.
     r"(?<![\w-])--from-literal(?:=|[ \t]+)(?:[^\s=\"']{1,100}=)?",
-    r"\bmc[ \t]+alias[ \t]+set[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+",
+    # The output of "openssl passwd -help", the Readme of SMCIPMITool, the usage of IPMICFG, RACADM's guide.
+    r"\bopenssl[ \t]+passwd"
+    r"(?:[ \t]+-(?:[156]|apr1|aixmd5|quiet|table|reverse|noverify|salt[ \t]+\S{1,100})){0,8}[ \t]+(?!-)",
+    r"\bSMCIPMITool(?:\.\w{3})?[ \t]+\S{1,200}[ \t]+\S{1,100}[ \t]+",
+    r"(?i:\bipmicfg\b)[^\r\n]{0,100}?[ \t]-user[ \t]+(?:setpwd[ \t]+\d+|add[ \t]+\d+[ \t]+\S{1,100})[ \t]+",
+    r"\bcfgUserAdminPassword[ \t]+(?:-i[ \t]+\d+[ \t]+)?",
+    # redis.conf, and "redis-cli CONFIG SET".
+    r"\b(?:requirepass|masterauth)[ \t]+",
+    # nm-settings-nmcli(5).
+    r"\b(?:802-11-wireless-security|wifi-sec)\.(?:psk|wep-key\d|leap-password)[ \t]+",
+    # qemu(1), qemu-img(1): secret objects.
+    r"--?object[ \t]+[\"']?secret,(?:[^\s,]{1,100},){0,8}data=",
+    # What a program is given by a pipe.
+    r"\b(?:echo|printf)[ \t]+(?:-[neE]{1,3}[ \t]+)?"
+    r"(?=[^|\r\n]{1,200}\|[^\r\n]{0,200}?"
+    r"(?:--(?:password-|token-)?stdin\b|\bsudo[ \t]+-\w{0,8}S|\bkinit\b|\bcryptsetup\b))",
+    r"\bmc(?:li)?[ \t]+alias[ \t]+set[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+",
     r"\baws[ \t]+configure[ \t]+set[ \t]+\S{0,40}(?:secret|token)\S{0,40}[ \t]+",
     # Tokens are long, other words after these are not.
     r"\b(?:vault|wandb)[ \t]+login[ \t]+(?=[^\s-]\S{11})",

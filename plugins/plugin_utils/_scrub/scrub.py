@@ -32,8 +32,8 @@ _HARMLESS = re.compile(
 )
 # Further names, as an underscore or a capital begins no word for a pattern of words.
 _KEYS = re.compile(
-    r"(?:access|account|activation|client|encryption|license|private|shared|signing|ssh|storage|tls|wep)[_.-]?key"
-    r"|mka[_.-]?cak|(?:bind|root|user)[_.-]?pw\b|docker_?(?:cfg|config_?json)|amz-signature",
+    r"(?:access|account|activation|client|encryption|license|private|security|shared|signing|ssh|storage|tls|wep)[_.-]?key"
+    r"|mka[_.-]?cak|(?:bind|root|user)[_.-]?pw\b|slurm_jwt|docker_?(?:cfg|config_?json)|amz-signature",
     re.IGNORECASE,
 )
 _PRIVATE_KEY = re.compile(
