@@ -57,13 +57,13 @@ class ActionModule(FabricAction):
         names, variables = [each["host"] for each in hosts], variables_of_hosts(task_vars)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables))]
         of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
-        of_names = unknown_interfaces(arguments["spec"] or {}, hosts)
         report = build_report(
             spec=arguments["spec"],
             hosts=hosts,
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
-            notices=[*arguments["notices"], *of_chart, *earlier, *of_turns, *of_names],
+            notices=[*arguments["notices"], *of_chart, *earlier, *of_turns],
+            unknown_interfaces=unknown_interfaces(arguments["spec"] or {}, hosts),
             generated_at=now(),
             title=arguments["title"],
             validation=validation,
@@ -91,12 +91,7 @@ class ActionModule(FabricAction):
             "report_html": str(page_file),
             "outcome": report["summary"]["outcome"],
             "summary": report["summary"],
-            "recap": [
-                *recap_lines(report, check=self.check_mode),
-                *of_chart,
-                *earlier,
-                *(f"notice: {name}" for name in of_names),
-            ],
+            "recap": [*recap_lines(report, check=self.check_mode), *of_chart, *earlier],
         }
         if self.diff_mode and stale:
             result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])

@@ -53,6 +53,7 @@ def build_report(
     cluster: dict[str, Any] | None,
     rendered: list[dict[str, Any]],
     notices: list[str],
+    unknown_interfaces: Sequence[str] = (),
     generated_at: str,
     title: str,
     validation: dict[str, Any] | None = None,
@@ -71,7 +72,8 @@ def build_report(
     that the run did not bring to the end (``host``, ``why``). ``earlier``: hosts whose documents are of a run before
     this one; ``left_out``: hosts that this run was not to read. ``wanted`` are the parts that the run was to bring
     about beside the hosts (``report_parts.PARTS``), ``proof`` is the result of the task that proves. ``turns`` are what
-    the turns of hosts took, of this run or one before it. ``generated_at`` is an ISO 8601 time in UTC.
+    the turns of hosts took, of this run or one before it. ``unknown_interfaces`` are notices of interfaces that the
+    cluster side names and no host has. ``generated_at`` is an ISO 8601 time in UTC.
     """
     documents = sorted(hosts, key=lambda document: natural_key(document["host"]))
     expected = None if spec is None else sorted(spec.get("hosts") or {}, key=natural_key)
@@ -102,9 +104,9 @@ def build_report(
         "images": images_of(rendered),
         "remarks": remarks,
         "remark_kinds": {kind: KINDS[kind] for kind in KINDS if any(r["kind"] == kind for r in remarks)},
-        "notices": list(dict.fromkeys([*notices, *((cluster or {}).get("notices") or [])])),
+        "notices": list(dict.fromkeys([*notices, *unknown_interfaces, *((cluster or {}).get("notices") or [])])),
     }
-    summary = _summary(report, parts)
+    summary = _summary(report, parts, unknown_interfaces)
     report["summary"] = summary
     summary["outcome"] = outcome_of(report, [each["host"] for each in unfinished], check=check, earlier=earlier)
     return report
@@ -140,6 +142,7 @@ def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
         names = [remark["host"] for remark in report["remarks"] if remark["kind"] == kind]
         if text["severity"] == ATTENTION:
             lines.append(f"attention: {text['title']}: {_listed(names)}")
+    lines += [f"attention: {each}" for each in summary["unknown_interfaces"]]
     if report["validation"]:
         lines += [f"attention: {line}" for line in failure_lines(report["validation"], 5)]
     lines += refusals(report)
@@ -234,7 +237,7 @@ def _waiting(report: dict[str, Any]) -> list[dict[str, Any]]:
     return [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
 
 
-def _summary(report: dict[str, Any], parts: Parts) -> dict[str, Any]:
+def _summary(report: dict[str, Any], parts: Parts, unknown_interfaces: Sequence[str]) -> dict[str, Any]:
     rows, cluster = report["hosts"], report["cluster"]
     rails = [rail for row in rows for rail in row["rails"]]
     families = [family for row in rows for family in row["nics"]]
@@ -254,6 +257,7 @@ def _summary(report: dict[str, Any], parts: Parts) -> dict[str, Any]:
         "waits": {"total": len(cluster["waits"]), "ready": sum(wait["ready"] for wait in cluster["waits"])},
         "remarks": {"attention": attention, "notes": len(report["remarks"]) - attention},
         "notices": len(report["notices"]),
+        "unknown_interfaces": list(unknown_interfaces),
         "pairs": dict(report["validation"]["counts"]) if report["validation"] else None,
         "failed": parts.failed(),
     }
@@ -270,6 +274,7 @@ def _verdict(summary: dict[str, Any]) -> str:
         failed
         or summary["failed"]
         or summary["remarks"]["attention"]
+        or summary["unknown_interfaces"]
         or steps["refused"]
         or waits["ready"] < waits["total"]
     ):
@@ -282,6 +287,7 @@ def _headline(summary: dict[str, Any], skipped: bool, validation: dict[str, Any]
     steps = summary["steps"]["total"] - refused
     present = objects["total"] - objects["deleted"]
     remarks, lame = summary["remarks"]["attention"], waits["total"] - waits["ready"]
+    unknown = len(summary["unknown_interfaces"])
     parts = [
         *(f"the {part} failed" for part in summary["failed"]),
         f"{counted(summary['hosts']['total'], 'host')} planned",
@@ -292,6 +298,7 @@ def _headline(summary: dict[str, Any], skipped: bool, validation: dict[str, Any]
         *([f"{objects['deleted']} deleted"] if objects["deleted"] else []),
         *([f"{counted(lame, 'workload')} not ready"] if lame else []),
         *([counted(remarks, "remark")] if remarks else []),
+        *([f"{counted(unknown, 'interface')} that no host has"] if unknown else []),
         *([] if summary["verdict"] == "attention" else ["nothing stands out"]),
     ]
     if validation:

@@ -40,6 +40,10 @@ def _failures(report: dict[str, Any]) -> Iterator[Need]:
     lame = [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
     if lame:
         yield Need("bad", "Not ready in the cluster", "cluster", [], named([wait["name"] for wait in lame], 3))
+    unknown = report["summary"]["unknown_interfaces"]
+    if unknown:
+        said = f"{unknown[0]}{f'; and {len(unknown) - 1} more' if len(unknown) > 1 else ''}"
+        yield Need("bad", "Interfaces are named that no host has", "notices", [], said)
 
 
 def _failing_nodes(network: dict[str, Any]) -> list[str]:

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.report import 
     recap_lines,
     report_text,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.needs import needs_view
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
@@ -81,6 +82,19 @@ def test_a_fleet_with_nothing_to_do_is_settled() -> None:
     summary = report_of([plain], cluster=result)["summary"]
     assert summary["headline"] == f"1 host planned, no step pending, {OBJECTS}, nothing stands out"
     assert summary["verdict"] == "settled"
+
+
+def test_an_interface_that_no_host_has_is_what_a_settled_fleet_needs() -> None:
+    said = "network ai/net: master ens3f0: none of the 2 hosts that were read has an interface of this name"
+    report = report_of([PLAIN], cluster={**sample_fleet.batch_result(), "waits": []}, unknown_interfaces=[said])
+    jsonschema.validate(json.loads(report_text(report)), SCHEMA)
+    summary = report["summary"]
+    assert summary["headline"] == f"1 host planned, no step pending, {OBJECTS}, 1 interface that no host has"
+    assert summary["verdict"] == "attention"
+    assert recap_lines(report)[:2] == [summary["headline"], f"attention: {said}"]
+    assert said in report["notices"]
+    (need,) = needs_view(report)["entries"]
+    assert (need.place, need.note) == ("notices", said)
 
 
 def test_workloads_that_nobody_waited_for_are_told() -> None:

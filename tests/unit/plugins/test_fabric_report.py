@@ -84,7 +84,7 @@ def test_a_network_on_an_interface_that_no_host_has_is_said_on_the_screen_and_in
     recap = report(run_dir, spec={**spec, "networks": [network]})["recap"]
     (text,) = notices_of(run_dir)
     assert text.startswith("network ai/net: master rail9: none of the 7 hosts that were read has an interface of this")
-    assert f"notice: {text}" in recap
+    assert f"attention: {text}" in recap
 
 
 def test_hosts_that_the_limit_leaves_out_are_named_with_the_time_of_what_is_shown(run_dir: Path) -> None:
