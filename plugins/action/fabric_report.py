@@ -47,7 +47,7 @@ class ActionModule(FabricAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Build the report and write what differs from the one that is there."""
         run_dir = Path(arguments["run_dir"]).absolute()
-        documents = read_host_documents(run_dir / "hosts")
+        documents = read_host_documents(run_dir / "hosts", {each["host"] for each in arguments["unfinished"]})
         validation = read_verification(run_dir / "verify.json")
         check_inputs(arguments)
         hosts = of_the_inventory(documents, arguments["spec"])

@@ -16,7 +16,7 @@ from ansible.utils.display import Display
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import REFUSED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned, completed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import DEFAULT_SECONDS, HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import answer_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import REBOOT, stage_of_host, versions_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
@@ -112,6 +113,7 @@ class ActionModule(HostAction):
                 result = self._plan_recorded(desired, recorded, arguments)
             else:
                 result = self._answer_in_time(name, desired, arguments, task_vars)
+                refuse_nonsense(name, result, keeps=output is not None)
             result["reboot_due"] = self._reboot_due(result, arguments)
             boot = result.pop("boot_id", "")
             result["is_controller"] = bool(boot) and boot == boot_of_controller()
@@ -251,6 +253,23 @@ class ActionModule(HostAction):
         """Drop the connection: one that was made before the change may live on where no new one can be made."""
         if self._connection.transport != "local":
             self._connection.reset()
+
+
+def refuse_nonsense(host: str, result: Mapping[str, Any], *, keeps: bool) -> None:
+    """Raise ActionFailure for an answer that no later task could read. ``keeps``: a document is made of it."""
+    facts = completed(result.get("facts"))
+    run = {"run": result} if "executed" in result else {}
+    document = {"host": host, "facts": facts, "plan": result.get("plan"), **run} if keeps else None
+    problems = answer_problems(result, document)
+    if not problems:
+        return
+    more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+    said = f" It says: {one_line(result['msg'])}" if isinstance(result.get("msg"), str) else ""
+    raise ActionFailure(
+        f"{host} has answered what can't be read: {one_line(problems[0])}{more}. Nothing of it is kept, and what was "
+        f"done there is not known.{said} (next: look at the host's memory, its Python, and who runs in place of it; "
+        "then run again)"
+    )
 
 
 def _versions_of_document(path: Path | None) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Mapping, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import FORMAT as VERIFICATION_FORMAT
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
@@ -108,11 +108,27 @@ _STEP = {
     "consent": "str?",
     "detail": "str?",
 }
-_HOST = {
+_HOST: dict[str, Any] = {
     "host": "str",
     "facts": _FACTS,
     "plan": {"format": "int", "steps": [_STEP], "notices": ["str"], "digest": "str"},
     "run?": {"executed": [{"id": "str", "line": "str", "seconds": "number"}]},
+}
+# What tasks after rdma_host read of its result, whose words are the host's.
+_ANSWER = {
+    "changed?": "bool",
+    "failed?": "bool",
+    "msg?": "str",
+    "summary?": {"labels?": {"*": "str"}},
+    "facts?": "map",
+    "plan?": {"steps?": ["map"], "notices?": ["str"]},
+    "diff?": {"prepared?": "str"},
+    "boot_id?": "str?",
+    "executed?": _HOST["run?"]["executed"],
+    "not_reached?": ["str"],
+    "reboot_required?": "bool",
+    "reload_due?": "bool",
+    "awaiting_reboot?": ["str"],
 }
 _CLUSTER = {
     "results?": [
@@ -204,6 +220,22 @@ def host_document_violations(source: str, document: Any) -> list[Violation]:
             if found != known:
                 problems.append((f"{part}.format", f"is {found}; this release reads format {known}"))
     return [Violation(source, path, problem, _WRITTEN_BY) for path, problem in problems]
+
+
+def answer_problems(answer: Mapping[str, Any], document: Mapping[str, Any] | None) -> list[str]:
+    """Return what is wrong with the answer of a host to ``rdma_host``, each as place and problem.
+
+    ``document`` is what would be kept of it, facts completed; None where nothing is. Only of an answer that has failed
+    facts, plan and summary may be missing.
+    """
+    problems = _problems(dict(answer), _ANSWER, "")
+    missing = [key for key in ("facts", "plan", "summary") if key not in answer]
+    if document is not None and not problems:
+        if missing:
+            problems += [] if answer.get("failed") else [(key, "is missing") for key in missing]
+        else:
+            problems += [(each.path, each.problem) for each in host_document_violations("", document)]
+    return [f"{path} {problem}".strip() for path, problem in problems]
 
 
 def turn_violations(source: str, document: Any) -> list[Violation]:

@@ -283,3 +283,17 @@ def test_hosts_that_had_no_turn_are_named_unless_the_run_fails_for_them(run_dir:
     (named,) = [each for each in told if "without a turn" in str(each)]
     assert str(named).count(names[0]) == 1
     assert not any(name in str(named) for name in names[1:])
+
+
+def test_a_document_that_an_earlier_run_has_left_broken_of_a_host_that_failed_again_ends_no_report(
+    run_dir: Path,
+) -> None:
+    first, *others = [entry["host"] for entry in sample_fleet.fleet()]
+    (run_dir / "hosts" / f"{first}.json").write_text('{"host": 7}', encoding="utf-8")
+    spec = sample_fleet.spec([first, *others])
+    assert f"hosts/{first}.json" in report(run_dir, spec=spec)["msg"]
+    why = "failed: it has answered what can't be read"
+    result = report(run_dir, spec=spec, unfinished=[{"host": first, "why": why}])
+    assert not result.get("failed")
+    assert (result["outcome"], result["summary"]["hosts"]["total"]) == ("failed", len(others))
+    assert f"attention: A host was not brought to the end: {first}" in result["recap"]

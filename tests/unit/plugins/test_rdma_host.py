@@ -36,6 +36,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import on_disk
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import contents, lay_out
+from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import Fragments
 
 PF = "0000:18:00.0"
@@ -65,6 +66,9 @@ RECORDING: dict[str, Any] = {
     "commands": {},
 }
 DESIRED = {"interfaces": [{"pci": PF, "name": "rail0", "mtu": 9000, "vfs": 2}]}
+_READ = sample_fleet.document("egx-01", sample_fleet.plain_facts("egx-01"), [])
+# What a module answers whose host was read, whatever became of it.
+ANSWER: dict[str, Any] = {"facts": _READ["facts"], "plan": _READ["plan"], "summary": {"labels": {}}}
 
 Plan = Callable[..., dict[str, Any]]
 
@@ -346,7 +350,7 @@ class TestLiveHost:
     def test_a_failed_run_still_leaves_the_output_file(self, plan: Plan, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
         run = {"executed": [{"id": "mtu:x", "line": "planned: x", "seconds": 0.1}], "not_reached": ["planned: y"]}
-        answer = {"failed": True, "msg": "no", "facts": {"format": 1}, "plan": {"format": 1}, "summary": {}, **run}
+        answer = {"failed": True, "msg": "no", **ANSWER, **run}
         result = plan(live=lambda _arguments: dict(answer), output_file=str(output))
         assert result["failed"]
         document = json.loads(output.read_text())
@@ -358,7 +362,7 @@ class TestLiveHost:
     ) -> None:
         output, warnings = tmp_path / "egx-01.json", list[str]()
         monkeypatch.setattr(rdma_host_action.display, "warning", warnings.append)
-        answer = {"facts": {"format": 1}, "plan": {"format": 1}, "summary": {}, **came_to}
+        answer = {**ANSWER, **came_to}
 
         def live(_arguments: Any) -> dict[str, Any]:
             disk_is_full(monkeypatch)
@@ -388,6 +392,34 @@ class TestLiveHost:
 
     def test_a_time_below_0_is_refused_before_anything_runs(self, plan: Plan) -> None:
         assert plan(timeout=-1)["msg"] == "timeout: -1 is less than 0, which stands for no limit"
+
+    @pytest.mark.parametrize(
+        ("answer", "why"),
+        [
+            ({"changed": False}, "facts is missing, and 2 more"),
+            ({"changed": "no"}, "changed is text, not true or false"),
+            ({**ANSWER, "changed": False, "plan": ["x"]}, "plan is a list, not a mapping"),
+            (
+                {**ANSWER, "changed": True, "facts": {**ANSWER["facts"], "nics": {}}},
+                "facts.nics is a mapping, not a list",
+            ),
+            ({**ANSWER, "failed": True, "msg": "no disk", "plan": {}}, "plan.format is missing, and 3 more"),
+            (
+                {**ANSWER, "changed": False, "summary": {"labels": {"a": 1}}},
+                "summary.labels.a is a whole number, not text",
+            ),
+            ({**ANSWER, "changed": True, "executed": [7]}, "executed[0] is a whole number, not a mapping"),
+        ],
+    )
+    def test_an_answer_that_nothing_could_read_fails_its_host_and_leaves_no_document(
+        self, plan: Plan, tmp_path: Path, answer: dict[str, Any], why: str
+    ) -> None:
+        output = tmp_path / "egx-01.json"
+        output.write_text("of an earlier run")
+        result = plan(live=lambda _arguments: dict(answer), output_file=str(output), grouped=True)
+        assert (result["failed"], output.read_text()) == (True, "of an earlier run")
+        assert f"egx-01 has answered what can't be read: {why}. Nothing of it is kept" in result["msg"]
+        assert ("It says: no disk" in result["msg"]) == ("msg" in answer)
 
     def test_a_failure_without_plan_is_passed_on(self, plan: Plan, tmp_path: Path) -> None:
         output = tmp_path / "egx-01.json"
