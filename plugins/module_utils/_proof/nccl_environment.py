@@ -138,7 +138,7 @@ def _rails(facts: dict[str, Any]) -> tuple[list[Rail], list[Problem]]:
     rails: dict[str, Rail] = {}
     problems: list[Problem] = []
     for entry in facts["rails"]:
-        device = by_address.get(entry["nic"])
+        device = by_address.get(entry["nic"]) or _device_of_bond(facts, entry["nic"])
         if device is None or not device["ports"]:
             cause = "its NIC has no RDMA device: no driver, or the device is in another network namespace"
             text = f"rail {entry['rail']} ({entry['nic']}) has no RDMA device"
@@ -161,6 +161,13 @@ def _rails(facts: dict[str, Any]) -> tuple[list[Rail], list[Problem]]:
         cause = "it has no GPU, or none has an RDMA NIC nearer than across NUMA nodes"
         problems.append(problem_of("the host has no rail", cause, "look at distances and rdma in its facts"))
     return sorted(rails.values(), key=lambda rail: (rail.number, rail.nic, rail.hca)), problems
+
+
+def _device_of_bond(facts: dict[str, Any], nic: str) -> dict[str, Any] | None:
+    """Return the RDMA device of the bond that a port is in: mlx5 makes one for both ports, on the first of them."""
+    masters = {netdev.get("master") for netdev in facts["netdevs"] if netdev.get("pci") == nic}
+    bonds = masters.difference((None,))
+    return next((device for device in facts["rdma"] if device.get("netdev") in bonds), None)
 
 
 def _rail_problems(rails: Sequence[Rail]) -> list[Problem]:

@@ -47,11 +47,12 @@ def nic_name(nic: dict[str, Any]) -> str:
 def port_state(facts: dict[str, Any], address: str) -> dict[str, Any]:
     """Return the state of the ports of the NIC at ``address`` as its RDMA device, or else its netdev, tells it.
 
+    The RDMA device of a bond is active as long as one of its ports has a link, so of a member its netdev tells.
     ``state`` is ``up`` (every port active), ``partial``, ``init`` (trained, no subnet manager yet), ``down`` or
     ``unknown``; ``rate_gbps`` is that of the first active port, ``physical`` that of the first port that is not.
     """
     ports = [port for device in facts["rdma"] if device["pci"] == address for port in device["ports"]]
-    if not ports:
+    if not ports or _is_bonded(facts, address):
         return _netdev_state(facts, address)
     active = [port for port in ports if port["state"] == _UP]
     others = [port for port in ports if port["state"] != _UP]
@@ -76,6 +77,12 @@ def port_netdevs(facts: dict[str, Any], address: str) -> list[dict[str, Any]]:
     so has an IPoIB interface of another partition."""
     of_nic = [netdev for netdev in facts["netdevs"] if netdev["pci"] == address]
     return [netdev for netdev in of_nic if netdev.get("kind", "physical") == "physical"]
+
+
+def _is_bonded(facts: dict[str, Any], address: str) -> bool:
+    """Return whether the RDMA device of a NIC is that of a bond which the NIC's interface is in (``mlx5_bond_0``)."""
+    masters = {netdev["master"] for netdev in port_netdevs(facts, address) if netdev.get("master")}
+    return any(device["pci"] == address and device.get("netdev") in masters for device in facts["rdma"])
 
 
 def _netdev_state(facts: dict[str, Any], address: str) -> dict[str, Any]:

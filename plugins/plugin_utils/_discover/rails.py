@@ -213,10 +213,11 @@ def _unfit(
     reasons = (
         (nic["address"] in managers, "it manages the NVSwitches of this host, never to be touched"),
         (nic["address"] in uplinks, f"the uplink ({_listed(uplinks.get(nic['address'], []))}), never to be touched"),
+        # Before what it lacks: of the ports of a RoCE bond the first has the RDMA device of all.
+        (master, f"part of {_listed([master])}"),
         (not nic["rdma"], f"no RDMA device (driver {_listed([nic['driver'] or 'none'])})"),
         (not netdevs, "no network interface"),
         (len(netdevs) > 1, "several interfaces on one PCI function: select them by mac in an entry of your own"),
-        (master, f"part of {_listed([master])}"),
         (nic["link_layer"] not in (INFINIBAND, ETHERNET), "its link layer is not known"),
         (not all(_INTERFACE.match(each["name"]) for each in netdevs), "its name can't be written into a file"),
     )

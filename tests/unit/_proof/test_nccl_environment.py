@@ -223,6 +223,22 @@ def test_a_host_without_rails_gets_no_devices(name: str) -> None:
     assert "the host has no rail" in texts(found)
 
 
+def test_both_ports_of_a_roce_bond_are_one_rail() -> None:
+    """mlx5 makes one RDMA device of both, on the first port: the second has none, and lacks nothing."""
+    facts = host(("mlx5_bond_0", "PIX", 3))
+    facts["rails"].append({**facts["rails"][0], "nic": "nic0b"})
+    facts["rdma"][0]["netdev"] = "bond0"
+    facts["netdevs"] += [
+        {"name": f"eth{at}", "pci": pci, "master": "bond0"} for at, pci in enumerate(("nic0", "nic0b"))
+    ]
+    found = nccl_environment(facts)
+    assert found["environment"]["NCCL_IB_HCA"] == "=mlx5_bond_0"
+    assert [rail["hca"] for rail in found["rails"]] == ["mlx5_bond_0"]
+    assert found["problems"] == []
+    facts["netdevs"][-1]["master"] = "bond1"
+    assert "rail 0 (nic0b) has no RDMA device" in texts(nccl_environment(facts))
+
+
 @pytest.mark.parametrize("name", sorted(FLEET))
 def test_every_recorded_host_gets_an_environment_of_texts(name: str) -> None:
     environment = nccl_environment(facts_of(name), "eth0")["environment"]

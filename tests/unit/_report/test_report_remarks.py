@@ -90,6 +90,21 @@ def test_a_port_of_a_bond_shares_the_rdma_device_of_another() -> None:
     assert "no_rdma_device" not in remarks_on(h100(bond))
 
 
+def test_a_member_of_a_bond_without_a_link_is_down_though_the_bond_s_rdma_device_is_active() -> None:
+    def bond(facts: Facts) -> None:
+        nic = next(nic for nic in facts["nics"] if nic["rdma"])
+        netdev = next(netdev for netdev in facts["netdevs"] if netdev["name"] == nic["netdevs"][0])
+        facts["netdevs"].append({**netdev, "name": "bond0", "kind": "bond", "pci": None})
+        netdev.update(master="bond0", carrier=False)
+        device = next(device for device in facts["rdma"] if device["name"] == nic["rdma"][0])
+        device.update(name="mlx5_bond_0", netdev="bond0")
+        assert {port["state"] for port in device["ports"]} == {"ACTIVE"}
+
+    assert "rail_down" not in remarks_on(h100(lambda _facts: None))
+    (remark,) = remarks_on(h100(bond))["rail_down"]
+    assert [device["seen"] for device in remark["devices"]] == ["rail 0, down"]
+
+
 class TestMissing:
     def lacking(self, count: int, whole: int = 3) -> dict[str, list[dict[str, Any]]]:
         """Remarks on a host that lacks so many GPUs, beside so many that have all."""

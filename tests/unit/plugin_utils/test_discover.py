@@ -83,6 +83,16 @@ def test_without_gpus_every_rdma_port_with_a_link_is_a_rail_in_order_of_addresse
     assert "0000:05:00.0 eth4: no link" in text
 
 
+def test_of_both_ports_of_a_roce_bond_the_bond_is_named() -> None:
+    """Only the first has the RDMA device; nobody should look for a driver that the second lacks."""
+    facts = host([nic(1), nic(2), nic(3, rdma=[])])
+    for netdev in facts["netdevs"][1:]:
+        netdev["master"] = "bond0"
+    text = files_of(found({"one": facts}))["group_vars/connectx7_roce.yml"]
+    assert "0000:02:00.0 eth1: part of bond0" in text
+    assert "0000:03:00.0 eth2: part of bond0" in text
+
+
 def test_what_manages_nvswitches_is_no_rail() -> None:
     facts = host([nic(1), nic(2)], nvlink={"managers": ["0000:02:00.0"]})
     files = files_of(found({"one": facts}))
