@@ -6,17 +6,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from ansible.utils.display import Display
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import overlaps
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.plan_classes import (
     notice_lines,
     plan_lines_of_classes,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.addresses import of_read_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import documents_of_run
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.given_away import (
+    given_away,
+    ports_without_functions,
+    uplinks_given_away,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     Unfinished,
     drained,
@@ -48,6 +56,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import No
 display = Display()
 
 _SHARED = "a network would give pods addresses that were read of hosts"
+_CUT_OFF = "pods could take the network of their own node"
 
 
 class ActionModule(FabricAction):
@@ -78,14 +87,16 @@ class ActionModule(FabricAction):
             of_turns.update(_joining(hosts, variables, found, reboots=arguments["reboots"]))
         unfinished = [each._asdict() for each in found]
         blocks = [(headline(found, len(hosts)), reasons(found, len(hosts), limit))] if found else []
-        shared = overlaps(arguments["spec"], of_read_hosts(hosts, variables))
-        blocks += [(_SHARED, [f"  - {each.sentence()}" for each in shared])] if shared else []
+        cluster_side = _of_cluster_side(hosts, variables, arguments)
+        blocks += cluster_side.blocks
         if blocks and arguments["strict"]:
             texts = [
                 "\n".join([f"{head}, so this run goes no further than its report:", *each]) for head, each in blocks
             ]
             raise ActionFailure("\n".join(texts), unfinished=unfinished)
         said = ["\n".join([f"{head}:", *each]) for head, each in blocks]
+        # A run in check mode looks a second time, at its end, to fail.
+        said += [] if arguments["strict"] and self.check_mode else cluster_side.notices
         if not found:
             due = {} if arguments["joining"] or not arguments["reboots"] else _reboots(hosts, variables, policies)
             answer = {"changed": False, "unfinished": [], **of_turns, **due}
@@ -93,6 +104,31 @@ class ActionModule(FabricAction):
         nobody = {"reboot": [], "reload": [], "give_back": {}, "parallel": "1"} if arguments["reboots"] else {}
         notices = [*said, *of_turns.pop("notices", [])]
         return {"changed": False, "unfinished": unfinished, "notices": notices, **nobody, **of_turns}
+
+
+class _OfClusterSide(NamedTuple):
+    """What the cluster side would do to hosts: a headline and its lines for each kind of harm, and what is odd."""
+
+    blocks: list[tuple[str, list[str]]]
+    notices: list[str]
+
+
+def _of_cluster_side(
+    hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], arguments: Mapping[str, Any]
+) -> _OfClusterSide:
+    """Hold the cluster side against hosts as this run has read them."""
+    spec, run_dir = arguments["spec"], arguments["run_dir"]
+    given = given_away(objects_of(render(spec))) if spec else None
+    if not given and not has_ranges(spec):
+        return _OfClusterSide([], [])
+    documents = list(documents_of_run(hosts, variables, Path(run_dir) if run_dir else None))
+    shared = overlaps(spec, of_read_hosts({each["host"]: each["facts"] for each in documents}))
+    cut = uplinks_given_away(given, documents) if given else []
+    found = [(_CUT_OFF, cut), (_SHARED, shared)]
+    blocks = [(head, [f"  - {each.sentence()}" for each in violations]) for head, violations in found if violations]
+    return _OfClusterSide(
+        blocks, [each.sentence() for each in ports_without_functions(given, documents)] if given else []
+    )
 
 
 def _refused(

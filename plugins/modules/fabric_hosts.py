@@ -61,8 +61,17 @@ options:
       - The specification, as P(rdma.fabric.fabric_input#module) returns it. The address ranges of its networks and
         pools are held against the addresses that were read of the hosts, which is done where routes are asked of them.
         A range that would give a pod an address of a host is reported like a host that was left behind.
+      - So is an uplink of a host that pods may get whole, from a device plugin or by an attachment of the CNI plugin
+        host-device. The SR-IOV device plugin leaves out a function that has an IPv4 default route itself; it does not
+        see uplinks below bonds, bridges and VLANs, those of IPv6 alone, and those without a default route.
     type: dict
     default: {}
+  run_dir:
+    description:
+      - The directory in which P(rdma.fabric.rdma_host#module) has written a document of each host (C(hosts/NAME.json)),
+        for what O(spec) is held against. Without it that is what was registered of hosts, which has no facts where
+        documents are written.
+    type: path
   hooks:
     description: Whether to tell which task files are run at the stages of a host's turn.
     type: bool

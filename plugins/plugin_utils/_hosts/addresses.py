@@ -5,19 +5,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.overlaps import Neighbours, neighbours
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.cluster_facts import ClusterFacts
 
-Variables = Mapping[str, Mapping[str, Any]]
+Facts = Mapping[str, Any]
 
 
-def of_read_hosts(hosts: Iterable[str], variables: Variables) -> Neighbours:
-    """Return the addresses that were read of interfaces, which is done where routes are asked of them."""
+def of_read_hosts(facts_of: Mapping[str, Facts]) -> Neighbours:
+    """Return the addresses that were read of interfaces, which is done where routes are asked of hosts."""
     found = []
-    for host in hosts:
-        facts = ((variables.get(host) or {}).get("rdma_fabric_host_result") or {}).get("facts") or {}
+    for host, facts in facts_of.items():
         routing = facts.get("routing") or {}
         read = [*(routing.get("interfaces") or {}).values(), {"addresses": routing.get("uplinks")}]
         texts = [str(text).partition("/")[0] for each in read for text in each.get("addresses") or []]

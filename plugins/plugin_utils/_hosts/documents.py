@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Collection, Iterable, Mapping, NoReturn, Sequence
+from typing import Any, Collection, Iterable, Iterator, Mapping, NoReturn, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
@@ -93,6 +93,30 @@ def registered_documents(
         else:
             documents.append(document)
     return documents, unusable
+
+
+def documents_of_run(
+    hosts: Iterable[str], variables: Mapping[str, Any], directory: Path | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the document of each host that this run has read: as registered, or from the files of a run directory.
+
+    ``rdma_host`` returns facts and plan only where it does not write them. What can't be read is left out: whoever
+    reads all documents says what is wrong with them.
+    """
+    for host in hosts:
+        result = (variables.get(host) or {}).get("rdma_fabric_host_result")
+        if not isinstance(result, Mapping) or not ("facts" in result or (directory and "summary" in result)):
+            continue
+        if "facts" in result:
+            plan = plain(result.get("plan"))
+            document: Any = {"host": host, "facts": completed(plain(result["facts"])), "plan": plan}
+        else:
+            try:
+                document = parse_host_document(Path(str(directory)) / "hosts" / f"{host}.json")
+            except ValueError:
+                continue
+        if not host_document_violations(host, document):
+            yield document
 
 
 def earlier_notice(directory: Path, hosts: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, Iterator, Mapping
@@ -12,7 +13,12 @@ from typing import Any, ClassVar, Iterator, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_hosts
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import run_hosts
+from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SRIOV_CONFIG, spec_of
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 FINE: dict[str, Any] = {"changed": False, "reboot_required": False}
@@ -25,12 +31,18 @@ WENT_BACK = {**TURN_FAILED, "_rdma_fabric_host_rollback_reboot": {"skipped": Tru
 
 
 def look(
-    variables: dict[str, dict[str, Any]], *, limit: str | None = None, hosts: list[str] | None = None, **arguments: Any
+    variables: dict[str, dict[str, Any]],
+    *,
+    limit: str | None = None,
+    hosts: list[str] | None = None,
+    check: bool = False,
+    **arguments: Any,
 ) -> dict[str, Any]:
     task_vars: dict[str, Any] = {"hostvars": variables, "groups": GROUPS}
     if limit is not None:
         task_vars["ansible_limit"] = limit
-    return run_action("fabric_hosts", {"hosts": hosts or sorted(GROUPS["all"]), **arguments}, task_vars=task_vars)
+    given = {"hosts": hosts or sorted(GROUPS["all"]), **arguments}
+    return run_action("fabric_hosts", given, check=check, task_vars=task_vars)
 
 
 class Counted(Mapping[str, Any]):
@@ -538,7 +550,7 @@ class TestReadAddresses:
     }
 
     def read(self, **routing: Any) -> dict[str, dict[str, Any]]:
-        return done(b={"rdma_fabric_host_result": {**FINE, "facts": {"routing": routing}}})
+        return done(b={"rdma_fabric_host_result": {**FINE, **whole_facts(routing=routing)}})
 
     @pytest.mark.parametrize(
         "routing",
@@ -568,6 +580,54 @@ class TestReadAddresses:
         read = self.read(interfaces={"0000:18:00.0": {"addresses": ["10.1.1.5/24"]}}, uplinks=["10.2.0.5"])
         assert not look(read, spec=self.SPEC).get("failed")
         assert not look(done(), spec=self.SPEC).get("failed")
+
+
+class TestRunDirectory:
+    """What the role writes to the run directory is not registered: it is read from there."""
+
+    def test_addresses_and_uplinks_of_hosts_are_those_of_their_documents(self, tmp_path: Path) -> None:
+        uplink = {"netdev": "enp24s0np0", "pci": "0000:18:00.0", "reasons": ["Ansible connection"], "needs": ["ipv4"]}
+        routing = {"interfaces": {"0000:18:00.0": {"routes": [], "addresses": ["10.1.0.5/24"]}}, "uplinks": []}
+        document = {"host": "b", **whole_facts(routing=routing, uplinks=[uplink])}
+        (tmp_path / "hosts").mkdir()
+        (tmp_path / "hosts" / "b.json").write_text(json.dumps(document))
+        spec = {**spec_of(sriovs()), **TestReadAddresses.SPEC}
+        variables = done(b={"rdma_fabric_host_result": {**FINE, "summary": {}}})
+        message = look(variables, spec=spec, run_dir=str(tmp_path))["msg"]
+        assert "pods could take the network of their own node, so this run goes no further than its report" in message
+        assert "host b: resource nvidia.com/hostdev: offers enp24s0np0" in message
+        assert "hands out addresses that hosts have: 10.1.0.5 (host b)" in message
+        assert len(look(variables, spec=spec, run_dir=str(tmp_path), strict=False)["notices"]) == 2
+        # The file may be of an earlier run.
+        assert not look(done(), spec=spec, run_dir=str(tmp_path)).get("failed")
+
+    def test_a_port_that_no_selector_finds_is_said_once(self, tmp_path: Path) -> None:
+        (tmp_path / "hosts").mkdir()
+        (tmp_path / "hosts" / "b.json").write_text(json.dumps({"host": "b", **whole_facts()}))
+        variables = done(b={"rdma_fabric_host_result": {**FINE, "summary": {}}})
+        spec = spec_of(sriovs({"pfNames": ["enp24s0np0"]}))
+        (notice,) = look(variables, spec=spec, run_dir=str(tmp_path))["notices"]
+        assert "pfNames: enp24s0np0 has no virtual functions" in notice
+        assert len(look(variables, check=True, spec=spec, run_dir=str(tmp_path), strict=False)["notices"]) == 1
+        assert not look(variables, check=True, spec=spec, run_dir=str(tmp_path)).get("notices")
+
+    def test_a_document_that_cannot_be_read_is_the_report_s_matter(self, tmp_path: Path) -> None:
+        (tmp_path / "hosts").mkdir()
+        (tmp_path / "hosts" / "b.json").write_text("{")
+        variables = done(b={"rdma_fabric_host_result": {**FINE, "summary": {}}})
+        assert not look(variables, spec=spec_of(sriovs()), run_dir=str(tmp_path)).get("failed")
+
+
+def sriovs(selectors: dict[str, Any] | None = None) -> dict[str, Any]:
+    (item,) = SRIOV_CONFIG["resourceList"]
+    config = {"resourceList": [{**item, "selectors": selectors or item["selectors"]}]}
+    return {"sriovDevicePlugin": {"repository": "r", "image": "i", "version": "v3.9.0", "config": json.dumps(config)}}
+
+
+def whole_facts(**parts: Any) -> dict[str, Any]:
+    """Return facts and plan as rdma_host returns them, with these parts of the facts."""
+    facts = as_returned(gather(RecordedHost(FLEET["roce-h100-01"]().document())))
+    return {"facts": {**facts, **parts}, "plan": {"format": 1, "steps": [], "notices": [], "digest": "d"}}
 
 
 def test_in_the_turn_of_a_host_no_inventory_is_built_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which network functions of a host the SR-IOV network device plugin offers by its selectors.
+
+Source: sriov-network-device-plugin, its ``pkg/netdevice/netDeviceProvider.go`` (AddTargetDevices, GetFilteredDevices),
+``pkg/resources/deviceSelectors.go`` and ``pkg/devices/gen_net.go``, v3.3 to v3.9 and its main branch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Sequence
+
+Selectors = Mapping[str, Any]
+
+PORTS_BY_NAME_UNTIL = (3, 5, 0)
+"""The first release that finds only functions by ``pfNames`` and ``rootDevices``, no port (GetPfName, GetPfAddr)."""
+OF_PORTS = ("pfNames", "rootDevices")
+# What facts of hosts do not tell of a port: whoever asks for it is taken to mean others.
+_UNTOLD = ("acpiIndexes", "ddpProfiles", "pKeys", "vdpaType")
+
+
+class Function(NamedTuple):
+    """A network function of a host as the plugin sees it: ``link`` is ``ether``, ``infiniband`` or empty.
+
+    ``port`` are name and address of the port that a virtual function is of, and ``number`` is its own there; a port has
+    no ``port``, and neither has a virtual function in a guest. ``has_default_route``: an IPv4 one by its own interface.
+    """
+
+    address: str
+    vendor: str
+    device: str
+    driver: str
+    netdev: str
+    link: str
+    is_rdma: bool
+    port: tuple[str, str] | None = None
+    number: int = -1
+    has_default_route: bool = False
+
+
+def takes(selectors: Selectors, function: Function, *, ports_by_name: bool) -> bool:
+    """Return whether selectors of type netDevice let a function through; ``ports_by_name`` tells it of the release.
+
+    None does where the function has an IPv4 default route (HasDefaultRoute of ``pkg/utils``).
+    """
+    if function.has_default_route:
+        return False
+    if any(selectors.get(key) for key in _UNTOLD) or (selectors.get("isRdma") and not function.is_rdma):
+        return False
+    own = {
+        "vendors": function.vendor,
+        "devices": function.device,
+        "drivers": function.driver,
+        "pciAddresses": function.address,
+        "linkTypes": function.link,
+    }
+    if any(selectors.get(key) and value not in selectors[key] for key, value in own.items()):
+        return False
+    port = function.port or ((function.netdev, function.address) if ports_by_name else None)
+    return all(
+        port is not None and _is_selected(selectors[key], name, function.number)
+        for key, name in zip(OF_PORTS, port or ("", ""))
+        if selectors.get(key)
+    )
+
+
+def _is_selected(items: Sequence[str], port: str, number: int) -> bool:
+    """Return whether a port's first item, whatever its case, has a function of this number."""
+    item = next((each for each in items if each.partition("#")[0].lower() == port.lower()), None)
+    if item is None:
+        return False
+    _name, mark, ranges = item.partition("#")
+    ends = [part.partition("-") for part in ranges.split(",")] if mark else []
+    return not mark or any(int(first) <= number <= int(last or first) for first, _dash, last in ends)

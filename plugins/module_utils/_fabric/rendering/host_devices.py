@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What rendered objects give to pods of the hosts' own: functions by device plugins, devices by attachments. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from ..checks import devplugin, nad
+from ..checks.cni import plugins_of
+from ..checks.devplugin_ports import PORTS_BY_NAME_UNTIL, Function, Selectors, takes
+from ..checks.driver_container import WAIT_LABEL
+from ..common.images import older_than, split_reference
+from ..common.jsontext import parse_json
+from .components.device_plugins import CONFIG_KEY, SRIOV
+from .on_node import selects
+
+Body = Mapping[str, Any]
+
+_NET_DEVICE = "netDevice"
+_COMPONENT = "app.kubernetes.io/component"
+
+
+class Offer(NamedTuple):
+    """One resource of a SR-IOV device plugin: its sets of selectors, and the pod of the plugin with its nodes."""
+
+    resource: str
+    selectors: tuple[Selectors, ...]
+    pod: Body
+    ports_by_name: bool
+
+    def runs_on(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Tell whether the plugin runs on a node with these labels, once the container of its driver is ready."""
+        return selects(self.pod, {"metadata": {"name": name, "labels": {**labels, WAIT_LABEL: "false"}}})
+
+    def has(self, function: Function) -> bool:
+        """Tell whether pods may get a function, unless another resource is the first that takes it."""
+        return any(takes(each, function, ports_by_name=self.ports_by_name) for each in self.selectors)
+
+
+class Given(NamedTuple):
+    """A device of the host that an attachment puts into pods: ``key`` is ``device``, ``hwaddr`` or ``pciBusID``."""
+
+    network: str
+    key: str
+    value: str
+
+
+def offers_of(objects: Sequence[Body]) -> list[Offer]:
+    """Return what the SR-IOV device plugins among rendered objects offer of network functions."""
+    configs = {
+        (each["metadata"].get("namespace"), each["metadata"]["name"]): each["data"][CONFIG_KEY]
+        for each in objects
+        if each["kind"] == "ConfigMap" and CONFIG_KEY in (each.get("data") or {})
+    }
+    found = []
+    for body in objects:
+        if body["kind"] != "DaemonSet" or (body["metadata"].get("labels") or {}).get(_COMPONENT) != SRIOV:
+            continue
+        pod = body["spec"]["template"]["spec"]
+        version = split_reference(pod["containers"][0]["image"])["version"]
+        by_name = older_than(version, PORTS_BY_NAME_UNTIL)
+        for volume in pod["volumes"]:
+            text = configs.get((body["metadata"].get("namespace"), (volume.get("configMap") or {}).get("name")))
+            found += [] if text is None else _resources(text, pod, by_name)
+    return found
+
+
+def _resources(text: str, pod: Body, by_name: bool) -> list[Offer]:
+    config, problems = devplugin.check_sriov(text)
+    if problems:
+        return []
+    return [
+        Offer(name, tuple(each for _path, each in devplugin.selector_groups("", item["selectors"])), pod, by_name)
+        for name, item in zip(devplugin.resource_names("sriov", config), config["resourceList"])
+        if (item.get("deviceType") or _NET_DEVICE) == _NET_DEVICE
+    ]
+
+
+def given_by(objects: Sequence[Body]) -> list[Given]:
+    """Return the devices that attachments among rendered objects name for their pods (CNI plugin host-device)."""
+    return [found for body in objects if body["kind"] == nad.KIND for found in _named(body)]
+
+
+def _named(body: Body) -> Iterator[Given]:
+    config, problems = parse_json((body.get("spec") or {}).get("config") or "{}")
+    if problems or not isinstance(config, dict):
+        return
+    network = f"{body['metadata'].get('namespace') or 'default'}/{body['metadata']['name']}"
+    for _path, plugin in plugins_of(config):
+        for key in ("device", "hwaddr", "pciBusID") if plugin.get("type") == "host-device" else ():
+            if isinstance(plugin.get(key), str) and plugin[key]:
+                yield Given(network, key, plugin[key])

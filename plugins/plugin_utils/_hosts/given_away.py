@@ -1,0 +1,137 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Uplinks of hosts that the cluster side would give to pods. Pure.
+
+A pod takes the interface into its own network namespace, so the node has no network from then on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import OF_PORTS, Function
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import (
+    Given,
+    Offer,
+    given_by,
+    offers_of,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
+
+Document = Mapping[str, Any]
+
+_LINKS = {"Ethernet": "ether", "InfiniBand": "infiniband"}
+_IPV4_DEFAULT = ("default route", "ipv4")
+_CUT = "a pod that gets it cuts the node off the network"
+_MEANT = "select the ports that are meant, a port by pciAddresses, its functions by pfNames or rootDevices"
+
+
+class GivenAway(NamedTuple):
+    """What rendered objects give to pods of the hosts' own."""
+
+    offers: Sequence[Offer]
+    named: Sequence[Given]
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything."""
+        return bool(self.offers or self.named)
+
+
+def given_away(objects: Sequence[Mapping[str, Any]]) -> GivenAway:
+    """Return what rendered objects give to pods of the hosts' own."""
+    return GivenAway(offers_of(objects), given_by(objects))
+
+
+def uplinks_given_away(given: GivenAway, documents: Sequence[Document]) -> list[Violation]:
+    """Return the uplinks of hosts that pods may get; ``documents`` are those of hosts (``host, desired, facts, plan``).
+
+    The device plugin leaves out a function that has an IPv4 default route itself, and no other uplink.
+    """
+    found = [each for document in documents for each in _of_host(given, document)]
+    return together(dict.fromkeys(found))
+
+
+def _of_host(given: GivenAway, document: Document) -> Iterator[Violation]:
+    facts = document["facts"]
+    labels = {**facts["labels"], **((document.get("desired") or {}).get("node_labels") or {})}
+    functions = {each.address: each for each in _functions(document)}
+    macs = {str(netdev["name"]): str(netdev["mac"] or "").lower() for netdev in facts["netdevs"]}
+    for uplink in facts["uplinks"]:
+        name, pci = str(uplink["netdev"]), uplink["pci"]
+        why = f"{name}, which carries the node's own network ({', '.join(uplink['reasons'])}): {_CUT}"
+        function = functions.get(pci)
+        if function is not None:
+            has_route = all(word in (*uplink["reasons"], *uplink["needs"]) for word in _IPV4_DEFAULT)
+            function = function._replace(has_default_route=has_route)
+            for offer in given.offers:
+                if offer.runs_on(document["host"], labels) and offer.has(function):
+                    hint = f"{_MEANT}, or keep the plugin off this node by its nodeSelector"
+                    yield Violation(f"host {document['host']}: resource {offer.resource}", "", f"offers {why}", hint)
+        own = {"device": name, "hwaddr": macs.get(name) or None, "pciBusID": pci}
+        for each in given.named:
+            if own[each.key] in (each.value, each.value.lower()):
+                hint = "name another device, or give one by a resource"
+                yield Violation(f"host {document['host']}: network {each.network}", each.key, f"is {why}", hint)
+
+
+def ports_without_functions(given: GivenAway, documents: Sequence[Document]) -> list[Notice]:
+    """Return a notice for each port without functions that a resource selects by ``pfNames`` or ``rootDevices``.
+
+    Since v3.5.0 the device plugin finds functions alone by them, so that a node offers nothing of such a port.
+    """
+    found = []
+    for document in documents:
+        labels = {**document["facts"]["labels"], **((document.get("desired") or {}).get("node_labels") or {})}
+        ports = [each for each in _functions(document) if each.port is None]
+        for offer in given.offers:
+            if offer.ports_by_name or not offer.runs_on(document["host"], labels):
+                continue
+            for key, item, port in _asked(offer, ports):
+                problem = f"{item} has no virtual functions, and the plugin finds these alone by {key}: it offers none"
+                hint = f'select the whole port by pciAddresses: ["{port.address}"], or make functions (vfs)'
+                found.append(Notice(f"host {document['host']}: resource {offer.resource}", key, problem, hint))
+    return together(dict.fromkeys(found))
+
+
+def _asked(offer: Offer, ports: Sequence[Function]) -> Iterator[tuple[str, str, Function]]:
+    for selectors in offer.selectors:
+        for key in OF_PORTS:
+            for item in selectors.get(key) or []:
+                name = item.partition("#")[0].lower()
+                for port in ports:
+                    if name == (port.netdev if key == "pfNames" else port.address).lower():
+                        yield key, item, port
+
+
+def _functions(document: Document) -> Iterator[Function]:
+    """Yield the functions of a host that the plugin looks at: a port with virtual functions is none of them."""
+    facts, made = document["facts"], _made(document)
+    nics = {nic["address"]: nic for nic in facts["nics"]}
+    for address, nic in nics.items():
+        if made.get(address, (nic["sriov"] or {}).get("enabled") or 0):
+            continue
+        port = nics.get(nic["pf"])
+        siblings = ((port or {}).get("sriov") or {}).get("vfs") or []
+        yield Function(
+            address=address,
+            vendor=str(nic["vendor"]),
+            device=str(nic["device"]),
+            driver=str(nic["driver"] or ""),
+            netdev=_first(nic["netdevs"]),
+            link=_LINKS.get(str(nic["link_layer"]), ""),
+            is_rdma=bool(nic["rdma"]),
+            port=None if port is None else (_first(port["netdevs"]), port["address"]),
+            number=siblings.index(address) if address in siblings else -1,
+        )
+
+
+def _made(document: Document) -> dict[str, int]:
+    """Return the number of functions that the plan of a host gives its ports, by their address."""
+    steps = document["plan"]["steps"]
+    own = [step for step in steps if step["concern"] == "vfs" and step["status"] == "planned"]
+    return {str(step["id"]).partition(":")[2]: int(step["to"] or 0) for step in own}
+
+
+def _first(names: Sequence[str]) -> str:
+    return str(names[0]) if names else ""
