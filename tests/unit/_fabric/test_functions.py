@@ -163,7 +163,7 @@ class TestPlugin:
         ({"nicSelector": {"pfNames": ["ens1f0#0-8"]}}, "spec.nicSelector.pfNames[0]", "beyond numVfs 8"),
         ({"nicSelector": {"pfNames": ["ens1f0#0"]}}, "spec.nicSelector.pfNames[0]", "ens1f0#0-3"),
         ({"nicSelector": {"rootDevices": ["3b:00.0"]}}, "spec.nicSelector.rootDevices[0]", "0000:3b:00.0"),
-        ({"nicSelector": {"netFilter": "aws/NetworkID:a"}}, "spec.nicSelector.netFilter", "rootDevices"),
+        ({"nicSelector": {"netFilter": "aws/NetworkID:a"}}, "spec.nicSelector.netFilter", "pciAddresses"),
         ({"deviceType": "vfio-pci", "isRdma": True}, "spec.isRdma", "deviceType is vfio-pci"),
         ({"linkType": "IB", "eSwitchMode": "switchdev"}, "spec.eSwitchMode", "Ethernet ports only"),
         ({"priority": 100}, "spec.priority", "0 to 99"),
@@ -273,10 +273,26 @@ class TestHosts:
         assert fabric.spec["host_requests"] == []
         assert fabric.said("hosts")
 
+    @pytest.mark.parametrize("selector", [{"pfNames": ["ens1f0"]}, {"rootDevices": ["0000:18:00.0"]}])
+    def test_a_whole_port_that_the_plugin_does_not_find_is_said(self, selector: dict[str, Any]) -> None:
+        (key,) = selector
+        nic = {"vendor": "15b3", **selector}
+        said = fabric_of(policy(numVfs=0, nicSelector=nic)).accepted().said(f"spec.nicSelector.{key}")
+        assert "nothing is offered" in said.problem
+        others: list[dict[str, Any]] = [
+            {"numVfs": 0, "nicSelector": {"vendor": "15b3"}},
+            {"numVfs": 4, "nicSelector": nic},
+            {"numVfs": 0, "nicSelector": nic, "externallyManaged": True},
+        ]
+        for spec in others:
+            fabric = fabric_of(policy(**spec)).accepted()
+            assert not [notice for notice in fabric.notices if "nothing is offered" in notice.problem]
+
     @pytest.mark.parametrize(
         ("selector", "labels", "said"),
         [
             (NICS, {}, False),
+            ({"feature.node.kubernetes.io/network-sriov.capable": "true"}, {}, False),
             ({"kubernetes.io/hostname": "one"}, {}, False),
             ({"pool": "gpu"}, {}, True),
             ({"pool": "gpu"}, {"pool": "gpu"}, False),

@@ -229,6 +229,7 @@ def test_the_uplink_is_the_default_route(name: str, netdev: str) -> None:
 def test_labels_are_those_of_feature_discovery() -> None:
     assert facts("egx-01")["labels"] == {
         f"{FEATURE}/kernel-version.full": "4.15.0-109-generic",
+        f"{FEATURE}/network-sriov.capable": "true",
         f"{FEATURE}/pci-10de.present": "true",
         f"{FEATURE}/pci-15b3.present": "true",
         f"{FEATURE}/system-os_release.ID": "ubuntu",
@@ -238,6 +239,8 @@ def test_labels_are_those_of_feature_discovery() -> None:
         "kubernetes.io/os": "linux",
     }
     assert f"{FEATURE}/pci-15b3.present" in facts("vm-vf-01")["labels"]
+    assert f"{FEATURE}/network-sriov.capable" not in facts("vm-vf-01")["labels"], "a guest has functions alone"
+    assert f"{FEATURE}/network-sriov.capable" not in facts("cpu-01")["labels"]
     assert not [key for key in facts("cpu-01")["labels"] if "/pci-" in key], "a host without NIC gets none"
 
 

@@ -12,5 +12,7 @@ FEATURES = "feature.node.kubernetes.io/"
 """Prefix of all labels of Node Feature Discovery."""
 NIC_PCI, GPU_PCI = "pci-15b3.present", "pci-10de.present"
 NIC_LABEL, GPU_LABEL = f"{FEATURES}{NIC_PCI}", f"{FEATURES}{GPU_PCI}"
+SRIOV_LABEL = f"{FEATURES}network-sriov.capable"
+"""What policies of the SR-IOV operator usually select nodes by; of NFD's network source."""
 DEVICE_LABELS = (NIC_LABEL, GPU_LABEL)
 """Labels that say of a node that it has a NIC, or a GPU, of the vendor."""

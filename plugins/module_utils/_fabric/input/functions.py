@@ -15,8 +15,9 @@ from ..checks import nad
 from ..checks import sriov_policies as rules
 from ..checks.cni import RESOURCE_NAME
 from ..checks.devplugin import rdma_resources
+from ..checks.devplugin_ports import OF_PORTS
 from ..checks.sriov_networks import RESOURCE_PREFIX
-from ..common.features import DEVICE_LABELS, FEATURES
+from ..common.features import DEVICE_LABELS, FEATURES, SRIOV_LABEL
 from ..common.findings import Place, one_line
 from ..common.names import is_alternative
 from .attachments import Network
@@ -84,6 +85,11 @@ def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
     elif not spec["numVfs"]:
         hint = "to remove functions set vfs: 0 in rdma_fabric_interfaces"
         place.at("numVfs").notice("is 0: hosts are left as they are, and the ports themselves are offered", hint)
+        for key in OF_PORTS:
+            if spec["nicSelector"].get(key):
+                problem = "finds functions of ports, and with numVfs 0 there are none: nothing is offered"
+                hint = "select whole ports by vendor and deviceID, or by pciAddresses in sriovDevicePlugin.config"
+                place.at("nicSelector", key).notice(problem, hint)
 
 
 def check(policies: Sequence[FunctionPolicy], cluster: Policy | None, nodes: Sequence[Policy]) -> None:
@@ -159,7 +165,7 @@ def check_hosts(policies: Iterable[FunctionPolicy], hosts: Mapping[str, Mapping[
             policy.place.notice("makes no functions: the inventory has no hosts", hint)
             continue
         for key in policy.spec.get("nodeSelector") or {}:
-            if key not in labels and key not in DEVICE_LABELS and not key.startswith(_KNOWN_PREFIXES):
+            if key not in labels and key not in (*DEVICE_LABELS, SRIOV_LABEL) and not key.startswith(_KNOWN_PREFIXES):
                 problem = "is a label that no host of the inventory is known to have: no functions are made"
                 hint = "set it in rdma_fabric_node_labels of the hosts meant"
                 policy.place.at("nodeSelector", key).notice(problem, hint)

@@ -119,7 +119,7 @@ _SELECTOR = record(
         "netFilter": refused(
             text("network of OpenStack or AWS that the ports of a virtual machine are on"),
             "a host does not tell which network of its platform a port is on",
-            "name the ports by rootDevices or pfNames, with numVfs: 0, which offers the ports themselves",
+            "select the ports by pciAddresses in sriovDevicePlugin.config; by rootDevices it finds functions alone",
         ),
     },
     required=True,

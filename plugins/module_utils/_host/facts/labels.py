@@ -4,13 +4,15 @@
 """The labels node-feature-discovery and kubelet would give a host.
 
 ``pci-15b3.present`` follows the rule the NVIDIA Network Operator installs (vendor 15b3 with class 0200 or 0207),
-``pci-10de.present`` the default of NFD's PCI source (display classes 0300 and 0302). Values are cleaned as NFD does.
+``pci-10de.present`` the default of NFD's PCI source (display classes 0300 and 0302), and ``network-sriov.capable`` its
+network source: a network interface whose device has room for virtual functions (``source/network/network.go``). Its
+``network-sriov.configured`` is left out, as a run may change it. Values are cleaned as NFD does.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Iterable, Mapping
+from typing import Mapping, Sequence
 
 from ..spec.syntax import label_value_problem
 from .devices import CLASS_ETHERNET, CLASS_INFINIBAND, MELLANOX, NVIDIA
@@ -22,7 +24,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686"
 _ILLEGAL = re.compile(r"[^-A-Za-z0-9_.]")
 
 
-def node_labels(system: System, nics: Iterable[Nic], has_gpu: bool) -> dict[str, str]:
+def node_labels(system: System, nics: Sequence[Nic], has_gpu: bool) -> dict[str, str]:
     """Return the labels a node of these facts carries; what can't be a label value is left out."""
     fabric_classes = (CLASS_ETHERNET, CLASS_INFINIBAND)
     has_nic = any(nic["vendor"] == MELLANOX and nic["class"][:4] in fabric_classes for nic in nics)
@@ -36,6 +38,8 @@ def node_labels(system: System, nics: Iterable[Nic], has_gpu: bool) -> dict[str,
     }
     if has_nic:
         values[f"{FEATURE}/pci-{MELLANOX}.present"] = "true"
+    if any(nic["netdevs"] and nic["sriov"] is not None and nic["sriov"]["total"] for nic in nics):
+        values[f"{FEATURE}/network-sriov.capable"] = "true"
     if has_gpu:
         values[f"{FEATURE}/pci-{NVIDIA}.present"] = "true"
     return {key: value for key, value in sorted(values.items()) if value and not label_value_problem(value)}
