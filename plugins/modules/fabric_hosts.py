@@ -62,8 +62,9 @@ options:
         pools are held against the addresses that were read of the hosts, which is done where routes are asked of them.
         A range that would give a pod an address of a host is reported like a host that was left behind.
       - So is an uplink of a host that pods may get whole, from a device plugin or by an attachment of the CNI plugin
-        host-device. The SR-IOV device plugin leaves out a function that has an IPv4 default route itself; it does not
-        see uplinks below bonds, bridges and VLANs, those of IPv6 alone, and those without a default route.
+        host-device, or of macvlan in the mode C(passthru), which takes all that its master receives.
+      - The SR-IOV device plugin leaves out a function that has an IPv4 default route itself; it does not see uplinks
+        below bonds, bridges and VLANs, those of IPv6 alone, and those without a default route.
     type: dict
     default: {}
   run_dir:

@@ -68,10 +68,11 @@ def _of_host(given: GivenAway, document: Document) -> Iterator[Violation]:
                 if offer.runs_on(document["host"], labels) and offer.has(function):
                     hint = f"{_MEANT}, or keep the plugin off this node by its nodeSelector"
                     yield Violation(f"host {document['host']}: resource {offer.resource}", "", f"offers {why}", hint)
-        own = {"device": name, "hwaddr": macs.get(name) or None, "pciBusID": pci}
+        is_default = "default route" in uplink["reasons"]
+        own = {"device": name, "hwaddr": macs.get(name) or None, "pciBusID": pci, "master": name}
         for each in given.named:
-            if own[each.key] in (each.value, each.value.lower()):
-                hint = "name another device, or give one by a resource"
+            if own[each.key] in (each.value, each.value.lower()) or (is_default and not each.value):
+                hint = "name another device, or give one by a resource; for macvlan take the mode bridge"
                 yield Violation(f"host {document['host']}: network {each.network}", each.key, f"is {why}", hint)
 
 

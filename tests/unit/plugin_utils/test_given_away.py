@@ -116,6 +116,22 @@ def test_an_attachment_that_names_an_uplink_is_refused(device: dict[str, str]) -
     assert refused(spec_of(attachments=[attachment])) == []
 
 
+@pytest.mark.parametrize(
+    ("keys", "count"),
+    [
+        ({"master": "bond0", "mode": "passthru"}, 1),
+        ({"mode": "passthru"}, 1),
+        ({"master": "enp64s0np0", "mode": "passthru"}, 0),
+        ({"master": "bond0", "mode": "bridge"}, 0),
+        ({"master": "bond0"}, 0),
+    ],
+)
+def test_macvlan_takes_no_uplink_to_itself(keys: dict[str, str], count: int) -> None:
+    network = {"kind": "MacvlanNetwork", "name": "net", "source": "f", "spec": {"networkNamespace": "ai", **keys}}
+    found = refused(spec_of(networks=[network]), document(BOND, MEMBER))
+    assert [text.partition(" is bond0")[0] for text in found] == [f"host {HOST}: network ai/net: master:"] * count
+
+
 def said(spec: dict[str, Any], *documents: dict[str, Any]) -> list[str]:
     found = ports_without_functions(given_away(objects_of(render(spec))), documents)
     return [notice.sentence() for notice in found]

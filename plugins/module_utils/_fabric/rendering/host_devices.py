@@ -40,7 +40,12 @@ class Offer(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A device of the host that an attachment puts into pods: ``key`` is ``device``, ``hwaddr`` or ``pciBusID``."""
+    """An interface of the host that an attachment gives to a pod: ``key`` names it by ``value``.
+
+    ``device``, ``hwaddr`` and ``pciBusID`` are of the CNI plugin host-device. ``master`` is of macvlan in the mode
+    passthru, which takes every frame that its master receives (macvlan_handle_frame in drivers/net/macvlan.c); without
+    a value that is the interface of the default route (plugins/main/macvlan of containernetworking/plugins).
+    """
 
     network: str
     key: str
@@ -79,7 +84,7 @@ def _resources(text: str, pod: Body, by_name: bool) -> list[Offer]:
 
 
 def given_by(objects: Sequence[Body]) -> list[Given]:
-    """Return the devices that attachments among rendered objects name for their pods (CNI plugin host-device)."""
+    """Return the interfaces of hosts that attachments among rendered objects give to pods."""
     return [found for body in objects if body["kind"] == nad.KIND for found in _named(body)]
 
 
@@ -89,6 +94,8 @@ def _named(body: Body) -> Iterator[Given]:
         return
     network = f"{body['metadata'].get('namespace') or 'default'}/{body['metadata']['name']}"
     for _path, plugin in plugins_of(config):
+        if plugin.get("type") == "macvlan" and plugin.get("mode") == "passthru":
+            yield Given(network, "master", str(plugin.get("master") or ""))
         for key in ("device", "hwaddr", "pciBusID") if plugin.get("type") == "host-device" else ():
             if isinstance(plugin.get(key), str) and plugin[key]:
                 yield Given(network, key, plugin[key])
