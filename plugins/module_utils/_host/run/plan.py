@@ -125,5 +125,10 @@ def telling_turn(plan: Plan) -> Plan:
     return {**plan, "steps": told}
 
 
+def reloads(step: Step) -> bool:
+    """Return whether an executed step has loaded a driver anew that was in use, or finished an earlier such reload."""
+    return _reloads(step) or step["id"] == "driver:restore"
+
+
 def _reloads(step: Step) -> bool:
     return step["consent"] == _RELOAD and is_executable(step)

@@ -12,6 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import PORTS, RELEASE, driver_host
 from ansible_collections.rdma.fabric.tests.unit._host.driver.test_driver_apply import network, ran, runs_vendor
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import queues
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 
@@ -31,6 +32,23 @@ def run(kernel: Kernel, *, check: bool = False, defers: bool = True, **changes: 
     if check:
         return preview(kernel, desired, how, None)
     return apply(kernel, desired, how, None, kernel)
+
+
+def run_with_queues(kernel: Kernel, *, check: bool = False, **changes: Any) -> Mapping[str, Any]:
+    """All in one run, of a host whose rings are asked for as well."""
+    entry = {"current_name": PORTS[0], "queues": {"rx_ring": 8192}}
+    desired = check_spec({**WANTED, "interfaces": [entry], **changes})
+    how = Run(check=check, diff=True, mode="apply", recorded=False, concerns=("driver", "naming", "mtu", "queues"))
+    return preview(kernel, desired, how, None) if check else apply(kernel, desired, how, None, kernel)
+
+
+def with_queues() -> Kernel:
+    """A host on its inbox driver whose rings are as they are asked for."""
+    kernel = driver_host()
+    queues.install(kernel, PORTS[0])
+    assert not run_with_queues(kernel, driver=None).get("failed")
+    kernel.revive()
+    return kernel
 
 
 def both_turns(kernel: Kernel) -> Mapping[str, Any]:
@@ -62,6 +80,42 @@ def test_its_turn_does_the_rest() -> None:
     assert runs_vendor(kernel)
     assert kernel.read(f"/sys/class/net/{PORTS[0]}/mtu") == "4200\n"
     assert run(kernel)["reload_due"] is False
+
+
+def test_what_the_driver_forgets_is_set_again_by_the_run_that_reloads_it() -> None:
+    """It held before, so that nothing of it is planned: a host would be given back without it."""
+    kernel = with_queues()
+    assert queues.numbers(kernel, PORTS[0]) == {**queues.USUAL, "rx": 8192}
+    shown = run_with_queues(kernel, check=True)
+    (load,) = [step for step in shown["plan"]["steps"] if step["id"] == "driver:load"]
+    assert "the driver forgets" in load["detail"]
+    assert not [step for step in shown["plan"]["steps"] if step["concern"] == "queues"]
+    outcome = run_with_queues(kernel)
+    assert not outcome.get("failed"), outcome["msg"]
+    assert (runs_vendor(kernel), outcome["plan"]["steps"]) == (True, [])
+    assert queues.numbers(kernel, PORTS[0]) == {**queues.USUAL, "rx": 8192}
+    assert outcome["executed"][-1]["id"] == "queues:0000:37:00.0"
+    kernel.revive()
+    again = run_with_queues(kernel)
+    assert (again["changed"], kernel.mutations) == (False, [])
+
+
+def test_what_can_not_be_set_again_fails_the_run_by_name() -> None:
+    kernel = with_queues()
+    calm = with_queues()
+    run_with_queues(calm)
+    (last,) = [i for i, each in enumerate(calm.mutations) if each.what.startswith("ethtool -G")]
+    kernel.disturb(last, "EBUSY")
+    outcome = run_with_queues(kernel)
+    assert outcome["failed"] and outcome["failed_step"]["id"] == "queues:0000:37:00.0"
+    assert "driver:load" in [each["id"] for each in outcome["executed"]]
+    kernel.revive()
+    assert not run_with_queues(kernel).get("failed")
+    assert queues.numbers(kernel, PORTS[0])["rx"] == 8192
+
+
+def test_whatever_disturbs_what_is_set_again_the_next_run_gets_there() -> None:
+    assert sweep(with_queues, run_with_queues) > 30
 
 
 def test_the_plan_says_when_the_reload_happens_where_it_is_left_to_a_turn() -> None:

@@ -30,6 +30,12 @@ def install(kernel: Kernel, name: str) -> None:
     _keep(kernel, name, dict(USUAL))
 
 
+def reset(kernel: Kernel, name: str) -> None:
+    """Give an interface that was made anew what its driver begins with."""
+    if kernel.exists(_path(kernel, name)):
+        _keep(kernel, name, dict(USUAL))
+
+
 def numbers(kernel: Kernel, name: str) -> dict[str, int]:
     """What an interface has now."""
     found: dict[str, int] = json.loads(kernel.read(_path(kernel, name)))

@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 
 # The programs of these are asked where this one has no answer, so they are declared first.
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import boot, kmods, link, naming, system
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import boot, kmods, link, naming, queues, system
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,
     PROGRAMS,
@@ -468,6 +468,8 @@ def _bring_network_back(kernel: Kernel) -> None:
         kernel.tree.add_link(f"{NET}/{name}", entry["target"])
         kernel.tree.add_file(f"{entry['place']}/mtu", "1500\n")
         kernel.tree.add_file(f"{entry['place']}/flags", "0x1002\n")
+        # The driver makes the interface anew, with the rings and channels that it begins with.
+        queues.reset(kernel, name)
     kernel.tree.discard(AWAY)
 
 

@@ -401,6 +401,8 @@ def _load_detail(case: Case) -> str:
     functions = sum(len(case.actual.vf_addresses(nic)) for nic in case.actual.nvidia_nics())
     if functions:
         parts.append(f"the {functions} virtual functions are removed and created again")
+    if case.context.interfaces:
+        parts.append("what the driver forgets of this host's settings (queues, RoCE QoS, interrupts) is set again last")
     if needs.interrupted_reload(case.state) is not None:
         parts.append("an interrupted reload is taken up")
     return "; ".join(parts)
