@@ -53,7 +53,7 @@ from ..spec.host import HostSpec
 from ..spec.interfaces import InterfaceSpec
 from ..spec.persisted import Wished, wished_of
 from ..spec.qos import merged
-from .plan import plan_with_context
+from .plan import makes_forget, plan_with_context
 from .registry import ORDER, handler_of
 
 _INTERVAL = 0.5
@@ -190,7 +190,10 @@ def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:
 
 
 def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
-    """Apply all wishes, and then those about what the first round has made: virtual functions with their own wishes."""
+    """Apply all wishes, then those about what the first round has made, and what a driver has forgotten in it.
+
+    Virtual functions may have wishes of their own.
+    """
     entries = wished.desired["interfaces"]
     # Without udev only the wait below is left.
     with contextlib.suppress(HostError):
@@ -206,6 +209,7 @@ def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
     came = [entry for entry in absent if _exists(machine, entry)]
     if came:
         missing.update(_wait_for_devices(machine, clock, came, NEW_DEVICE_SECONDS))
+    if came or done.forgetful:
         done = _then(done, _round(machine, clock, without_links, without=done.failures))
     rated = [str(entry["pci"]) for entry in entries if has_rates(entry) and entry.get("pci")]
     if any(map(has_rates, entries)):
@@ -250,12 +254,14 @@ def _has_link(machine: Machine, address: str) -> bool:
 class _Round(NamedTuple):
     """One reading of the host, with its plan executed: printed lines of what was done, and of what waits or is refused.
 
-    ``failures`` are the lines of the ports on which a step failed.
+    ``failures`` are the lines of the ports on which a step failed. After one that is ``forgetful`` a port may lack what
+    it had before it.
     """
 
     executed: tuple[str, ...]
     waiting: tuple[str, ...]
     failures: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    forgetful: bool = False
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -288,6 +294,7 @@ def _round(
         return _Round((), (f"the host could not be read: {error}",))
     own = own_part(plan)
     done: list[str] = []
+    forgetful = False
     waiting = [describe(step) for step in own["steps"] if step["status"] != PLANNED]
     failures = {}
     for port, steps in _by_port(own, context).items():
@@ -295,9 +302,10 @@ def _round(
             continue
         execution = execute({**own, "steps": steps}, context, machine, clock, handler_of=handler_of)
         done += execution.lines
+        forgetful = forgetful or any(makes_forget(step) for step, _seconds in execution.done)
         if execution.failure is not None:
             failures[port] = tuple(_failed(execution))
-    return _Round(tuple(done), tuple(waiting), failures)
+    return _Round(tuple(done), tuple(waiting), failures, forgetful)
 
 
 def _by_port(plan: Plan, context: Context) -> dict[str, list[Step]]:

@@ -28,7 +28,7 @@ from ..machine.state_file import check
 from ..spec.host import CONSENTS, HostSpec
 from . import baseline, reached
 from .baseline import FILE as BASELINE
-from .plan import before_turn, plan_with_context, reloads, telling_turn
+from .plan import before_turn, makes_forget, plan_with_context, telling_turn
 from .reached import FILE as REACHED
 from .registry import ORDER, handler_of
 from .result import Outcome, Run, applied_result, host_result, with_previous, with_verdict
@@ -188,8 +188,8 @@ def _apply(
         return applied_result(seen.wish, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
     execution = _keep_driver(machine, clock, seen, now, run) or _execute(machine, clock, seen, now, watch)
     after = assess(machine, desired, run, address, has_run=True)
-    if _has_reloaded(execution) and any(map(is_executable, after.plan["steps"])):
-        # What a driver forgets as it is loaded anew held before, so that nothing of it was planned.
+    if _has_forgotten(execution) and any(map(is_executable, after.plan["steps"])):
+        # What a driver forgets held before, so that nothing of it was planned.
         execution = _continued(execution, _execute(machine, clock, after, after.plan, watch))
         after = assess(machine, desired, run, address, has_run=True)
     if execution.failure is None:
@@ -197,9 +197,9 @@ def _apply(
     return applied_result(after.wish, after.facts, seen.plan, after.plan, execution=execution, run=run)
 
 
-def _has_reloaded(execution: Execution) -> bool:
-    """Return whether a driver that was in use was loaded anew, in this run or in one that was interrupted."""
-    return execution.failure is None and any(reloads(step) for step, _seconds in execution.done)
+def _has_forgotten(execution: Execution) -> bool:
+    """Return whether a driver has forgotten settings of its ports while the plan was executed."""
+    return execution.failure is None and any(makes_forget(step) for step, _seconds in execution.done)
 
 
 def _continued(first: Execution, second: Execution) -> Execution:

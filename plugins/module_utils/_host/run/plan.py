@@ -125,9 +125,15 @@ def telling_turn(plan: Plan) -> Plan:
     return {**plan, "steps": told}
 
 
-def reloads(step: Step) -> bool:
-    """Return whether an executed step has loaded a driver anew that was in use, or finished an earlier such reload."""
-    return _reloads(step) or step["id"] == "driver:restore"
+def makes_forget(step: Step) -> bool:
+    """Return whether, with an executed step, ports lose what they had (queues, QoS, where interrupts go).
+
+    So they do where the driver is loaded anew, virtual functions where another number is made, and a port of mlx5 where
+    its e-switch gets another mode: it begins with one channel and rings of the usual length as the representor of the
+    uplink (the kernel's mlx5 core/en_rep.c, mlx5e_build_rep_params).
+    """
+    made_anew = step["concern"] == "vfs" and isinstance(step["to"], int) and bool(step["from"])
+    return _reloads(step) or step["id"] == "driver:restore" or step["concern"] == "eswitch" or made_anew
 
 
 def _reloads(step: Step) -> bool:

@@ -15,6 +15,7 @@ import posixpath
 from typing import TYPE_CHECKING, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import queues
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.naming import named_by_udev
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import DONE, failed, program
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.vfs import MODE, NET, PCI, driver_of
@@ -72,6 +73,8 @@ def _set(kernel: Kernel, address: str, mode: str) -> CommandResult:
     base = f"{kernel.realpath(f'{PCI}/{address}')}/net"
     representors = [name for name in kernel.list(base) if kernel.read(f"{base}/{name}/phys_port_name").startswith("pf")]
     (port,) = set(kernel.list(base)) - set(representors)
+    # The port begins anew, as a representor with one channel (mlx5e_build_rep_params and mlx5e_build_nic_params).
+    queues.reset(kernel, port, **({"combined": 1} if mode == "switchdev" else {}))
     if mode == "legacy":
         for name in representors:
             kernel.tree.discard(f"{NET}/{name}")

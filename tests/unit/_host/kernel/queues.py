@@ -30,10 +30,10 @@ def install(kernel: Kernel, name: str) -> None:
     _keep(kernel, name, dict(USUAL))
 
 
-def reset(kernel: Kernel, name: str) -> None:
+def reset(kernel: Kernel, name: str, **others: int) -> None:
     """Give an interface that was made anew what its driver begins with."""
     if kernel.exists(_path(kernel, name)):
-        _keep(kernel, name, dict(USUAL))
+        _keep(kernel, name, {**USUAL, **others})
 
 
 def numbers(kernel: Kernel, name: str) -> dict[str, int]:

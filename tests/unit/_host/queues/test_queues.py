@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import touches_uplink
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
@@ -23,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import ETHERNET, NETDEVS, PF
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import queues
+from ansible_collections.rdma.fabric.tests.unit._host.kernel import eswitch, queues
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import booted, the_step, wish
@@ -120,6 +121,18 @@ class TestRefusals:
         assert (step["status"], touches_uplink(context, step)) == ("planned", True)
 
 
+class TestEswitch:
+    def test_what_the_mode_takes_away_is_set_again_by_the_same_run(self) -> None:
+        kernel, desired = host(), wish(queues={"channels": 63}, vfs=2, eswitch_mode="switchdev")
+        run = replace(APPLY, concerns=("vfs", "eswitch", *OURS))
+        outcome = mlx5.done(kernel, desired, run)
+        assert outcome["plan"]["steps"] == []
+        assert [each["id"] for each in outcome["executed"]][-1] == STEP
+        assert queues.numbers(kernel, PORT)["combined"] == 63
+        mlx5.applied(kernel, desired, run)
+        assert kernel.mutations == []
+
+
 class TestBoot:
     def test_the_boot_unit_sets_them_again(self) -> None:
         kernel = host()
@@ -127,6 +140,16 @@ class TestBoot:
         queues.install(kernel, PORT)
         start(kernel, kernel)
         assert queues.numbers(kernel, PORT) == {"rx": 8192, "tx": 4096, "combined": 16}
+
+    def test_the_boot_unit_sets_what_the_mode_of_the_e_switch_takes_away(self) -> None:
+        """The number of channels is the one that the port starts with, so the first look finds nothing to set."""
+        kernel, desired = host(), wish(queues={"channels": 63}, vfs=2, eswitch_mode="switchdev")
+        mlx5.done(kernel, desired, replace(APPLY, concerns=ORDER))
+        rebooted = host()
+        rebooted.tree.add_file(WISHES_FILE, kernel.read(WISHES_FILE))
+        outcome = start(rebooted, rebooted)
+        assert (outcome.problems, eswitch.mode_of(rebooted, PF)) == ((), "switchdev")
+        assert queues.numbers(rebooted, PORT)["combined"] == 63
 
     def test_what_is_refused_is_not_kept(self) -> None:
         kernel = host()

@@ -102,14 +102,15 @@ class TestNumber:
         assert kernel.read("/sys/class/net/enp1s0f0v0/mtu") == "1400\n"
         assert applied(kernel, desired)["plan"]["steps"] == []
 
-    def test_an_entry_about_a_function_that_is_made_anew_is_named(self) -> None:
+    def test_an_entry_about_a_function_that_is_made_anew_is_named_and_holds_after_the_run(self) -> None:
         kernel = with_functions(4)
         applied(kernel, wish({"pci": VF0, "mtu": 1400}))
         desired = wish({"pci": PF, "vfs": 2}, {"pci": VF0, "mtu": 1400}, **ALLOWED)
         outcome = applied(kernel, desired)
         assert f"notice: {VF0} (enp1s0f0v0): this plan destroys the virtual functions of {PF}" in str(outcome["diff"])
-        assert [step["id"] for step in outcome["plan"]["steps"]] == [f"mtu:{VF0}"]
-        assert applied(kernel, desired)["plan"]["steps"] == []
+        assert outcome["plan"]["steps"] == []
+        assert [each["id"] for each in outcome["executed"]][-1] == f"mtu:{VF0}"
+        assert kernel.read("/sys/class/net/enp1s0f0v0/mtu") == "1400\n"
 
     def test_entries_about_functions_that_stay_are_not_named(self) -> None:
         kernel = with_functions(4)

@@ -119,7 +119,7 @@ def _made_anew(context: Context, steps: list[Step]) -> list[str]:
     gone = {key_of(step) for step in steps if step["status"] == PLANNED and step["from"]}
     return [
         f"{context.target_of(interface)}: this plan destroys the virtual functions of {interface.nic['pf']}, and what "
-        "this one's own entry sets goes with it; the run after it sets it again"
+        "this one's own entry sets goes with it; the run sets it again last"
         for interface in context.interfaces
         if interface.nic is not None and interface.nic["pf"] in gone and not context.removing
     ]
