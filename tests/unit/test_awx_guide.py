@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-from typing import Any
+from importlib.resources import files
+from typing import Any, Iterator
 
 import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 from tools.checkout import CHECKOUT
 
 TEXT = (CHECKOUT / "docs" / "guide-awx.md").read_text(encoding="utf-8")
@@ -19,10 +23,42 @@ DATA: dict[str, Any] = {name: value for block in BLOCKS if isinstance(block, dic
 TEMPLATES = {template["name"]: template for template in DATA["controller_templates"]}
 VARIABLES = json.loads((CHECKOUT / "docs" / "variables.schema.json").read_text(encoding="utf-8"))["properties"]
 PLAN = "/runner/fabric/plan.json"
+# Which module of awx.awx each list is handed to by infra.aap_configuration, with the same names.
+MODULES = {
+    "controller_projects": "project",
+    "controller_execution_environments": "execution_environment",
+    "controller_inventories": "inventory",
+    "controller_inventory_sources": "inventory_source",
+    "controller_templates": "job_template",
+    "controller_schedules": "schedule",
+}
 
 
 def names(what: str) -> set[str]:
     return {each["name"] for each in DATA[what]}
+
+
+def specification(module: str) -> dict[str, Any]:
+    """Return the options of a module of awx.awx, which the package ansible brings, as they are documented."""
+    source = files("ansible_collections.awx.awx") / "plugins" / "modules" / f"{module}.py"
+    assigned = [each for each in ast.parse(source.read_text(encoding="utf-8")).body if isinstance(each, ast.Assign)]
+    (text,) = [ast.literal_eval(each.value) for each in assigned if ast.unparse(each.targets[0]) == "DOCUMENTATION"]
+    keys = ("type", "elements", "choices", "required")
+    options = yaml.safe_load(text)["options"]
+    return {name: {key: told[key] for key in keys if key in told} for name, told in options.items()}
+
+
+def refusals() -> Iterator[str]:
+    """Yield what the modules of awx.awx have against the data, unknown names among it."""
+    assert {name for name in DATA if name.startswith("controller_")} == {*MODULES, "controller_workflows"}
+    for name, module in MODULES.items():
+        validator = ArgumentSpecValidator(specification(module))
+        for each in DATA[name]:
+            yield from (f"{name}: {each['name']}: {said}" for said in validator.validate(each).error_messages)
+
+
+def test_the_modules_of_awx_take_the_data() -> None:
+    none_of(refusals())
 
 
 def test_templates_start_playbooks_of_the_collection_on_what_is_defined() -> None:

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,22 @@ def test_an_execution_environment_gets_what_the_lock_was_made_from() -> None:
     theirs = requirement_names("meta/ee-requirements.txt")
     assert set(theirs) == set(ours) - {"ansible", "ansible-core", "attrs"}
     assert set(load("galaxy.yml")["dependencies"]) == {"kubernetes.core"}
+
+
+def test_ansible_builder_finds_what_an_execution_environment_needs(tmp_path: Path) -> None:
+    """Its introspection, which a build of an image begins with, over this collection alone."""
+    place = tmp_path / "ansible_collections" / "rdma" / "fabric"
+    (place / "meta").mkdir(parents=True)
+    for path in (CHECKOUT / "meta").iterdir():
+        (place / "meta" / path.name).write_bytes(path.read_bytes())
+    (place / "galaxy.yml").write_bytes((CHECKOUT / "galaxy.yml").read_bytes())
+    argv = [sys.executable, "-m", "ansible_builder", "introspect", str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+    found = yaml.safe_load(done.stdout)
+    names = {re.split(r"[<>=]", line)[0].strip() for line in found["python"]}
+    assert names == set(requirement_names("meta/ee-requirements.txt"))
+    assert all("# from collection rdma.fabric" in line for line in found["python"])
+    assert not found.get("system")
 
 
 @pytest.mark.parametrize("lock", ["run", "test"])
