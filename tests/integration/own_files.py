@@ -36,6 +36,9 @@ done
 if [ -e "$0/sys" ]; then
     mount -t overlay overlay -o "lowerdir=$0/sys:/sys" /sys
 fi
+if [ -e "$0/sbin" ]; then
+    mount -t overlay overlay -o "lowerdir=$0/sbin:/usr/sbin" /usr/sbin
+fi
 if [ -e "$0/boot_id" ]; then
     mount --bind "$0/boot_id" /proc/sys/kernel/random/boot_id
 fi
@@ -44,6 +47,14 @@ if [ -e "$0/read-only" ]; then
     mount -o remount,bind,ro /etc/security
 fi
 exec INTERPRETER "$@"
+"""
+
+
+# The boot loader's entry is a file; the kernel that runs keeps the arguments that it was started with.
+_GRUBBY = """#!/bin/sh
+entry=/var/lib/entry-of-the-boot-loader
+if [ "$1" = --info=DEFAULT ]; then echo "args=\\"$(cat $entry 2>/dev/null)\\""; exit; fi
+echo "${2#--args=}" >$entry
 """
 
 
@@ -146,6 +157,13 @@ class OwnFiles:
             subprocess.run(["cp", "--archive", "--no-target-directory", *parts], check=True)
         # Each was entered, which makes a file.
         (self.folder / "entered").touch()
+
+    def put_boot_loader(self) -> None:
+        """Give the host a boot loader that takes arguments of the kernel, in the words of grubby."""
+        place = self.folder / "sbin"
+        place.mkdir()
+        (place / "grubby").write_text(_GRUBBY, encoding="utf-8")
+        (place / "grubby").chmod(0o755)
 
     def is_another_machine(self) -> None:
         """Have the host's kernel say that it is not the one of this machine."""

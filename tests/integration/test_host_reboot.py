@@ -293,6 +293,12 @@ def test_a_node_is_drained_before_the_reload_and_given_back_after_it(role: Role)
     assert refused[2] == [HOST, DRAINED], refused[1]
 
 
+def test_a_node_is_given_back_where_a_reboot_has_no_consent_that_is_needed_after_the_reload(role: Role) -> None:
+    """Nobody would give it back else: the run has nothing left to do for it."""
+    status, output, calls = role.run([RELOADS, WAITS], False, *DRAINS)
+    assert (status, calls) == (0, [HOST, DRAINED, EMPTY, HOST, GIVEN_BACK]), output
+
+
 def test_a_node_is_drained_before_the_reboot_and_given_back_after_what_it_brought(role: Role) -> None:
     status, output, calls = role.run([WAITS, DONE], True, *DRAINS)
     assert status == 0, output

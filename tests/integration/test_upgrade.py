@@ -51,6 +51,21 @@ def test_check_mode_tells_what_would_be_evicted_and_changes_nothing(fleet: Fleet
     assert stored_writes(fleet.cluster.audit, mark) == []
 
 
+@pytest.mark.hosts("one", "two")
+def test_a_host_that_waits_for_a_reboot_without_consent_keeps_no_node_out_of_service(fleet: Fleet) -> None:
+    for host in fleet.hosts.values():
+        host.put_boot_loader()
+    version = fleet.version()
+    outcome = fleet.run(rdma_fabric_kernel_arguments=["rdma.test=1"]).succeeded()
+    assert fleet.changed() == ["one", "two"]
+    assert fleet.most_at_once(version) == 1
+    assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([], [], [])
+    assert "-e rdma_fabric_allow_reboot=true" in outcome.output
+    again = fleet.version()
+    fleet.run(rdma_fabric_kernel_arguments=["rdma.test=1"]).succeeded()
+    assert fleet.taken(again) == []
+
+
 def test_a_canary_that_fails_keeps_its_slot_and_the_others_are_not_touched_until_it_is_mended(fleet: Fleet) -> None:
     fleet.hosts["two"].switch("read-only", on=True)
     mark = fleet.cluster.audit.mark()
