@@ -52,7 +52,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehears
     rehearse_release,
     rehearse_removal,
     rehearse_rollout,
-    say_doubles,
+    say_other_daemon_sets,
     say_running_operators,
     seen_or_said,
 )
@@ -278,7 +278,7 @@ class ActionModule(ChartAction):
         release, unseen = seen_or_told(lambda: read_release(connection), "nobody looked how old the server is")
         problems += [f"the cluster: {problem}" for problem in (too_new(release, objects) if release else [])]
         old = [*unseen, *(say_old(release) if release else [])]
-        return [*old, *say_running_operators(connection), *say_doubles(connection, objects)]
+        return [*old, *say_running_operators(connection), *say_other_daemon_sets(connection, objects)]
 
     def _of_nodes(
         self, connection: Connection, spec: dict[str, Any], waves: list[dict[str, Any]], problems: list[str]

@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import (
     Rehearsal,
     rehearse,
-    say_doubles,
+    say_other_daemon_sets,
 )
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, apply, wave
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     failure,
     namespace_object,
 )
+from ansible_collections.rdma.fabric.tests.unit._k8s.gpu_operator import gpu_driver
 from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import ALL, Reviewer, rule
 
 READS = rule("*", "*", "get list")
@@ -185,23 +186,25 @@ def of_component(component: str) -> dict[str, Any]:
 def test_daemon_sets_of_the_whole_cluster_are_listed_once_for_what_is_pushed_and_may_be_there_already() -> None:
     server = Reviewer()
     server.put("daemonsets", daemon_set("rke2-multus", "kube-system", "rancher/hardened-multus-cni:v4.2.1"))
-    (notice,) = say_doubles(connect(server), [of_component("multus"), of_component("nfd")])
-    assert "DaemonSet kube-system/rke2-multus (rancher/hardened-multus-cni:v4.2.1) is another Multus" in notice
+    server.put("daemonsets", gpu_driver())
+    other, waiting = say_other_daemon_sets(connect(server), [of_component("multus"), of_component("nfd")])
+    assert "DaemonSet kube-system/rke2-multus (rancher/hardened-multus-cni:v4.2.1) is another Multus" in other
+    assert "GPU_DIRECT_RDMA_ENABLED without USE_HOST_MOFED" in waiting
     assert server.requests == [("GET", "/apis/apps/v1/daemonsets", {"limit": "500"})]
 
 
 def test_nothing_is_listed_where_nothing_is_pushed_that_may_be_there_already() -> None:
     server = Reviewer()
-    assert say_doubles(connect(server), [config_map("a"), of_component("cni-plugins"), daemon_set("d")]) == []
+    assert say_other_daemon_sets(connect(server), [config_map("a"), of_component("cni-plugins"), daemon_set("d")]) == []
     assert server.requests == []
 
 
 def test_who_may_not_list_daemon_sets_is_told_that_nobody_looked_and_an_outage_is_one() -> None:
     server = Reviewer({"": []})
-    (notice,) = say_doubles(connect(server), [of_component("multus"), of_component("nfd")])
+    (notice,) = say_other_daemon_sets(connect(server), [of_component("multus"), of_component("nfd")])
     assert notice.startswith("nobody looked whether the cluster has another Multus or Node Feature Discovery: ")
     assert "daemonsets" in notice
     server.intercept = lambda _number, _method, _path: failure(500, "InternalError", "no etcd")
     server.rules = {"": [ALL]}
     with pytest.raises(ApiFault, match="no etcd"):
-        say_doubles(connect(server), [of_component("nfd")])
+        say_other_daemon_sets(connect(server), [of_component("nfd")])

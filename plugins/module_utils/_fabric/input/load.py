@@ -21,6 +21,7 @@ from . import (
     controllers,
     engine,
     functions,
+    gpu_operator,
     helm,
     openshift,
     operator_config,
@@ -96,6 +97,12 @@ class _Whole:
     def policies(self) -> list[Policy]:
         """The policies of the cluster and of nodes."""
         return ([self.cluster] if self.cluster else []) + self.nodes
+
+    @property
+    def has_driver_container(self) -> bool:
+        """Whether nodes get the driver as a container, from here or from the operator."""
+        asked = any("ofedDriver" in one.spec for one in self.policies)
+        return asked and (self.release is not None or driver_container.in_container(self.deployed.settings))
 
 
 def build_spec(
@@ -173,6 +180,8 @@ def _judge_resources(whole: _Whole, findings: Findings, of_values: Findings) -> 
         if settings["nfd"]:
             _check_feature_discovery(settings, findings)
     _check_together(whole.cluster, whole.nodes, given, settings)
+    if not whole.has_driver_container:
+        gpu_operator.remark(given.objects)
     if whole.release is None:
         openshift.check(whole.cluster, given.objects, settings)
         components.check(whole.deployed, given.networks, given.pools)

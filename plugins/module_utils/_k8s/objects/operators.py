@@ -91,6 +91,11 @@ def containers_of(workload: Mapping[str, Any]) -> list[Json]:
     return _at(workload, "spec", "template", "spec", "containers") or []
 
 
+def first_containers_of(workload: Mapping[str, Any]) -> list[Json]:
+    """Return the containers that run before those of a workload's pods."""
+    return _at(workload, "spec", "template", "spec", "initContainers") or []
+
+
 def base_name(image: str) -> str:
     """Return the last part of an image's name, without tag and digest."""
     return image.partition("@")[0].rpartition("/")[2].partition(":")[0]

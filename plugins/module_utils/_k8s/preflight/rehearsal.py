@@ -18,6 +18,7 @@ from ..api.transport import Connection
 from ..batch.batch import run
 from ..batch.session import CONFIGURED, CREATED, DELETED, BatchError, BatchRequest, BatchResult, Change
 from ..objects.doubles import doubles, names_of_doubled
+from ..objects.gpu_driver import waiting_gpu_drivers
 from ..objects.objects import Json, Key, read_waves
 from ..objects.operators import of_other_release, running
 from .access import Missing, missing_rights, who_am_i
@@ -207,17 +208,19 @@ def seen_or_said(look: Callable[[], list[str]], what: str) -> list[str]:
     return [*(found or []), *untold]
 
 
-def say_doubles(connection: Connection, objects: Collection[Json]) -> list[str]:
+def say_other_daemon_sets(connection: Connection, objects: Collection[Json]) -> list[str]:
     """Name the DaemonSets that do beside a push what its objects would do, as notices; raises ApiFault.
 
-    Nothing is asked where it deploys nothing that a cluster may have from elsewhere.
+    So are those of a GPU driver that wait for what is not deployed. Nothing is asked where the push deploys nothing
+    that a cluster may have from elsewhere.
     """
     names = names_of_doubled(objects)
     if not names:
         return []
 
     def look() -> list[str]:
-        return doubles(objects, list_objects(connection, _DAEMON_SETS, _AS_DAEMON_SETS, {}))
+        live = list(list_objects(connection, _DAEMON_SETS, _AS_DAEMON_SETS, {}))
+        return [*doubles(objects, live), *waiting_gpu_drivers(objects, live)]
 
     return seen_or_said(look, f"whether the cluster has another {' or '.join(names)}")
 
