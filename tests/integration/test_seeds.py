@@ -127,7 +127,7 @@ def test_what_deserves_a_look_in_the_guide_is_said_with_file_and_line_and_stored
     network, values = GUIDE / "ib-network.yaml", GUIDE / "playbook-values.yaml"
     said = guide.outcome.output
     config = line_of(network, "config: |")
-    for text in ("gets no device", "ib-kubernetes ignores the network without it"):
+    for text in ("gets no device", "has UFM put them into no partition"):
         (line,) = [line for line in said.splitlines() if text in line]
         number = int(line.split(f"{network}:")[1].split(":")[0])
         assert config <= number <= len(network.read_text().splitlines())

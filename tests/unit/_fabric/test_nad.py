@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -167,7 +168,9 @@ def test_a_syntax_error_in_the_meta_plugins_has_the_place_in_their_own_text() ->
         "  \n",
         {"type": "macvlan"},
         {"cniVersion": "1.0.0", "name": "a.b-c_d", "plugins": [{"type": "macvlan", "mtu": 0}, {"type": "my-own"}]},
-        {"type": "ib-sriov", "pkey": "0x8001", "vlan": 0},
+        {"type": "ib-sriov", "pkey": "0x7fff", "vlan": 0},
+        {"type": "ib-sriov", "pkey": "", "ibKubernetesEnabled": True},
+        {"type": "sriov", "pkey": "ignored"},
         {"type": "sriov", "vlan": 4094},
         {"type": "ipvlan", "mode": "l3s"},
         {"type": "bridge", "anything": ["goes"]},
@@ -206,6 +209,9 @@ def test_right_configurations_pass(config: Any) -> None:
         ({"type": "sriov", "vlan": 4095}, ["vlan"]),
         ({"type": "ib-sriov", "pkey": "zz"}, ["pkey"]),
         ({"type": "ib-sriov", "pkey": 32769}, ["pkey"]),
+        ({"type": "ib-sriov", "pkey": "7fff"}, ["pkey"]),
+        ({"type": "ib-sriov", "pkey": "0x0"}, ["pkey"]),
+        ({"type": "ib-sriov", "pkey": "0x8001"}, ["pkey"]),
         ({"plugins": []}, ["plugins"]),
         ({"plugins": {}}, ["plugins"]),
         ({"plugins": ["macvlan"]}, ["plugins[0]"]),
@@ -234,6 +240,21 @@ def test_flawed_configurations_are_placed(config: Any, paths: list[str]) -> None
     assert judged(config) == paths
 
 
+def test_a_partition_that_ib_kubernetes_refuses_is_told_with_one_that_it_takes() -> None:
+    # Its IsPKeyValid takes 15 bits; the sixteenth, which UFM has a field for, stands in many tables of partitions.
+    (problem,) = check_attachment(json.dumps({"type": "ib-sriov", "pkey": "0x8001"}))
+    assert problem.problem == "0x8001 is none of 0x0001 to 0x7fff: ib-kubernetes refuses it, and pods wait for a GUID"
+    taken = re.search(r'"(0x\w+)"', problem.hint)
+    assert taken is not None and taken[1] == "0x0001"
+    (missing,) = [
+        each.hint
+        for each in attachment_remarks(json.dumps({"type": "ib-sriov", "ibKubernetesEnabled": True}))
+        if each.path == "pkey"
+    ]
+    advised = re.search(r'"pkey": "(0x\w+)"', missing)
+    assert advised is not None and judged({"type": "ib-sriov", "pkey": advised[1]}) == []
+
+
 @pytest.mark.parametrize("config", [None, 7, {"type": "macvlan"}, ["x"]])
 def test_a_configuration_that_is_no_text_is_named(config: Any) -> None:
     assert "must be JSON in a string" in check_attachment(config)[0].problem
@@ -260,7 +281,7 @@ def test_an_unclosed_bracket_is_said_so() -> None:
         ({**HEAD, "type": "host-device", "pciBusID": "0000:18:00.0"}, {}, []),
         ({**HEAD, "type": "sriov"}, {}, ["type"]),
         ({**HEAD, "type": "ib-sriov", "ibKubernetesEnabled": True}, {}, ["type", "pkey"]),
-        ({**HEAD, "type": "ib-sriov", "ibKubernetesEnabled": True, "pkey": "0x8001", "deviceID": "x"}, {}, []),
+        ({**HEAD, "type": "ib-sriov", "ibKubernetesEnabled": True, "pkey": "0x5", "deviceID": "x"}, {}, []),
         ({**HEAD, "type": "bridge", "ipam": {"type": "whereabouts"}}, {}, ["ipam"]),
         ({**HEAD, "type": "bridge", "ipam": {"type": "host-local", "subnet": "10.0.0.0/24"}}, {}, ["ipam"]),
         ({**HEAD, "plugins": [{"type": "tuning"}, {"type": "macvlan"}]}, {}, ["plugins[1].master"]),

@@ -22,7 +22,8 @@ RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
 
 _CNI_VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 _NAME = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*\Z", re.ASCII)
-_PKEY = re.compile(r"^(0[xX])?[0-9a-fA-F]{1,4}\Z", re.ASCII)
+_PKEY = re.compile(r"^0[xX][0-9a-fA-F]{1,8}\Z", re.ASCII)
+_LARGEST_PKEY = 0x7FFF
 _PLUGINS = [
     "bandwidth",
     "bridge",
@@ -124,6 +125,8 @@ def _check_plugin(path: str, plugin: dict[str, Any]) -> list[Problem]:
         problems += _check_child(path, kind, plugin)
     if kind in ("ib-sriov", "sriov"):
         problems += _check_virtual_function(path, plugin)
+    if kind == "ib-sriov":
+        problems += _check_partition(path, plugin.get("pkey"))
     if "ipam" in plugin:
         problems += check_ipam(plugin["ipam"], f"{path}ipam")
     read = cni_library.check_plugin(plugin, in_list=bool(path))
@@ -161,10 +164,27 @@ def _check_virtual_function(path: str, plugin: dict[str, Any]) -> list[Problem]:
     vlan = plugin.get("vlan", 0)
     if not isinstance(vlan, int) or isinstance(vlan, bool) or not 0 <= vlan <= 4094:
         problems.append(Problem(f"{path}vlan", f"must be 0 to 4094, not {vlan!r}"))
-    pkey = plugin.get("pkey", "0x7fff")
-    if not isinstance(pkey, str) or not _PKEY.match(pkey):
-        problems.append(Problem(f"{path}pkey", f"{pkey!r} is no partition key", "four hexadecimal digits: 0x8001"))
     return problems
+
+
+def _check_partition(path: str, pkey: Any) -> list[Problem]:
+    """Judge the partition as ib-kubernetes does, its only reader: what it refuses leaves pods waiting for a GUID.
+
+    Sources: ``ParsePKey`` of its ``pkg/utils``, ``IsPKeyValid`` of its ``pkg/ib-utils``: 15 bits, as UFM is asked for
+    full members in a field of its own. To Go nothing, null and an empty text are the same.
+    """
+    if pkey in (None, ""):
+        return []
+    where, example = f"{path}pkey", 'a text such as "0x0001"'
+    if not isinstance(pkey, str) or not _PKEY.match(pkey):
+        return [Problem(where, f"{pkey!r} is no partition key: ib-kubernetes reads 0x and digits", example)]
+    if 1 <= int(pkey, 16) <= _LARGEST_PKEY:
+        return []
+    hint = f'write it without the bit of full members: "0x{int(pkey, 16) & _LARGEST_PKEY:04x}"'
+    if not int(pkey, 16) & _LARGEST_PKEY or int(pkey, 16) > 0xFFFF:
+        hint = example
+    problem = f"{pkey} is none of 0x0001 to 0x{_LARGEST_PKEY:04x}: ib-kubernetes refuses it, and pods wait for a GUID"
+    return [Problem(where, problem, hint)]
 
 
 def _plugin_remarks(path: str, plugin: dict[str, Any], has_resource: bool) -> list[Problem]:
@@ -174,8 +194,9 @@ def _plugin_remarks(path: str, plugin: dict[str, Any], has_resource: bool) -> li
         hint = f"add the annotation {RESOURCE_NAME} to the attachment"
         found.append(Problem(f"{path}type", f"{kind} gets no device: nothing names the resource", hint))
     if kind == "ib-sriov" and plugin.get("ibKubernetesEnabled") and not plugin.get("pkey"):
-        hint = 'add "pkey": "0x8001" (your partition), or switch ibKubernetesEnabled off'
-        found.append(Problem(f"{path}pkey", "is missing: ib-kubernetes ignores the network without it", hint))
+        hint = 'add "pkey": "0x0001" (your partition), or switch ibKubernetesEnabled off'
+        problem = "is missing: ib-kubernetes gives pods GUIDs, and has UFM put them into no partition"
+        found.append(Problem(f"{path}pkey", problem, hint))
     if kind == "macvlan" and not plugin.get("master"):
         hint = "name the RDMA interface"
         found.append(Problem(f"{path}master", "is missing: macvlan takes the interface of the default route", hint))

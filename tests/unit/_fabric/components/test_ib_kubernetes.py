@@ -23,7 +23,7 @@ Object = dict[str, Any]
 NAMESPACE = "nvidia-network-operator"
 START, END = "pKeyGUIDPoolRangeStart", "pKeyGUIDPoolRangeEnd"
 CONTROL_PLANE = ["node-role.kubernetes.io/master", "node-role.kubernetes.io/control-plane"]
-NETWORK = {"cniVersion": "0.3.1", "type": "ib-sriov", "pkey": "0x8001", "ibKubernetesEnabled": True}
+NETWORK = {"cniVersion": "0.3.1", "type": "ib-sriov", "pkey": "0x0001", "ibKubernetesEnabled": True}
 
 
 def rendered(section: Object, **parts: Any) -> dict[str, Object]:
