@@ -20,6 +20,7 @@ from . import (
     containers,
     controllers,
     engine,
+    feature_rules,
     functions,
     gpu_operator,
     helm,
@@ -104,6 +105,12 @@ class _Whole:
         asked = any("ofedDriver" in one.spec for one in self.policies)
         return asked and (self.release is not None or driver_container.in_container(self.deployed.settings))
 
+    @property
+    def has_feature_discovery(self) -> bool:
+        """Whether Node Feature Discovery is deployed from here."""
+        asked = bool(self.policies or self.given.function_policies)
+        return asked and self.release is None and bool(self.deployed.settings["nfd"])
+
 
 def build_spec(
     documents: Sequence[Document],
@@ -182,6 +189,7 @@ def _judge_resources(whole: _Whole, findings: Findings, of_values: Findings) -> 
     _check_together(whole.cluster, whole.nodes, given, settings)
     if not whole.has_driver_container:
         gpu_operator.remark(given.objects)
+    feature_rules.check(given.objects, deployed=whole.has_feature_discovery)
     if whole.release is None:
         openshift.check(whole.cluster, given.objects, settings)
         components.check(whole.deployed, given.networks, given.pools)
