@@ -25,9 +25,6 @@ _DAEMON = f"{nic_configuration.SECTION}.configurationDaemon"
 # What makes a ConfigMap a profile of Spectrum-X: pkg/consts of the NIC configuration operator.
 _PROFILE_LABEL = "network.nvidia.com/operator.nic-configuration.spectrum-x-profile"
 _PROFILE_KEY = "profile"
-# The API of k8snetworkplumbingwg/dra-driver-sriov (SriovResourcePolicy, DeviceAttributes), which takes the place of the
-# SR-IOV device plugin; the SR-IOV Network Operator deploys it since the chart of 26.4.
-_CLAIMED_FUNCTIONS = "sriovnetwork.k8snetworkplumbingwg.io"
 
 
 def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
@@ -39,8 +36,6 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
         elif each.content.get("apiVersion") == api_version and deployed.section(reader) is None:
             hint = f"add {reader} to the NicClusterPolicy, or leave the object to who deploys that controller"
             each.place.at("kind").violation(f"is read by a controller that the input does not deploy: {reader}", hint)
-        elif str(each.content.get("apiVersion")).startswith(f"{_CLAIMED_FUNCTIONS}/"):
-            _remark_claims(each)
     cluster = deployed.cluster
     cards, flows = deployed.section(nic_configuration.SECTION), deployed.section(SPECTRUM_X)
     if cluster is not None and cards is not None:
@@ -52,15 +47,6 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
     if cluster is not None and flows is not None:
         _remark_flows(deployed, cluster, flows)
         _remark_release(deployed, cluster, SPECTRUM_X)
-
-
-def _remark_claims(resource: Resource) -> None:
-    problem = "is read by the DRA driver for SR-IOV, which is not deployed here, nor is the definition of its kind"
-    hint = (
-        "install the driver before this run (the SR-IOV Network Operator does with its feature gate "
-        "dynamicResourceAllocation); without it, sriovDevicePlugin or a SriovNetworkNodePolicy offers functions to pods"
-    )
-    resource.place.at("kind").notice(problem, hint)
 
 
 def _remark_release(deployed: Deployed, cluster: Policy, path: str) -> None:

@@ -16,6 +16,7 @@ from ..common.findings import Document, Findings, Place, described
 from ..common.images import effective_version
 from . import (
     attachments,
+    claims,
     components,
     containers,
     controllers,
@@ -211,6 +212,8 @@ def _judge_hosts(whole: _Whole, findings: Findings) -> dict[str, dict[str, Any]]
     if whole.release is None:
         services.check(replace(whole.deployed, hosts=hosts), given.networks, given.objects)
         controllers.check(whole.deployed, given.objects)
+        has_plugins = bool(given.function_policies) or any("sriovDevicePlugin" in one.spec for one in whole.policies)
+        claims.remark(given.objects, has_plugins=has_plugins)
         functions.check_hosts(given.function_policies, hosts)
         functions.check_moved(given.function_policies, given.pool_configs, hosts, given.networks, whole.policies)
     else:

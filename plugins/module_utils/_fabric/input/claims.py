@@ -1,0 +1,83 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Objects of Dynamic Resource Allocation in the input, which are applied as given: functions that nobody offers so.
+
+The SR-IOV Network Operator deploys k8snetworkplumbingwg/dra-driver-sriov in place of the SR-IOV device plugin, by its
+feature gate ``dynamicResourceAllocation`` since the chart of 26.4. Sources: the API of that driver
+(``SriovResourcePolicy``, ``DeviceAttributes``), its ``DeviceClass``, and ``resource.k8s.io`` v1beta1 to v1, where a
+request has its class below ``exactly`` or ``firstAvailable``, or of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
+
+from .resources import Resource
+
+Path = Tuple[Union[str, int], ...]
+
+DRIVER = "sriovnetwork.k8snetworkplumbingwg.io"
+"""The name of the driver, of its API group and of its class of devices."""
+
+_SPECS: Mapping[str, Tuple[str, ...]] = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}
+
+
+def remark(objects: Sequence[Resource], *, has_plugins: bool) -> None:
+    """Name what waits for the driver; ``has_plugins``: a device plugin offers functions on the same nodes."""
+    for each in objects:
+        group = str(each.content.get("apiVersion")).rpartition("/")[0]
+        if group == DRIVER:
+            _remark_policy(each)
+        elif group == "resource.k8s.io":
+            for path in _waiting(each):
+                _remark_claim(each, path, has_plugins=has_plugins)
+
+
+def _remark_policy(resource: Resource) -> None:
+    problem = "is read by the DRA driver for SR-IOV, which is not deployed here, nor is the definition of its kind"
+    hint = (
+        "install the driver before this run (the SR-IOV Network Operator does with its feature gate "
+        "dynamicResourceAllocation); without it, sriovDevicePlugin or a SriovNetworkNodePolicy offers functions to pods"
+    )
+    resource.place.at("kind").notice(problem, hint)
+
+
+def _remark_claim(resource: Resource, path: Path, *, has_plugins: bool) -> None:
+    problem = (
+        "asks for functions of the DRA driver for SR-IOV, which is not deployed here: pods stay Pending without it"
+    )
+    hint = "have pods ask for nvidia.com/NAME of their network, in place of the claim"
+    if not has_plugins:
+        hint = "install the driver, or offer functions to pods by a SriovNetworkNodePolicy"
+    resource.place.at(*path).notice(problem, hint)
+
+
+def _waiting(resource: Resource) -> Iterator[Path]:
+    """Yield where an object names the driver's devices."""
+    if resource.kind == "DeviceClass":
+        for index, selector in _items(resource.spec, "selectors"):
+            expression = _mapping(selector.get("cel")).get("expression")
+            if resource.name != DRIVER and isinstance(expression, str) and DRIVER in expression:
+                yield ("spec", "selectors", index, "cel", "expression")
+        return
+    path, value = _SPECS.get(resource.kind, ()), resource.content
+    for step in path:
+        value = _mapping(value.get(step))
+    for index, request in _items(_mapping(value.get("devices")), "requests") if path else ():
+        where = (*path, "devices", "requests", index)
+        parts: list[tuple[Path, Mapping[str, Any]]] = [(where, request)]
+        parts.append(((*where, "exactly"), _mapping(request.get("exactly"))))
+        parts += [((*where, "firstAvailable", number), each) for number, each in _items(request, "firstAvailable")]
+        yield from ((*place, "deviceClassName") for place, each in parts if each.get("deviceClassName") == DRIVER)
+
+
+def _items(owner: Any, field: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    value = _mapping(owner).get(field)
+    for index, item in enumerate(value if isinstance(value, list) else []):
+        if isinstance(item, Mapping):
+            yield index, item
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
