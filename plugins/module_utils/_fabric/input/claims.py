@@ -65,7 +65,7 @@ def _waiting(resource: Resource) -> Iterator[Path]:
     for step in path:
         value = _mapping(value.get(step))
     for index, request in _items(_mapping(value.get("devices")), "requests") if path else ():
-        where = (*path, "devices", "requests", index)
+        where: Path = (*path, "devices", "requests", index)
         parts: list[tuple[Path, Mapping[str, Any]]] = [(where, request)]
         parts.append(((*where, "exactly"), _mapping(request.get("exactly"))))
         parts += [((*where, "firstAvailable", number), each) for number, each in _items(request, "firstAvailable")]
