@@ -18,6 +18,7 @@ from typing import Any, Callable, NamedTuple, Sequence, Tuple, Union
 from ..common.jsontext import Problem, kind_of, nearest
 from ..common.names import dns_subdomain
 from ..common.schema import LONGEST_SECONDS
+from . import node_slices
 from .sharing import Holders
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
@@ -195,7 +196,7 @@ def earlier_sharing(held: Sequence[Claim], owners: Sequence[str]) -> list[int | 
 
 def uses_node_slices(ipam: Any) -> bool:
     """Return whether an ``ipam`` object asks whereabouts for a slice per node (0.9.0 and newer, own controller)."""
-    return isinstance(ipam, dict) and ipam.get("type") == "whereabouts" and bool(ipam.get("node_slice_size"))
+    return isinstance(ipam, dict) and ipam.get("type") == "whereabouts" and bool(ipam.get(node_slices.SIZE))
 
 
 def shared_addresses(one: Claim, other: Claim) -> bool:
@@ -232,9 +233,8 @@ def _check_whereabouts(ipam: dict[str, Any], path: str) -> list[Problem]:
         hint = "lower case letters, digits, - and ."
         problem = f"{ipam['network_name']!r} begins the names of objects in which whereabouts has the addresses"
         problems.append(Problem(f"{path}.network_name", problem, hint))
-    size = ipam.get("node_slice_size", "")
-    if size and not re.match(r"^/?\d{1,3}\Z", size, re.ASCII):
-        problems.append(Problem(f"{path}.node_slice_size", f"{size!r} is no prefix length", "for example /26"))
+    if ipam.get(node_slices.SIZE) and not problems:
+        problems += node_slices.check(ipam, path)
     return problems + _static_addresses(ipam, path) + _routes(ipam, path)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ..common.jsontext import Problem, compact, kind_of, parse_json
 from ..common.objects import Object, build
-from . import nv_ipam, sriov_networks
+from . import node_slices, nv_ipam, sriov_networks
 from .cni import CNI_VERSION, RESOURCE_NAME, check_configuration, configuration_remarks, plugins_of, wire_of
 from .ipam import Claim, claims, conflict, earlier_sharing, ignored_by_nv_ipam, uses_node_slices
 from .nv_ipam import PoolKey
@@ -245,6 +245,18 @@ def wants_node_slices(config: str) -> bool:
     if problems or not isinstance(value, dict):
         return False
     return any(uses_node_slices(plugin.get("ipam")) for _path, plugin in plugins_of(value))
+
+
+def slices_of(config: str) -> node_slices.Slices | None:
+    """Return what an attachment's configuration asks of the controller of node slices, which reads the first plugin.
+
+    None is for one without ranges of whereabouts.
+    """
+    value, problems = parse_json(config or "{}")
+    if problems or not isinstance(value, dict):
+        return None
+    plugins = plugins_of(value)
+    return node_slices.slices_of(plugins[0][1].get("ipam")) if plugins else None
 
 
 def _between(held: list[Claim]) -> list[tuple[str, Problem]]:

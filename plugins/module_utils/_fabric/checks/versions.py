@@ -49,6 +49,7 @@ _SRIOV_SELECTORS_SINCE: dict[str, tuple[int, int, int]] = {
 _WHEREABOUTS_RECONCILER = (0, 5, 0)
 _WHEREABOUTS_LOOP = (0, 5, 3)
 _WHEREABOUTS_NODE_SLICES = (0, 9, 0)
+_WHEREABOUTS_SLICES_BESIDE_OTHERS = (0, 9, 4)
 
 _RELEASE = re.compile(r"^network-operator-v(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
 _CONTROLLERS_OF_26_7 = (26, 7)
@@ -204,8 +205,19 @@ def node_slice_problems(version: str, path: str) -> list[Problem]:
     """Return why a network may not ask a release of whereabouts for node slices; ``path`` leads to its ``ipam``."""
     if has_node_slices(version):
         return []
-    hint = "use v0.9.0 or newer, or drop node_slice_size"
+    hint = "use v0.9.4 or newer, or drop node_slice_size"
     return [Problem(f"{path}.node_slice_size", f"whereabouts {version} knows no node slices", hint)]
+
+
+def slices_beside_problems(version: str, path: str, other: str) -> list[Problem]:
+    """Return why a release of whereabouts makes no node slices beside an attachment with other addresses, or none.
+
+    Its controller reads every attachment of the cluster, and ends with the first one that is not of whereabouts.
+    """
+    if not older_than(version, _WHEREABOUTS_SLICES_BESIDE_OTHERS):
+        return []
+    problem = f"whereabouts {version} makes no node slices where attachments have other addresses, or none ({other})"
+    return [Problem(f"{path}.node_slice_size", problem, "use v0.9.4 or newer, or drop node_slice_size")]
 
 
 def pool_problems(kind: str, spec: Mapping[str, Any], version: str) -> list[Problem]:

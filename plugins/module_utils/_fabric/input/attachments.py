@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
-from ..checks import nad
+from ..checks import nad, node_slices
 from ..checks.cni import RESOURCE_NAME
 from ..checks.ipam import Claim
 from ..checks.nv_ipam import PoolKey
-from ..checks.versions import node_slice_problems
+from ..checks.versions import node_slice_problems, slices_beside_problems
 from ..common.findings import Place, path_text
 from ..common.jsontext import Problem, nearest, parse_json
 from ..common.names import dns_label, dns_subdomain
@@ -170,11 +170,29 @@ def check_between(networks: Sequence[Network], pools: Mapping[PoolKey, Claim]) -
         network.ipam_place.violations([problem])
 
 
-def check_node_slices(networks: Sequence[Network], version: str) -> None:
-    """Refuse node slices that the release of whereabouts which the input deploys does not know; "" for none."""
-    for network in networks:
-        if version and network.valid and nad.wants_node_slices(network.config):
-            network.ipam_place.violations(node_slice_problems(version, "ipam"))
+def check_node_slices(networks: Sequence[Network], version: str, hosts: int) -> None:
+    """Refuse node slices that nobody makes, and name those that are fewer than ``hosts``.
+
+    ``version`` is the release of whereabouts that the input deploys, "" for none.
+    """
+    asked = [(network, nad.slices_of(network.config)) for network in networks if network.valid]
+    others = [network.full_name for network, slices in asked if slices is None]
+    for network, _slices in asked:
+        if version and nad.wants_node_slices(network.config):
+            problems = node_slice_problems(version, "ipam")
+            if others and not problems:
+                problems = slices_beside_problems(version, "ipam", others[0])
+            network.ipam_place.violations(problems)
+    held = [(network, slices) for network, slices in asked if slices is not None]
+    for index, other in node_slices.mismatches([slices for _network, slices in held]):
+        problem = "makes no slices: attachments of one network_name, or of none, need the same range and size"
+        hint = f"give each network a network_name of its own: {held[other][0].full_name} has {held[other][1].network}"
+        held[index][0].ipam_place.inside("ipam.network_name").violation(problem, hint)
+    for network, slices in held:
+        if 0 < node_slices.number_of(slices) < hosts:
+            problem = f"makes {node_slices.number_of(slices)} slices of {slices.network}, for {hosts} hosts"
+            hint = "a larger range, or smaller slices: pods fail on a node without one"
+            network.ipam_place.inside(f"ipam.{node_slices.SIZE}").notice(problem, hint)
 
 
 def check_resource_names(networks: Sequence[Network], offered: Sequence[str]) -> None:

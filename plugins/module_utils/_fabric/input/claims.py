@@ -20,7 +20,7 @@ Path = Tuple[Union[str, int], ...]
 DRIVER = "sriovnetwork.k8snetworkplumbingwg.io"
 """The name of the driver, of its API group and of its class of devices."""
 
-_SPECS: Mapping[str, Tuple[str, ...]] = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}
+_SPECS: Mapping[str, tuple[str, ...]] = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}
 
 
 def remark(objects: Sequence[Resource], *, has_plugins: bool) -> None:

@@ -187,7 +187,7 @@ def _judge_resources(whole: _Whole, findings: Findings, of_values: Findings) -> 
             policy.remark(one, settings)
         if settings["nfd"]:
             _check_feature_discovery(settings, findings)
-    _check_together(whole.cluster, whole.nodes, given, settings)
+    _check_together(whole, given, settings)
     if not whole.has_driver_container:
         gpu_operator.remark(given.objects)
     feature_rules.check(given.objects, deployed=whole.has_feature_discovery)
@@ -446,12 +446,14 @@ def _check_containers(
         proxy.findings.violations += containers.contested(policies, deployed.settings, deployed.hosts)
 
 
-def _check_together(cluster: Policy | None, nodes: Sequence[Policy], given: _Input, settings: dict[str, Any]) -> None:
+def _check_together(whole: _Whole, given: _Input, settings: dict[str, Any]) -> None:
     """Hold everything that was read against everything else."""
+    cluster, nodes = whole.cluster, whole.nodes
     policy.check_between(cluster, nodes)
     functions.check(given.function_policies, cluster, nodes)
     functions.check_modes(given.pool_configs, cluster)
-    attachments.check_node_slices(given.networks, policy.whereabouts_version(cluster, settings))
+    version = policy.whereabouts_version(cluster, settings)
+    attachments.check_node_slices(given.networks, version, len(whole.deployed.hosts))
     pools.check_between(given.pools)
     valid = [pool.entry for pool in given.pools if pool.valid]
     attachments.check_between(given.networks, nv_ipam.claims_of(valid))
