@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
 
 from ..checks import driver_container, nv_ipam
+from ..checks.cni import RESOURCE_NAME
 from ..checks.versions import version_problems, version_remarks
 from ..common.findings import Document, Findings, Place, described
 from ..common.images import effective_version
@@ -463,7 +464,8 @@ def _check_together(whole: _Whole, given: _Input, settings: dict[str, Any]) -> N
     offered += functions.offered(given.function_policies)
     attachments.check_resource_names(given.networks, [name for name in offered if not name.startswith("rdma/")])
     services = [resource.name for resource in given.objects if resource.kind == "Service"]
-    around = Surroundings([network.full_name for network in given.networks], offered, services)
+    needed = {network.full_name: network.annotations.get(RESOURCE_NAME, "") for network in given.networks}
+    around = Surroundings(needed, offered, services)
     for resource in given.objects:
         check_workload(resource, around)
         check_data(resource)

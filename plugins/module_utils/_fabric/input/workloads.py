@@ -10,6 +10,7 @@ pushed as they are; only what the API server refuses, or what cannot mean what i
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping, Sequence
 
@@ -29,9 +30,12 @@ _MASTER = re.compile(r"--(?:rdzv[_-]endpoint|master[_-]addr)(?:[ =]|$)([^\s:]*)"
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What else the input holds: ``networks`` by ``namespace/name``, offered device ``resources``, Service names."""
+    """What else the input holds: offered device ``resources``, Service names, and ``networks`` by ``namespace/name``.
 
-    networks: Sequence[str]
+    A network has the device resource that its pods need, or an empty text.
+    """
+
+    networks: Mapping[str, str]
     resources: Sequence[str]
     services: Sequence[str]
 
@@ -54,7 +58,11 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
             metadata = _mapping(template.get("metadata"))
             annotations = _check_texts(metadata, "annotations", place.at("metadata"), False)
             _check_texts(metadata, "labels", place.at("metadata"), True)
-        _check_networks(annotations.get(NETWORKS), resource.namespace or "default", place.at("metadata"), around)
+        asked = _check_networks(
+            annotations.get(NETWORKS), resource.namespace or "default", place.at("metadata"), around
+        )
+        if not spec.get("resourceClaims"):
+            _check_devices(asked, spec, place.at("metadata", "annotations", NETWORKS))
         _check_texts(spec, "nodeSelector", place.at("spec"), True)
         if is_ours:
             # Other controllers have rules of their own, and services by which their pods meet.
@@ -99,15 +107,43 @@ def _check_texts(owner: Mapping[str, Any], field: str, place: Place, are_labels:
     return right
 
 
-def _check_networks(annotation: str | None, namespace: str, place: Place, around: Surroundings) -> None:
+def _check_networks(annotation: str | None, namespace: str, place: Place, around: Surroundings) -> list[str]:
+    """Check which networks a pod asks for; return the device resource of each that needs one, as often as asked."""
     if annotation is None:
-        return
+        return []
     where = place.at("annotations", NETWORKS)
     where.violations(attachments.reference_problems(annotation))
-    for name in attachments.referenced(annotation, namespace):
+    names = attachments.referenced(annotation, namespace)
+    for name in names:
         if around.networks and name not in around.networks:
             hint = nearest(name, around.networks) or f"given: {', '.join(around.networks)}"
             where.notice(f"asks for the network {name}, which is not part of the input", hint)
+    return [around.networks[name] for name in names if around.networks.get(name)]
+
+
+def _check_devices(asked: Sequence[str], spec: Mapping[str, Any], place: Place) -> None:
+    """Name networks whose devices no container asks for: Multus has none to give to their programs, which mostly fail.
+
+    The Network Resources Injector of the SR-IOV Network Operator adds them, to the first container's limits.
+    """
+    limits = [
+        _mapping(_mapping(each.get("resources")).get("limits"))
+        for group, _index, each in _containers(spec)
+        if group == "containers"
+    ]
+    for name, wanted in Counter(asked).items():
+        given = sum(_devices(each.get(name)) for each in limits)
+        if given < wanted:
+            problem = f"asks for networks with {wanted} of {name}, and for {given} of it: what is beyond gets no device"
+            hint = f"add {name}: {wanted} to the limits of a container; no injector is deployed here that would"
+            place.notice(problem, hint)
+
+
+def _devices(amount: Any) -> int:
+    try:
+        return int(parse_quantity(str(amount)))
+    except ValueError:
+        return 0
 
 
 def _check_restart(kind: str, spec: Mapping[str, Any], place: Place) -> None:

@@ -1,0 +1,61 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods that count on the Network Resources Injector: their networks have devices that no container asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import FIXTURES, of_text
+
+DEMO = list(yaml.safe_load_all((FIXTURES / "neighbours" / "injected-pod.yaml").read_text(encoding="utf-8")))
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+
+
+def said(*limits: Any, networks: str = "foo-network, foo-network", owner: str = "", **spec: Any) -> list[str]:
+    attachment, pod = DEMO
+    containers = [
+        {"name": f"c{index}", "image": "x", "resources": {"limits": each}} for index, each in enumerate(limits)
+    ]
+    whole = {"metadata": {"annotations": {NETWORKS: networks}}, "spec": {"containers": containers, **spec}}
+    body = {**pod, **whole, "metadata": {"name": "a", **whole["metadata"]}}
+    if owner:
+        body = {"apiVersion": "apps/v1", "kind": owner, "metadata": {"name": "a"}, "spec": {"template": whole}}
+    notices = of_text(yaml.safe_dump_all([attachment, body])).accepted().notices
+    return [each.problem for each in notices if "gets no device" in each.problem]
+
+
+def test_the_injectors_example_is_told_what_to_add() -> None:
+    text = yaml.safe_dump_all(DEMO)
+    notice = of_text(text).accepted().said("what is beyond gets no device")
+    assert notice.path == f'metadata.annotations["{NETWORKS}"]'
+    assert notice.problem.startswith("asks for networks with 2 of example.com/foo, and for 0 of it")
+    assert notice.hint.startswith("add example.com/foo: 2 to the limits of a container")
+
+
+@pytest.mark.parametrize(
+    ("limits", "given"),
+    [
+        ([{}], 0),
+        ([None], 0),
+        ([{"example.com/foo": "1"}], 1),
+        ([{"example.com/foo": 1}, {"example.com/foo": 1}], None),
+        ([{"example.com/foo": "2"}], None),
+        ([{"example.com/foo": 3}], None),
+    ],
+)
+def test_devices_are_counted_over_networks_and_containers(limits: list[Any], given: int | None) -> None:
+    for owner in ("", "Deployment"):
+        found = said(*limits, owner=owner)
+        assert [f"for {given} of it" in each for each in found] == ([] if given is None else [True])
+
+
+def test_a_pod_with_claims_or_networks_without_devices_is_left_alone() -> None:
+    assert said({}, resourceClaims=[{"name": "vf", "resourceClaimTemplateName": "vf"}]) == []
+    assert said({}, networks="elsewhere/foo-network") == []
+    init = [{"name": "i", "image": "x", "resources": {"limits": {"example.com/foo": 2}}}]
+    assert len(said({}, initContainers=init)) == 1
