@@ -4,17 +4,35 @@
 """A configuration of Multus of one's own: its entrypoint copies it to every node as it is, before that of all others.
 
 With one that the container runtime or Multus can't read, no pod of a node gets any network. Sources: Multus 4
-(``pkg/types/conf.go``, ``LoadNetConf``; ``cmd/thin_entrypoint``), containernetworking/cni (``libcni``, ``pkg/utils``).
+(``pkg/types/types.go``, ``NetConf``; ``pkg/types/conf.go``, ``LoadNetConf`` and ``LoadDelegateNetConf``;
+``cmd/thin_entrypoint``), containernetworking/cni (``libcni``, ``pkg/utils``).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..common.jsontext import Problem, parse_json
+from ..common.jsontext import Problem, kind_of, parse_json
+from . import cni_library
 
 TYPE = "multus"
 _NETWORKS = ("clusterNetwork", "delegates")
+_TEXTS = (
+    *("confDir", "cniDir", "binDir", "clusterNetwork", "kubeconfig", "logFile", "logLevel", "readinessindicatorfile"),
+    *("globalNamespaces", "auxiliaryCNIChainName", "multusNamespace"),
+)
+_FLAGS = ("logToStderr", "namespaceIsolation", "retryDeleteOnError")
+_LISTS_OF_TEXT = ("defaultNetworks", "systemNamespaces")
+_OBJECTS = ("logOptions", "runtimeConfig")
+# Go finds fields of any case.
+_TYPES = {
+    **{name.lower(): (str, "a string") for name in _TEXTS},
+    **{name.lower(): (bool, "true or false") for name in _FLAGS},
+    **{name.lower(): (list, "a list of strings") for name in _LISTS_OF_TEXT},
+    **{name.lower(): (dict, "an object") for name in _OBJECTS},
+    "delegates": (list, "a list of CNI configurations"),
+}
+_UNREADABLE = "Multus refuses every pod of a node"
 
 
 def check(text: Any) -> list[Problem]:
@@ -38,6 +56,27 @@ def check(text: Any) -> list[Problem]:
         problem = "names no network of the cluster, and Multus refuses every pod (at least one must be specified)"
         hint = f"give {' or '.join(_NETWORKS)}: that of the CNI plugin which nodes have"
         found.append(Problem(_NETWORKS[0], problem, hint))
+    read = cni_library.check_plugin(value, in_list=False)
+    return found + _check_types(value) + [each._replace(problem=f"{each.problem}: {_UNREADABLE}") for each in read]
+
+
+def _check_types(config: dict[str, Any]) -> list[Problem]:
+    """Return the fields that Go can't read into Multus' own; null is as good as nothing to it."""
+    found = []
+    for name, value in config.items():
+        kind, wanted = _TYPES.get(name.lower(), (object, ""))
+        is_right = value is None or isinstance(value, kind)
+        if is_right and wanted == "a list of strings":
+            is_right = all(isinstance(each, (str, type(None))) for each in value or [])
+        if not is_right:
+            what = "a list with other values" if isinstance(value, list) and kind is list else kind_of(value)
+            found.append(Problem(name, f"must be {wanted}, not {what}: {_UNREADABLE}"))
+    # Beside a network of the cluster they are not looked at.
+    delegates = None if config.get("clusterNetwork") else config.get("delegates")
+    for index, each in enumerate(delegates if isinstance(delegates, list) else []):
+        if not isinstance(each, dict) or not (each.get("type") or each.get("plugins")):
+            problem = f"names no CNI plugin: {_UNREADABLE}"
+            found.append(Problem(f"delegates[{index}]", problem, "give type, or plugins with a type each"))
     return found
 
 

@@ -122,10 +122,38 @@ class TestOwnConfiguration:
         with pytest.raises(InvalidInput, match=r"multus\.config"):
             render(spec_of({"secondaryNetwork": {"multus": {"config": text}}}))
 
-    @pytest.mark.parametrize("config", [MULTUS_CONFIG, {**MULTUS_CONFIG, "clusterNetwork": "", "delegates": [{}]}])
+    @pytest.mark.parametrize(
+        "config",
+        [
+            MULTUS_CONFIG,
+            {**MULTUS_CONFIG, "clusterNetwork": "", "delegates": [{"type": "flannel"}, {"plugins": [{"type": "a"}]}]},
+            {**MULTUS_CONFIG, "namespaceIsolation": True, "globalNamespaces": "a,b", "logOptions": {"maxAge": 5}},
+            {**MULTUS_CONFIG, "logToStderr": None, "systemNamespaces": ["a"], "delegates": [{}], "of-others": 7},
+        ],
+    )
     def test_a_right_one_is_taken_as_it_is(self, config: dict[str, Any]) -> None:
         fabric = self.given(json.dumps(config)).accepted()
         assert [each for each in fabric.notices if each.path.startswith(self.PLACE)] == []
+
+    @pytest.mark.parametrize(
+        ("fields", "path"),
+        [
+            ({"namespaceIsolation": "true"}, "namespaceIsolation"),
+            ({"logtostderr": 1}, "logtostderr"),
+            ({"globalNamespaces": ["a"]}, "globalNamespaces"),
+            ({"defaultNetworks": "a"}, "defaultNetworks"),
+            ({"systemNamespaces": ["a", 7]}, "systemNamespaces"),
+            ({"logOptions": []}, "logOptions"),
+            ({"capabilities": {"portMappings": "yes"}}, "capabilities.portMappings"),
+            ({"clusterNetwork": "", "delegates": {"type": "a"}}, "delegates"),
+            ({"clusterNetwork": "", "delegates": [{"type": "a"}, {"name": "b"}]}, "delegates[1]"),
+        ],
+    )
+    def test_a_field_that_multus_can_t_read_is_refused_as_it_would_refuse_every_pod(
+        self, fields: dict[str, Any], path: str
+    ) -> None:
+        found = self.given(json.dumps({**MULTUS_CONFIG, **fields})).wrong(f"{self.PLACE} -> {path}")
+        assert "Multus refuses every pod of a node" in found.problem
 
     @pytest.mark.parametrize(
         ("kubeconfig", "folder", "words"),
