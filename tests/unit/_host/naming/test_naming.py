@@ -366,6 +366,16 @@ class TestRdmaDevices:
         done(kernel, {"pci": RAIL, "rdma_name": "rdma_rail1"}, {"pci": "0000:40:00.0", "rdma_name": "rdma_rail0"})
         assert rdma_names(kernel) == ["rdma_rail1", "rdma_rail0"]
 
+    def test_the_way_back_is_told_as_it_is_gone(self) -> None:
+        kernel, path = rails(), "/etc/udev/rules.d/60-rdma-fabric-0000-18-00.0.rules"
+        (former,) = rdma_names(kernel)[:1]
+        for name, file in (("rdma_rail0", f"remove {path}"), ("rdma_first", f"write the former {path}")):
+            desired = wish({"pci": RAIL, "rdma_name": name})
+            (step,) = previewed(kernel, desired)["plan"]["steps"]
+            assert step["undo"] == f"{file} and rename {name} to {former}"
+            applied(kernel, desired)
+            former = name
+
     def test_a_name_that_another_device_keeps_is_refused(self) -> None:
         kernel = rails()
         done(kernel, {"pci": RAIL, "rdma_name": "rdma_rail0"})

@@ -201,6 +201,14 @@ def boot_files(context: Context) -> Files:
     return files
 
 
+def undo_of_file(context: Context, path: str) -> str:
+    """Return how the former state of a naming file comes back, in words; a run that removes it may not find it."""
+    known = path in context.boot_files
+    if context.removing:
+        return f"write {path}" if known else f"leave {path} away"
+    return f"write the former {path}" if known else f"remove {path}"
+
+
 def in_initramfs(files: Mapping[str, str]) -> Files:
     """Return those naming files (content by path) that act there: representors are made when the host runs."""
     return {path: content for path, content in files.items() if not path.startswith(REPRESENTOR_RULES)}

@@ -25,6 +25,7 @@ from .files import (
     name_path,
     rebuilds_initramfs,
     stamp_text,
+    undo_of_file,
     wanted_files,
 )
 from .names import Name, Names, leads_back, notice_of_old_name
@@ -75,7 +76,7 @@ def _rename(context: Context, name: Name, turn: Turn) -> Step:
         after=name.wanted,
         reason=_reason(name),
         interrupts=_interrupts(name),
-        undo=f"{_undo_of_file(context, path)} and rename {name.wanted} to {name.current}",
+        undo=f"{undo_of_file(context, path)} and rename {name.wanted} to {name.current}",
         when=moment(now_differs=True, boot_differs=name.boot_differs),
         detail="; ".join(details),
     )
@@ -106,13 +107,6 @@ def _taken_over(name: Name) -> list[str]:
     return [f"it has {', '.join(lines)} of {name.replaced['file']}, which udev does not use for it any more"]
 
 
-def _undo_of_file(context: Context, path: str) -> str:
-    known = path in context.boot_files
-    if context.removing:
-        return f"write {path}" if known else f"leave {path} away"
-    return f"write the former {path}" if known else f"remove {path}"
-
-
 def _keep(context: Context, name: Name) -> Step:
     """Return the step for a name that is right and that a boot would not give."""
     path, removing = name_path(name.interface), context.removing
@@ -124,7 +118,7 @@ def _keep(context: Context, name: Name) -> Step:
         before=name.current,
         after=name.wanted,
         reason=f"{path} is there" if removing else f"it is {name.wanted} now, and {path} does not say so",
-        undo=_undo_of_file(context, path),
+        undo=undo_of_file(context, path),
         when=BOOT,
         detail="; ".join((_file_sentence(context, path), *_taken_over(name))),
     )
@@ -147,7 +141,7 @@ def _at_boot(context: Context, name: Name) -> Step:
         before=name.current,
         after=name.wanted,
         reason=_reason(name),
-        undo=f"{_undo_of_file(context, path)} before the next boot",
+        undo=f"{undo_of_file(context, path)} before the next boot",
         when=BOOT,
         **context.consent("uplink_change"),
         detail="; ".join(details),

@@ -14,7 +14,7 @@ from typing import Mapping
 from ...engine.context import ConcernPlan, Context
 from ...engine.steps import BOOT, Step, make_step, moment
 from ...facts.host_state import Interface
-from .files import Files, rdma_file, rdma_path
+from .files import Files, rdma_file, rdma_path, undo_of_file
 from .order import Rename, Turn, in_turn, refusals_of
 
 # Ends the keys of these steps: the key without it is that of the network interface's.
@@ -134,7 +134,7 @@ def _rename(context: Context, device: Device, turn: Turn) -> Step:
         after=device.wanted,
         reason=_reason(device.interface, device.current),
         interrupts=f"what finds {device.current} by its name (NCCL_IB_HCA, UCX_NET_DEVICES); open connections stay",
-        undo=f"{'write' if context.removing else 'remove'} {path} and rename {device.wanted} to {device.current}",
+        undo=f"{undo_of_file(context, path)} and rename {device.wanted} to {device.current}",
         when=moment(now_differs=True, boot_differs=device.boot_differs),
         detail="; ".join(details),
     )
@@ -151,7 +151,7 @@ def _keep(context: Context, device: Device) -> Step:
         before=device.current,
         after=device.wanted,
         reason=f"{path} is there" if context.removing else f"it is {device.wanted} now, and {path} does not say so",
-        undo=f"{'write' if context.removing or path in context.boot_files else 'remove'} {path}",
+        undo=undo_of_file(context, path),
         when=BOOT,
         detail=f"{path} is removed" if context.removing else f"{path} names it at boot",
     )
