@@ -17,13 +17,20 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session imp
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import actions, apply, recorded, wave
-from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, FakeTime, config_map, connect
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
+    FakeServer,
+    FakeTime,
+    config_map,
+    connect,
+    daemon_set,
+    failure,
+)
 
 POLICY, POOL = (
     {"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "x"}} for kind in ("Policy", "Pool")
 )
 WAVES = (wave(config_map("a")), wave(POLICY, name="policies"), wave(POOL, name="pools"))
-LATER = {"awaits_kinds": True, "wait": True, "wait_timeout": 30.0}
+LATER: dict[str, Any] = {"awaits_kinds": True, "wait": True, "wait_timeout": 30.0}
 
 
 class Operator(FakeTime):
@@ -74,6 +81,73 @@ def test_a_kind_that_does_not_come_is_named_with_what_was_applied() -> None:
     assert recorded(server) == ["a", "x"]
     with pytest.raises(InvalidInput):
         awaited(server, FakeTime(), awaits_kinds=False)
+
+
+def test_only_what_comes_before_the_kind_is_applied_and_the_rest_is_named_as_left() -> None:
+    server = FakeServer()
+    waves = [wave(config_map("a")), wave(config_map("beside"), POLICY, name="policies"), wave(config_map("late"))]
+    request = BatchRequest(waves=waves, set_name="web", inventory_namespace="ns", **LATER)
+    with pytest.raises(BatchError) as failed:
+        run(connect(server, FakeTime()), request)
+    assert recorded(server) == ["a", "beside"]
+    answer = failed.value.as_dict()
+    assert answer["not_applied"] == ["Policy x", "ConfigMap ns/late"]
+    assert [each["fault"] for each in answer["failures"]] == ["timeout"]
+    assert "ConfigMap ns/beside" in str(failed.value).partition("changed before that: ")[2].partition("\n")[0]
+
+
+def test_workloads_that_need_the_kind_to_start_do_not_keep_it_waiting() -> None:
+    server = FakeServer()
+    waves = [wave(daemon_set("d")), wave(POLICY, name="policies")]
+    request = BatchRequest(waves=waves, set_name="web", inventory_namespace="ns", **LATER)
+    with pytest.raises(BatchError, match="DaemonSet ns/d is not ready") as failed:
+        run(connect(server, Operator(server, Policy=2)), request)
+    assert actions(failed.value.result)["Policy default/x"] == "created"
+
+
+def test_without_a_wait_no_kind_is_waited_for() -> None:
+    server, time = FakeServer(), FakeTime()
+    with pytest.raises(BatchError, match=r"does not know Policy \(example.com/v1\)"):
+        awaited(server, time, wait=False)
+    assert time.slept == []
+
+
+def test_a_long_wait_says_every_ten_seconds_what_it_waits_for() -> None:
+    server, said = FakeServer(), list[str]()
+    awaited(server, Operator(server, Policy=25, Pool=26), progress=said.append)
+    assert said == ["waiting for the operator to bring Policy (example.com/v1)"] * 2
+
+
+def test_what_was_changed_is_told_whatever_a_later_part_ends_with() -> None:
+    server = FakeServer()
+    server.intercept = lambda _number, method, path: (
+        failure(422, "Invalid", "no such field") if (method, path.endswith("/policies/x")) == ("PATCH", True) else None
+    )
+    with pytest.raises(BatchError, match="no such field") as failed:
+        awaited(server, Operator(server, Policy=2))
+    assert failed.value.result.changed
+    assert actions(failed.value.result)["ConfigMap ns/a"] == "created"
+    assert "nothing was changed" not in str(failed.value)
+
+
+def test_a_server_that_is_away_for_a_while_ends_no_wait_for_kinds() -> None:
+    server = FakeServer()
+    time = Operator(server, Policy=5, Pool=200)
+    server.intercept = lambda _number, _method, _path: (
+        failure(503, "ServiceUnavailable", "away") if 10 < time.seconds < 150 else None
+    )
+    result = awaited(server, time, wait_timeout=300.0)
+    assert actions(result)["Pool default/x"] == "created"
+
+
+@pytest.mark.parametrize(("code", "words"), [(503, "could not be asked any more"), (403, "is forbidden")])
+def test_a_server_that_does_not_answer_in_the_end_takes_nothing_of_what_was_applied(code: int, words: str) -> None:
+    server, time = FakeServer(), FakeTime()
+    server.intercept = lambda _number, _method, _path: failure(code, "x", "is forbidden") if time.seconds > 1 else None
+    with pytest.raises(BatchError, match=words) as failed:
+        awaited(server, time)
+    assert actions(failed.value.result)["ConfigMap ns/a"] == "created"
+    assert [str(key) for key in failed.value.result.not_applied] == ["Policy x", "Pool x"]
 
 
 def test_check_mode_foretells_them_and_prunes_nothing_that_is_wanted() -> None:

@@ -14,11 +14,20 @@ from typing import Any, Callable, Collection, Mapping
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 from ..api.errors import ApiFault, Fault
-from ..api.kinds import CRD_KIND, Kinds
+from ..api.kinds import Kinds
 from ..api.snapshot import fetch_group
 from ..api.transport import Connection
 from ..objects.objects import Item, Key, read_waves
-from .session import CHANGING, CREATED, PROGRESS_INTERVAL, BatchError, BatchRequest, BatchResult, Change
+from .session import (
+    CHANGING,
+    CREATED,
+    PROGRESS_INTERVAL,
+    BatchError,
+    BatchRequest,
+    BatchResult,
+    Change,
+    failure_text,
+)
 
 Run = Callable[[Connection, BatchRequest], BatchResult]
 
@@ -36,12 +45,22 @@ def run_awaiting(connection: Connection, request: BatchRequest, run: Run) -> Bat
     if request.check:
         return _foretold(run(connection, replace(request, waves=_without(request.waves, lacking))), lacking)
     changed: dict[Key, Change] = {}
-    while lacking:
-        first = run(connection, replace(request, waves=_before(request.waves, lacking), prune=False, wait=False))
-        changed.update({each.key.identity: each for each in first.changes if each.action in CHANGING})
-        lacking = _wait(connection, request, lacking, first)
-    result = run(connection, request)
-    result.changes = [changed.get(each.key.identity, each) for each in result.changes]
+    try:
+        while lacking:
+            first = run(connection, replace(request, waves=_before(request.waves, lacking), prune=False, wait=False))
+            changed.update({each.key.identity: each for each in first.changes if each.action in CHANGING})
+            lacking = _wait(connection, request, lacking, first)
+        return _with_earlier(run(connection, request), changed)
+    except BatchError as failed:
+        result = _with_earlier(failed.result, changed)
+        raise BatchError(failure_text(result), result) from failed
+
+
+def _with_earlier(result: BatchResult, changed: Mapping[Key, Change]) -> BatchResult:
+    """Return the result of the last run with what the ones before it have changed."""
+    done = {each.key.identity for each in result.changes}
+    earlier = [change for identity, change in changed.items() if identity not in done]
+    result.changes = [*earlier, *(changed.get(each.key.identity, each) for each in result.changes)]
     return result
 
 
@@ -67,22 +86,35 @@ def _wait(connection: Connection, request: BatchRequest, lacking: Collection[Ite
     clock = connection.clock
     deadline = clock.now() + (request.wait_timeout if request.wait else 0.0)
     spoken, position = clock.now(), min(item.position for item in lacking)
-    left = list(lacking)
+    left, trouble = list(lacking), ""
     while any(item.position == position for item in left):
         kinds = sorted({f"{item.key.kind} ({item.key.api_version})" for item in left if item.position == position})
         if clock.now() >= deadline:
-            first.not_applied = [item.key for item in left]
             hint = "see that the operator runs, and that values of its chart and the policy switch on what reads them"
-            message = f"the cluster does not know {named(kinds)}, which an operator brings"
-            fault = ApiFault(Fault.TIMEOUT, message, hint=f"{hint}; then run again")
-            first.failures.append((None, fault))
-            raise BatchError(f"1 problem with the cluster:\n  - {fault}", first)
+            message = f"the cluster does not know {named(kinds)}, which an operator brings{trouble}"
+            raise _ended(request, lacking, first, ApiFault(Fault.TIMEOUT, message, hint=f"{hint}; then run again"))
         if clock.now() - spoken >= PROGRESS_INTERVAL:
             spoken = clock.now()
             request.progress(f"waiting for the operator to bring {named(kinds)}")
         clock.sleep(_PAUSE)
-        left = _unserved(connection, read_waves(request.waves))
+        try:
+            with connection.until(deadline):
+                left, trouble = _unserved(connection, read_waves(request.waves)), ""
+        except ApiFault as fault:
+            if not fault.passing:
+                raise _ended(request, lacking, first, fault) from fault
+            # The wait ends when its own time is over, not when the server is away for a while.
+            trouble = f"; it could not be asked any more: {fault.message}"
     return left
+
+
+def _ended(request: BatchRequest, lacking: Collection[Item], first: BatchResult, fault: ApiFault) -> BatchError:
+    """Return the end of a wait: with what was applied, and all that was not, of known kinds too."""
+    waiting, position = {item.key for item in lacking}, min(item.position for item in lacking)
+    items = read_waves(request.waves)
+    first.not_applied = [item.key for item in items if item.key in waiting or item.position > position]
+    first.failures.append((None, fault))
+    return BatchError(failure_text(first), first)
 
 
 def _before(waves: list[dict[str, Any]], lacking: Collection[Item]) -> list[dict[str, Any]]:
@@ -95,6 +127,6 @@ def _without(waves: list[dict[str, Any]], lacking: Collection[Item]) -> list[dic
     unknown = {(item.key.api_version, item.key.kind) for item in lacking}
 
     def is_known(body: Mapping[str, Any]) -> bool:
-        return body.get("kind") == CRD_KIND or (body.get("apiVersion"), body.get("kind")) not in unknown
+        return (body.get("apiVersion"), body.get("kind")) not in unknown
 
     return [{**wave, "objects": [body for body in wave["objects"] if is_known(body)]} for wave in waves]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
 from ..api.errors import ApiFault, Fault, seen_or_told
 from ..api.kinds import CRD_GROUP, CRD_KIND, Kinds
@@ -36,11 +36,18 @@ from .ownership import refuse_others
 from .prune import is_kept_kind, remove, say_what_is_going
 from .record import record
 from .release import release_all
-from .session import CHANGING, DELETED, BatchError, BatchRequest, BatchResult, Session
+from .session import (
+    DELETED,
+    MOST_NAMED,
+    BatchError,
+    BatchRequest,
+    BatchResult,
+    Session,
+    failure_text,
+    names_of,
+)
 from .turn import end_turn, take_turn
 from .waiting import look_at_readiness, wait_until_gone, wait_until_ready
-
-_NAMES_SHOWN = 10
 
 
 def run(connection: Connection, request: BatchRequest) -> BatchResult:
@@ -165,7 +172,7 @@ def _orphans(session: Session, known: set[Key]) -> list[Key]:
         if ours and key.identity not in known and not is_kept_kind(key):
             found.append(key)
     if found:
-        session.result.notices.append(f"of the set, but recorded nowhere until now: {_names(found)}")
+        session.result.notices.append(f"of the set, but recorded nowhere until now: {names_of(found)}")
     return found
 
 
@@ -315,7 +322,7 @@ def _refuse(session: Session) -> None:
     request = session.request
     lost = [key for key in session.recorded if not is_kept_kind(key)]
     if lost and request.prune and not session.items:
-        message = f"no object is wanted, so pruning would remove all of the set {request.set_name!r}: {_names(lost)}"
+        message = f"no object is wanted, so pruning would remove all of the set {request.set_name!r}: {names_of(lost)}"
         hint = "give the objects that are wanted; to remove the set, ask for it with state: absent"
         session.result.failures.append((None, ApiFault(Fault.INVALID, message, hint=hint)))
     problem = size_problem(request.set_name, union((item.key for item in session.items), session.recorded))
@@ -405,35 +412,17 @@ def _finished(session: Session) -> BatchResult:
     if session.lease is not None:
         result.requests["lease"] = session.lease.requests
     for reason, keys in session.unvalidated.items():
-        result.notices.append(f"not validated by the server: {_names(keys)}: {reason}")
+        result.notices.append(f"not validated by the server: {names_of(keys)}: {reason}")
     if session.restored:
         shown = [f"{key} ({', '.join(fields) or 'its record of fields'})" for key, fields in session.restored]
-        more = f" and {len(shown) - _NAMES_SHOWN} more" if len(shown) > _NAMES_SHOWN else ""
+        more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
         result.notices.append(
-            f"sent in every run though nothing changes: {'; '.join(shown[:_NAMES_SHOWN])}{more}: the server stores"
+            f"sent in every run though nothing changes: {'; '.join(shown[:MOST_NAMED])}{more}: the server stores"
             " something other than what is asked for, as a mutating webhook makes it"
         )
     if not (session.request.absent or session.request.adopted):
         done = {change.key.identity for change in result.changes}
         result.not_applied = [item.key for item in session.items if item.key.identity not in done]
     if result.failures:
-        raise BatchError(_message(session), result)
+        raise BatchError(failure_text(result, check=session.request.check), result)
     return result
-
-
-def _message(session: Session) -> str:
-    result = session.result
-    noun = "problem" if len(result.failures) == 1 else "problems"
-    lines = [f"{len(result.failures)} {noun} with the cluster:"]
-    lines += [f"  - {fault}" for _key, fault in result.failures]
-    changed = [change.key for change in result.changes if change.action in CHANGING]
-    verb = "would be changed" if session.request.check else "changed"
-    lines.append(f"{verb} before that: {_names(changed)}" if changed else "nothing was changed")
-    if result.not_applied:
-        lines.append(f"not applied: {_names(result.not_applied)}")
-    lines.append("The next run goes on from here.")
-    return "\n".join(lines)
-
-
-def _names(keys: list[Key]) -> str:
-    return f"{len(keys)} ({named([str(key) for key in keys], _NAMES_SHOWN)})"

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
 from ..api.errors import ApiFault
 from ..api.kinds import CRD_KIND, Kinds
 from ..api.snapshot import Snapshot
@@ -33,6 +35,7 @@ _NO_RIGHT_WORDS = re.compile(r"cannot (create|patch|delete) resource")
 
 # With pauses of up to 5 s between looks, nobody waits for more than 15 s without a word.
 PROGRESS_INTERVAL = 10.0
+MOST_NAMED = 10
 
 
 def _quiet(_text: str) -> None:
@@ -144,6 +147,25 @@ class BatchError(Exception):
         ]
         left = [str(key) for key in self.result.not_applied]
         return {**self.result.as_dict(), "failures": failures, "applied": done, "not_applied": left}
+
+
+def failure_text(result: BatchResult, *, check: bool = False) -> str:
+    """Return what a batch that could not do all it was asked says: every failure, what was changed, what is left."""
+    noun = "problem" if len(result.failures) == 1 else "problems"
+    lines = [f"{len(result.failures)} {noun} with the cluster:"]
+    lines += [f"  - {fault}" for _key, fault in result.failures]
+    changed = [change.key for change in result.changes if change.action in CHANGING]
+    verb = "would be changed" if check else "changed"
+    lines.append(f"{verb} before that: {names_of(changed)}" if changed else "nothing was changed")
+    if result.not_applied:
+        lines.append(f"not applied: {names_of(result.not_applied)}")
+    lines.append("The next run goes on from here.")
+    return "\n".join(lines)
+
+
+def names_of(keys: list[Key]) -> str:
+    """Return how many objects these are, and the first ones by name."""
+    return f"{len(keys)} ({named([str(key) for key in keys], MOST_NAMED)})"
 
 
 @dataclass
