@@ -248,6 +248,22 @@ class TestTwoRuns:
         assert live_of_the_set(server) == {"a", "two"} == inventory_of(server)
         assert "waiting for another run of the set 'web': somebody@host" in said[0]
 
+    def test_what_the_first_made_that_forbids_the_second_is_refused_after_the_wait(self) -> None:
+        server, time = FakeServer(), FakeTime()
+        lease = Lease(connect(server, time), "web", "ns", lambda _text: None, holder="first")
+        lease.acquire()
+
+        def the_first_ends(_number: int, method: str, path: str) -> None:
+            if time.seconds > 1 and PLACE in server.objects and (method, "/leases" in path) == ("POST", True):
+                lease.release()
+                start(server, time, *TWO, engine="helm")
+
+        server.intercept = the_first_ends
+        with pytest.raises(BatchError, match="made by the engine helm, not direct"):
+            start(server, time, *ONE, engine="direct")
+        assert live_of_the_set(server) == {"a", "two"}
+        assert PLACE not in server.objects
+
     def test_a_holder_that_goes_on_is_waited_for_five_minutes(self) -> None:
         server, time = FakeServer(), FakeTime()
         body: dict[str, Any] = {
