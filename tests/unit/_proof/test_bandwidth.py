@@ -167,6 +167,14 @@ def test_small_messages_can_pass_and_do_not_fail() -> None:
     assert bandwidth_verdict(measured(98.0, summary={**small, "average_gbps": 98.0}), 100)["verdict"] == "pass"
 
 
+@pytest.mark.parametrize("distance", [None, "C2C", "SYS"])
+def test_a_failing_rate_gets_no_hint_that_is_about_something_else(distance: str | None) -> None:
+    near = bandwidth_verdict(measured(80.0, mtu=4096, qps=1), 100, kind="host", distance=distance)
+    assert (near["verdict"], near["hints"]) == ("fail", [])
+    half = bandwidth_verdict(measured(200.0, mtu=4096, qps=4), 400, kind="host", distance=distance)
+    assert [hint.partition(":")[0] for hint in half["hints"]] == ["about half of the rate"]
+
+
 def test_a_failing_rate_says_where_to_look() -> None:
     hints = bandwidth_verdict(measured(200.0, mtu=1024, qps=1), 400)["hints"]
     assert any("path MTU is 1024" in hint for hint in hints)
