@@ -195,6 +195,22 @@ class TestKeep:
         with pytest.raises(ApiFault, match="no leases"):
             lease.keep()
 
+    @pytest.mark.parametrize("refused", ["PUT", "GET"])
+    def test_who_lacks_one_right_to_it_is_told_so_and_neither_goes_on_nor_waits(self, refused: str) -> None:
+        server, time = FakeServer(), FakeTime()
+        lease = self.held(server, time)
+        # With a GET refused nobody can tell whose it is after a conflict.
+        server.put("leases", dict(server.objects[PLACE]))
+        server.intercept = lambda _n, method, _path: (
+            failure(403, "Forbidden", "no leases") if method == refused else None
+        )
+        time.seconds += 70.0
+        for other in (lease.keep, Lease(connect(server, time), "web", "ns", lambda _text: None).acquire):
+            before = time.seconds
+            with pytest.raises(ApiFault, match=f"{refused.lower()} Lease ns/rdma-fabric-web: no leases"):
+                other()
+            assert time.seconds - before < 70.0
+
 
 class TestTwoRuns:
     @pytest.mark.parametrize(("duration", "seconds"), [(60, 60.0), (20, 20.0), (0, 60.0), ("x", 60.0), (None, 60.0)])
