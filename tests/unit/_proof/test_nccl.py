@@ -223,6 +223,21 @@ def test_a_run_cut_off_keeps_the_rows_it_has() -> None:
     assert read("broken/cut-off.txt")["complete"] is False
 
 
+def test_a_run_with_more_rows_than_are_read_is_told_as_that() -> None:
+    output = text("all-reduce-2.13.txt")
+    rows = [line for line in output.splitlines(keepends=True) if re.match(r"\s*\d", line)]
+    found = nccl_test_result(output.replace(rows[-1], rows[-1] * 1001))
+    assert (len(found["rows"]), found["verdict"]) == (1000, "fail")
+    assert "more than 1000 rows" in [each["problem"] for each in found["problems"]]
+
+
+@pytest.mark.parametrize("name", ["all-reduce-2.19-log.txt", "all-reduce-2.13.txt"])
+def test_a_run_that_nccl_ended_is_not_complete_whatever_it_printed_before(name: str) -> None:
+    error = "dgx-01: Test NCCL failure common.cu:958 'remote process exited or there was a network error'\n"
+    found = nccl_test_result(text(name) + error, 1)
+    assert (bool(found["rows"]), found["complete"], found["verdict"]) == (True, False, "fail")
+
+
 def test_of_two_runs_the_last_is_read() -> None:
     found = read("broken/two-outputs.txt")
     assert found["summary"]["busbw_gbytes"] == pytest.approx(3.1, abs=0.05)
