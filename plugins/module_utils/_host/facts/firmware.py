@@ -33,7 +33,6 @@ INTERNAL_CPU = (
     "INTERNAL_CPU_IB_VPORT0",
 )
 SRIOV = ("SRIOV_EN", "NUM_OF_VFS")
-# Settings of a port that belong to the Arm side of a BlueField in DPU mode.
 QUERY_SECONDS = 30.0
 _ROW = re.compile(
     r"^(?P<marks>[\s*]*(?:\(?RO\)?\s+)?)(?P<name>[A-Z](?:[A-Z0-9_]|x86)*(?:\[\d+\])?)\s+(?P<values>\S.*)$"

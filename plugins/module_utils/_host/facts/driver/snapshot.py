@@ -20,12 +20,6 @@ from ..shapes import Nic, ReadNetdev
 # What ip(8) shows of an interface, a route, an address or a virtual function.
 Shown = Mapping[str, Any]
 
-PCI = "/sys/bus/pci/devices"
-PROBE = "/sys/bus/pci/drivers_probe"
-NET = "/sys/class/net"
-# Firmware needs up to half a minute for a card with many functions.
-_APPEARS_WITHIN = 90.0
-_SETTLE = ("udevadm", "settle", "--timeout=30")
 _NO_ADDRESS = frozenset({"", "00:00:00:00:00:00"})
 _NO_GUID = "00:00:00:00:00:00:00:00"
 _FOREVER = 0xFFFFFFFF
