@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from .place import Place, choice_of, list_of, text_of
+from .place import Place, optional_choice, texts_in
 
 # Nothing that a shell (GRUB's drop-ins are shell), GRUB's own language or a boot entry would take for syntax.
 _ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:=@/+-]+)?")
@@ -43,6 +43,7 @@ _REPEATABLE = frozenset({"hugepagesz", "hugepages", "module_blacklist", "pci", "
 # Whether every network namespace sees all RDMA devices, or each has its own (rdma-system(8)). The kernel changes it
 # only while there is no other namespace, which containers and services have soon, so it is a matter of the boot.
 NETNS_MODES = {"shared": "ib_core.netns_mode=1", "exclusive": "ib_core.netns_mode=0"}
+netns_mode = optional_choice(*NETNS_MODES)
 IOMMU_OFF = ("iommu=off", "iommu=soft", "intel_iommu=off", "amd_iommu=off")
 _IOMMU_ON = ("iommu=pt", "iommu=force", "iommu=nopt", "intel_iommu=on", "intel_iommu=sm_on", "iommu.passthrough=1")
 _TRANSLATING = ("iommu=nopt", "iommu.passthrough=0", "iommu.strict=1")
@@ -157,19 +158,12 @@ def words_of(line: str) -> list[str]:
 def kernel_arguments(place: Place, value: object) -> list[str]:
     """Return the wanted arguments in their order, each once."""
     wanted: list[str] = []
-    for index, item in enumerate(list_of(place, value, "kernel arguments")):
-        argument = text_of(place.at(index), item, "a kernel argument such as iommu=pt", argument_problem)
-        if argument is None:
-            continue
+    what, of_one = "kernel arguments", "a kernel argument such as iommu=pt"
+    for here, argument in texts_in(place, value, what, of_one, argument_problem):
         if argument in wanted:
-            place.at(index).notice(f"{argument} is listed twice", "leave one out")
+            here.notice(f"{argument} is listed twice", "leave one out")
         else:
             wanted.append(argument)
     for sentence in contradictions(wanted):
         place.violation(sentence, "leave one of them out")
     return wanted
-
-
-def netns_mode(place: Place, value: object) -> str | None:
-    """Return how network namespaces shall share RDMA devices, None when nothing is asked for."""
-    return choice_of(place, value, tuple(NETNS_MODES))

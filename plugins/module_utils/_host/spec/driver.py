@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, Mapping, TypedDict, TypeVar
+from typing import Mapping, TypedDict, cast
 
 from .driver_families import BUILDS, DKMS, FIRST_DKMS_ONLY, FLAVOURS, INBOX, MLNX_OFED, PRECOMPILED
 from .driver_version import FIRST_DOCA_ONLY, parse_driver_version
-from .place import Check, Place, known_keys, mapping_of, shown, switch_of, text_of
+from .place import Place, Readers, flag, matching, one_of, optional_text, record_of, shown, text_of
 
 PRESENT, ABSENT = "present", "absent"
 STATES = (PRESENT, ABSENT)
@@ -23,30 +23,14 @@ STORAGE_POLICIES = (STAGE, UNLOAD)
 AUTO, NONE = "auto", "none"
 MECHANISMS = (AUTO, "nvidia-peermem", "nv_peer_mem", "dma-buf", NONE)
 
-DRIVER_KEYS = (
-    "state",
-    "flavour",
-    "version",
-    "source",
-    "repository",
-    "archive",
-    "build",
-    "with_firmware_update",
-    "reload",
-    "storage_modules",
-    "signing_key",
-)
-PEER_MEMORY_KEYS = ("state", "mechanism")
-REPOSITORY_KEYS = ("url", "gpg_key", "gpg_check")
 _URL = re.compile(r"(?:https?://|file:///|/)[!-~]{1,2000}")
 _PATH = re.compile(r"/[ -~]{1,1000}")
+_URL_CHECK = matching(_URL, "is no http, https or file URL and no absolute path")
+_PATH_CHECK = matching(_PATH, "is no absolute path")
 _INSTALLERS = (".tgz", ".tar.gz", ".iso")
 _REPOSITORY_PACKAGES = (".deb", ".rpm")
 _ARMOUR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 _MAX_KEY = 64 * 1024
-
-
-_Default = TypeVar("_Default", str, None)
 
 
 class Repository(TypedDict):
@@ -87,24 +71,8 @@ def driver(place: Place, value: object) -> DriverSpec | None:
 
 def driver_settings(place: Place, value: object) -> DriverSpec:
     """Return the settings of the driver with what they leave out."""
-    given = mapping_of(place, value, "driver settings")
-    known_keys(place, given, DRIVER_KEYS)
-    settings: DriverSpec = {
-        "state": _choice(place.at("state"), given.get("state"), STATES, PRESENT),
-        "flavour": _choice(place.at("flavour"), given.get("flavour"), FLAVOURS, None),
-        "version": _optional(place.at("version"), given.get("version"), "a driver release", _version_problem),
-        "source": _choice(place.at("source"), given.get("source"), SOURCES, DISTRIBUTION),
-        "repository": _repository(place.at("repository"), given.get("repository")),
-        "archive": _optional(place.at("archive"), given.get("archive"), "a path on the host", _archive_problem),
-        "build": _choice(place.at("build"), given.get("build"), BUILDS, DKMS),
-        "with_firmware_update": _flag(place.at("with_firmware_update"), given.get("with_firmware_update"), False),
-        "reload": _choice(place.at("reload"), given.get("reload"), RELOADS, IF_IDLE),
-        "storage_modules": _choice(place.at("storage_modules"), given.get("storage_modules"), STORAGE_POLICIES, STAGE),
-        "signing_key": _optional(
-            place.at("signing_key"), given.get("signing_key"), "a path on the host", _path_problem
-        ),
-    }
-    _check_together(place, settings, given)
+    settings = cast(DriverSpec, record_of(place, value, "driver settings", _DRIVER))
+    _check_together(place, settings, value if isinstance(value, Mapping) else {})
     return settings
 
 
@@ -112,12 +80,7 @@ def peer_memory(place: Place, value: object) -> PeerMemorySpec | None:
     """Return the settings of peer memory, None when nothing is said about it."""
     if value is None:
         return None
-    given = mapping_of(place, value, "peer memory settings")
-    known_keys(place, given, PEER_MEMORY_KEYS)
-    settings: PeerMemorySpec = {
-        "state": _choice(place.at("state"), given.get("state"), STATES, PRESENT),
-        "mechanism": _choice(place.at("mechanism"), given.get("mechanism"), MECHANISMS, AUTO),
-    }
+    settings = cast(PeerMemorySpec, record_of(place, value, "peer memory settings", _PEER_MEMORY))
     if settings["state"] == ABSENT and settings["mechanism"] not in {AUTO, NONE}:
         place.at("mechanism").violation(
             f"is {settings['mechanism']} beside state absent, which leaves none", "leave one of the two out"
@@ -125,7 +88,7 @@ def peer_memory(place: Place, value: object) -> PeerMemorySpec | None:
     return settings
 
 
-def _check_together(place: Place, settings: DriverSpec, given: Mapping[str, object]) -> None:
+def _check_together(place: Place, settings: DriverSpec, given: Mapping[object, object]) -> None:
     flavour, source = settings["flavour"], settings["source"]
     version = parse_driver_version(settings["version"] or "")
     if settings["state"] == ABSENT or flavour == INBOX:
@@ -154,37 +117,11 @@ def _check_together(place: Place, settings: DriverSpec, given: Mapping[str, obje
         )
 
 
-def _choice(place: Place, value: object, choices: Iterable[str], default: _Default) -> str | _Default:
-    if value is None:
-        return default
-    if isinstance(value, str) and value in choices:
-        return str(value)
-    place.violation(f"is {shown(value)}, one of {', '.join(choices)} is needed")
-    return default
-
-
-def _flag(place: Place, value: object, default: bool) -> bool:
-    given = switch_of(place, value)
-    return default if given is None else given
-
-
-def _optional(place: Place, value: object, what: str, check: Check) -> str | None:
-    return None if value is None else text_of(place, value, what, check)
-
-
 def _repository(place: Place, value: object) -> Repository | None:
     if value is None:
         return None
-    given = mapping_of(place, value, "url, gpg_key and gpg_check")
-    known_keys(place, given, REPOSITORY_KEYS)
-    repository: Repository = {
-        "url": _url(place.at("url"), given.get("url")),
-        "gpg_key": _optional(
-            place.at("gpg_key"), given.get("gpg_key"), "a public key or its path on the host", _key_problem
-        ),
-        "gpg_check": _flag(place.at("gpg_check"), given.get("gpg_check"), True),
-    }
-    if repository["gpg_check"] and not given.get("gpg_key"):
+    repository = cast(Repository, record_of(place, value, "url, gpg_key and gpg_check", _REPOSITORY))
+    if repository["gpg_check"] and not (isinstance(value, Mapping) and value.get("gpg_key")):
         place.at("gpg_key").violation(
             "is missing: packages run as root, so their signature is checked",
             "give the public key, or gpg_check: false for a repository that only you can write to",
@@ -208,23 +145,37 @@ def _url(place: Place, value: object) -> str | None:
         # Not shown: what stands before the sign is a secret.
         place.violation("holds credentials", "keep them in the package manager's own configuration")
         return None
-    return text_of(place, value, "the repository's URL or its path on the host", _url_problem)
-
-
-def _url_problem(text: str) -> str:
-    return "" if _URL.fullmatch(text) else "is no http, https or file URL and no absolute path"
-
-
-def _path_problem(text: str) -> str:
-    return "" if _PATH.fullmatch(text) else "is no absolute path"
+    return text_of(place, value, "the repository's URL or its path on the host", _URL_CHECK)
 
 
 def _archive_problem(text: str) -> str:
     known = (*_INSTALLERS, *_REPOSITORY_PACKAGES)
-    return _path_problem(text) or ("" if text.endswith(known) else f"has none of the endings {', '.join(known)}")
+    return _PATH_CHECK(text) or ("" if text.endswith(known) else f"has none of the endings {', '.join(known)}")
 
 
 def _key_problem(text: str) -> str:
     if text.lstrip().startswith(_ARMOUR):
         return "" if len(text) <= _MAX_KEY and text.isascii() else "is no armoured public key"
     return "" if _PATH.fullmatch(text) else "is neither an armoured public key nor an absolute path"
+
+
+_DRIVER: Readers = {
+    "state": one_of(STATES, PRESENT),
+    "flavour": one_of(FLAVOURS, None),
+    "version": optional_text("a driver release", _version_problem),
+    "source": one_of(SOURCES, DISTRIBUTION),
+    "repository": _repository,
+    "archive": optional_text("a path on the host", _archive_problem),
+    "build": one_of(BUILDS, DKMS),
+    "with_firmware_update": flag(),
+    "reload": one_of(RELOADS, IF_IDLE),
+    "storage_modules": one_of(STORAGE_POLICIES, STAGE),
+    "signing_key": optional_text("a path on the host", _PATH_CHECK),
+}
+_PEER_MEMORY: Readers = {"state": one_of(STATES, PRESENT), "mechanism": one_of(MECHANISMS, AUTO)}
+_REPOSITORY: Readers = {
+    "url": _url,
+    "gpg_key": optional_text("a public key or its path on the host", _key_problem),
+    "gpg_check": flag(default=True),
+}
+DRIVER_KEYS, PEER_MEMORY_KEYS, REPOSITORY_KEYS = tuple(_DRIVER), tuple(_PEER_MEMORY), tuple(_REPOSITORY)

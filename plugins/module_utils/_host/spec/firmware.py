@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import Dict, Mapping, TypedDict
+from typing import Dict, Mapping, TypedDict, cast
 
-from .place import Place, kind_of, known_keys, list_of, mapping_in, shown, switch_of, text_of
+from .place import Place, Readers, flag, kind_of, mapping_in, matching, optional_text, record_in, shown, texts_in
 
 # In capitals but for EXP_ROM_UEFI_x86_ENABLE and its like (Mellanox/mstflint, mlxconfig_host.db).
 _NAME = re.compile(r"[A-Z](?:[A-Z0-9_]|x86){1,63}")
@@ -23,11 +23,22 @@ _VALUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _WORDS = {"true": "1", "false": "0"}
 # By the parameter's name, as text: ``16``, ``True``, ``ETH``.
 Parameters = Dict[str, str]
-IMAGE_KEYS = ("file", "version", "psid", "downgrade")
 _PATH = re.compile(r"(?:/(?!\.\.?(?:/|$))[\w.+@=,~-]+)+")
 _VERSION = re.compile(r"\d{1,3}\.\d{1,4}\.\d{1,4}")
 # PSID_LEN of Mellanox/mstflint, mlxfwops/lib/mlxfwops_com.h, is 16.
 _PSID = re.compile(r"[A-Z0-9_]{3,16}")
+_IMAGE: Readers = {
+    "file": optional_text(
+        "the path of an image on the host",
+        matching(_PATH, "is no absolute path of letters, digits and . _ + @ = , ~ -"),
+    ),
+    "version": optional_text(
+        "the version of a firmware", matching(_VERSION, "is no version of three numbers, such as 28.43.1014")
+    ),
+    "psid": optional_text("the PSID of a card", matching(_PSID, "is no PSID, such as MT_0000000838")),
+    "downgrade": flag(),
+}
+IMAGE_KEYS = tuple(_IMAGE)
 SPECTRUM_X = "spectrum_x"
 ADAPTIVE_ROUTING = "ROCE_ADAPTIVE_ROUTING_EN"
 _FIRST = {ADAPTIVE_ROUTING: "1", "USER_PROGRAMMABLE_CC": "1", "TX_SCHEDULER_LOCALITY_MODE": "2"}
@@ -112,16 +123,9 @@ def _with_spectrum_x(place: Place, release: object, wanted: Parameters) -> Param
 
 def firmware_allow(place: Place, value: object) -> list[str]:
     """Return the parameters that may be set although nothing here tells what they do."""
-    names = []
-    for index, item in enumerate(list_of(place, value, "parameters of a firmware")):
-        name = text_of(place.at(index), item, "the name of a parameter", _name_problem)
-        if name is not None and name not in names:
-            names.append(name)
-    return names
-
-
-def _name_problem(name: str) -> str:
-    return "" if _NAME.fullmatch(name) else "is no parameter of a firmware: names are in capitals"
+    check = matching(_NAME, "is no parameter of a firmware: names are in capitals")
+    found = texts_in(place, value, "parameters of a firmware", "the name of a parameter", check)
+    return list(dict.fromkeys(name for _here, name in found))
 
 
 def _text(place: Place, value: object) -> str | None:
@@ -167,29 +171,12 @@ def _decimal(text: str) -> str:
 
 def firmware_image(place: Place, value: object) -> FirmwareImage | None:
     """Return the image that is asked for, None when nothing is given."""
-    given = None if value is None else mapping_in(place, value, f"a mapping of {', '.join(IMAGE_KEYS)}")
-    if given is None:
-        return None
-    known_keys(place, given, IMAGE_KEYS)
-    if given.get("file") is None and given.get("version") is None:
+    image = cast("FirmwareImage | None", record_in(place, value, _IMAGE))
+    if isinstance(value, Mapping) and value.get("file") is None and value.get("version") is None:
         place.violation(
             "has neither file nor version", "give file to have an image burned, version to be told of others"
         )
-    checks = {
-        "file": ("the path of an image on the host", _path_problem),
-        "version": ("the version of a firmware", _version_problem),
-        "psid": ("the PSID of a card", _psid_problem),
-    }
-    texts = {
-        key: None if given.get(key) is None else text_of(place.at(key), given[key], what, check)
-        for key, (what, check) in checks.items()
-    }
-    return {
-        "file": texts["file"],
-        "version": texts["version"],
-        "psid": texts["psid"],
-        "downgrade": bool(switch_of(place.at("downgrade"), given.get("downgrade"))),
-    }
+    return image
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
@@ -200,15 +187,3 @@ def version_numbers(version: str) -> tuple[int, ...]:
 def is_version(text: str) -> bool:
     """Say whether a text is a version that can be compared."""
     return _VERSION.fullmatch(text) is not None
-
-
-def _path_problem(text: str) -> str:
-    return "" if _PATH.fullmatch(text) else "is no absolute path of letters, digits and . _ + @ = , ~ -"
-
-
-def _version_problem(text: str) -> str:
-    return "" if is_version(text) else "is no version of three numbers, such as 28.43.1014"
-
-
-def _psid_problem(text: str) -> str:
-    return "" if _PSID.fullmatch(text) else "is no PSID, such as MT_0000000838"

@@ -5,10 +5,29 @@
 
 from __future__ import annotations
 
-from typing import Callable, Final, Mapping, Sequence, TypedDict
+from typing import Final, Mapping, Sequence, TypedDict, cast
 
 from . import syntax
-from .place import Place, choice_of, kind_of, known_keys, list_of, mapping_in, shown, switch_of, text_of, whole_number
+from .place import (
+    Place,
+    Readers,
+    flag,
+    kind_of,
+    known_keys,
+    list_of,
+    mapping_in,
+    one_of,
+    optional_choice,
+    optional_number,
+    optional_text,
+    record_in,
+    shown,
+    switch_of,
+    text_of,
+    texts_in,
+    whole_number,
+    within,
+)
 
 VF_KEYS = ("mac", "vlan", "trust", "spoofchk", "max_tx_rate", "link_state")
 DETERMINISTIC = "deterministic"
@@ -19,22 +38,14 @@ ESWITCH_MODES = ("legacy", "switchdev")
 _OF_LEGACY_MODE: Final = ("vlan", "trust", "spoofchk")
 NETDEVICE = "netdevice"
 VFIO = "vfio-pci"
+# In the words of SriovNetworkNodePolicy (deviceType).
 VF_DRIVERS = (NETDEVICE, VFIO)
 LINK_LAYERS = ("Ethernet", "InfiniBand")
-_REQUEST_KEYS = (
-    "vendor",
-    "device",
-    "pci",
-    "ports",
-    "priority",
-    "resource",
-    "vfs",
-    "mtu",
-    "vf_driver",
-    "rdma",
-    "vhost_net",
-    "link_layer",
-    "eswitch_mode",
+_RATE = within(
+    0,
+    2**31 - 1,
+    "is negative; it is in Mb/s, 0 lifts the limit",
+    f"is above {2**31 - 1}, the most the kernel takes; it is in Mb/s",
 )
 
 
@@ -54,21 +65,18 @@ def vf_settings(place: Place, value: object, count: int | None) -> VfSettings | 
 
     ``mac`` is ``deterministic`` or a mapping of function numbers (as text) to addresses.
     """
-    given = None if value is None else mapping_in(place, value, ", ".join(VF_KEYS))
-    if given is None:
-        return None
-    known_keys(place, given, VF_KEYS)
-    settings: VfSettings = {
-        "mac": _mac(place.at("mac"), given.get("mac"), count),
-        "vlan": _number(place.at("vlan"), given.get("vlan"), syntax.vlan_problem),
-        "trust": switch_of(place.at("trust"), given.get("trust")),
-        "spoofchk": switch_of(place.at("spoofchk"), given.get("spoofchk")),
-        "max_tx_rate": _number(place.at("max_tx_rate"), given.get("max_tx_rate"), _rate_problem),
-        "link_state": _link_state(place.at("link_state"), given.get("link_state")),
+    readers: Readers = {
+        "mac": lambda here, mac: _mac(here, mac, count),
+        "vlan": optional_number(syntax.vlan_problem),
+        "trust": switch_of,
+        "spoofchk": switch_of,
+        "max_tx_rate": optional_number(_RATE),
+        "link_state": one_of(LINK_STATES, None),
     }
-    if count == 0:
+    settings = record_in(place, value, readers)
+    if settings is not None and count == 0:
         place.notice("has no effect: vfs is 0", "leave it out")
-    return settings
+    return cast("VfSettings | None", settings)
 
 
 def no_shared_addresses(places: list[Place], wanted: Sequence[VfSettings | None]) -> None:
@@ -81,23 +89,6 @@ def no_shared_addresses(places: list[Place], wanted: Sequence[VfSettings | None]
             first = seen.setdefault(mac, here.path)
             if first != here.path:
                 here.violation(f"{shown(mac)} is given by {first} already", "each function needs its own address")
-
-
-def _number(place: Place, value: object, check: Callable[[int], str]) -> int | None:
-    return None if value is None else whole_number(place, value, check)
-
-
-def _rate_problem(rate: int) -> str:
-    if rate < 0:
-        return "is negative; it is in Mb/s, 0 lifts the limit"
-    return f"is above {2**31 - 1}, the most the kernel takes; it is in Mb/s" if rate >= 2**31 else ""
-
-
-def _link_state(place: Place, value: object) -> str | None:
-    if value is None or (isinstance(value, str) and value in LINK_STATES):
-        return value
-    place.violation(f"is {shown(value)}, one of {', '.join(LINK_STATES)} is needed")
-    return None
 
 
 def _mac(place: Place, value: object, count: int | None) -> str | dict[str, str] | None:
@@ -139,11 +130,6 @@ def _function_number(place: Place, key: object, count: int | None) -> str | None
     return text
 
 
-def eswitch_mode(place: Place, value: object) -> str | None:
-    """Return the wanted mode, None when none is given."""
-    return choice_of(place, value, ESWITCH_MODES)
-
-
 def check_settings(place: Place, settings: VfSettings | None, mode: str | None) -> None:
     """Note settings of functions that their e-switch does not take in switchdev mode."""
     if settings is None or mode != "switchdev":
@@ -153,11 +139,6 @@ def check_settings(place: Place, settings: VfSettings | None, mode: str | None) 
             place.at(key).violation(
                 "is not taken in switchdev mode", "leave it out: representors and their rules (tc, OVS) do this there"
             )
-
-
-def vf_driver(place: Place, value: object) -> str | None:
-    """Return the wanted driver in the words of SriovNetworkNodePolicy (deviceType), None when none is given."""
-    return choice_of(place, value, VF_DRIVERS)
 
 
 def check_driver(place: Place, driver: str | None, mtu: int | None) -> None:
@@ -198,38 +179,15 @@ def function_request(place: Place, value: object) -> FunctionRequest | None:
     interface, ``range`` of its functions) that are given. Of two policies about one port the later one of the requests
     counts; those of the same ``priority`` are merged.
     """
-    given = None if value is None else mapping_in(place, value, ", ".join(_REQUEST_KEYS))
-    if given is None:
-        return None
-    known_keys(place, given, _REQUEST_KEYS)
-    addresses = (
-        text_of(place.at("pci").at(index), item, "a PCI address", syntax.pci_address_problem, lower=True)
-        for index, item in enumerate(list_of(place.at("pci"), given.get("pci"), "PCI addresses"))
-    )
-    ports = list_of(place.at("ports"), given.get("ports"), "interfaces")
-    return {
-        "vendor": _optional_text(place.at("vendor"), given.get("vendor"), "a PCI id"),
-        "device": _optional_text(place.at("device"), given.get("device"), "a PCI id"),
-        "pci": [address for address in addresses if address is not None],
-        "ports": [_port_request(place.at("ports").at(index), item) for index, item in enumerate(ports)],
-        "priority": _amount(place.at("priority"), given.get("priority", 0)) or 0,
-        "resource": text_of(place.at("resource"), given.get("resource"), "the name of a resource"),
-        "vfs": _amount(place.at("vfs"), given.get("vfs")) or 0,
-        "mtu": None if given.get("mtu") is None else _amount(place.at("mtu"), given["mtu"]),
-        "vf_driver": vf_driver(place.at("vf_driver"), given.get("vf_driver")),
-        "rdma": bool(switch_of(place.at("rdma"), given.get("rdma"))),
-        "vhost_net": bool(switch_of(place.at("vhost_net"), given.get("vhost_net"))),
-        "link_layer": choice_of(place.at("link_layer"), given.get("link_layer"), LINK_LAYERS),
-        "eswitch_mode": eswitch_mode(place.at("eswitch_mode"), given.get("eswitch_mode")),
-    }
+    return cast("FunctionRequest | None", record_in(place, value, _REQUEST))
 
 
-def _optional_text(place: Place, value: object, what: str) -> str | None:
-    return None if value is None else text_of(place, value, what)
+def _not_negative(amount: int) -> str:
+    return "is negative" if amount < 0 else ""
 
 
 def _amount(place: Place, value: object) -> int | None:
-    return whole_number(place, value, lambda number: "is negative" if number < 0 else "")
+    return whole_number(place, value, _not_negative)
 
 
 def _port_request(place: Place, value: object) -> PortRequest:
@@ -241,3 +199,29 @@ def _port_request(place: Place, value: object) -> PortRequest:
         place.at("range").violation("is no range: the first and the last function are needed")
     name = text_of(place.at("name"), port.get("name"), "an interface name")
     return {"name": name, "range": [end for end in ends if end is not None] or None}
+
+
+def _port_requests(place: Place, value: object) -> list[PortRequest]:
+    return [_port_request(place.at(index), item) for index, item in enumerate(list_of(place, value, "interfaces"))]
+
+
+def _addresses(place: Place, value: object) -> list[str]:
+    found = texts_in(place, value, "PCI addresses", "a PCI address", syntax.pci_address_problem, lower=True)
+    return [address for _here, address in found]
+
+
+_REQUEST: Readers = {
+    "vendor": optional_text("a PCI id"),
+    "device": optional_text("a PCI id"),
+    "pci": _addresses,
+    "ports": _port_requests,
+    "priority": lambda place, value: _amount(place, 0 if value is None else value) or 0,
+    "resource": lambda place, value: text_of(place, value, "the name of a resource"),
+    "vfs": lambda place, value: _amount(place, value) or 0,
+    "mtu": optional_number(_not_negative),
+    "vf_driver": optional_choice(*VF_DRIVERS),
+    "rdma": flag(),
+    "vhost_net": flag(),
+    "link_layer": optional_choice(*LINK_LAYERS),
+    "eswitch_mode": optional_choice(*ESWITCH_MODES),
+}

@@ -14,7 +14,23 @@ from .arguments import NETNS_MODES, kernel_arguments, name_of, netns_mode
 from .parts import driver, firmware_allow, function_request, hugepages, interfaces, limits, peer_memory, qos, sysctls
 from .pcie import PcieSpec, pcie
 from .peer_memory import MODULE_OF
-from .place import Found, Place, kind_of, known_keys, list_of, shown, switch_of, text_of, whole_number
+from .place import (
+    Found,
+    Place,
+    Readers,
+    flag,
+    kind_of,
+    known_keys,
+    list_of,
+    mapping_in,
+    optional_number,
+    optional_text,
+    record_of,
+    shown,
+    text_of,
+    texts_in,
+    within,
+)
 
 if TYPE_CHECKING:
     from .driver import DriverSpec, PeerMemorySpec
@@ -30,6 +46,12 @@ MOST_SECONDS = 3600
 DEFAULT_SECONDS = 120
 # After a boot it is a person who has to start the run that reaches the host.
 LEAST_AFTER_BOOT = 600
+_SECONDS = within(
+    LEAST_SECONDS,
+    MOST_SECONDS,
+    f"is less than {LEAST_SECONDS} seconds, in which no controller can be sure to make a new connection",
+    f"is more than {MOST_SECONDS} seconds, an hour in which nobody may reach the host",
+)
 CONSENTS = {
     "vf_reset": "rdma_fabric_allow_vf_reset",
     "uplink_change": "rdma_fabric_allow_uplink_change",
@@ -46,19 +68,6 @@ CONSENTS = {
 def seconds_after_boot(seconds: int | None) -> int:
     """Return the seconds after the start of a host in which a change that acted at that boot is confirmed."""
     return max(seconds or DEFAULT_SECONDS, LEAST_AFTER_BOOT)
-
-
-def revert_seconds(place: Place, value: object) -> int | None:
-    """Return the seconds after which a host takes an unconfirmed change of its uplink back; None for the default."""
-    return None if value is None else whole_number(place, value, _seconds_problem)
-
-
-def _seconds_problem(seconds: int) -> str:
-    if seconds < LEAST_SECONDS:
-        return f"is less than {LEAST_SECONDS} seconds, in which no controller can be sure to make a new connection"
-    if seconds > MOST_SECONDS:
-        return f"is more than {MOST_SECONDS} seconds, an hour in which nobody may reach the host"
-    return ""
 
 
 class HostRequest(TypedDict):
@@ -170,37 +179,23 @@ def check_spec(document: object) -> HostSpec:
 
 def of_the_run(desired: HostSpec) -> RunSpec:
     """Return the part of a desired state that is about the run."""
-    return {
-        "consents": desired["consents"],
-        "protected_interfaces": desired["protected_interfaces"],
-        "firmware_allow": desired["firmware_allow"],
-        "connection_address": desired["connection_address"],
-        "node_labels": desired["node_labels"],
-        "revert_seconds": desired["revert_seconds"],
-    }
+    return cast(RunSpec, {key: value for key, value in desired.items() if key in RunSpec.__annotations__})
 
 
 def _modules(place: Place, value: object) -> list[str]:
     names: list[str] = []
-    for index, item in enumerate(list_of(place, value, "kernel module names")):
-        name = text_of(place.at(index), item, "a kernel module name", syntax.module_name_problem)
-        if name is None:
-            continue
+    for here, name in texts_in(place, value, "kernel module names", "a kernel module name", syntax.module_name_problem):
         if name.replace("-", "_") in [known.replace("-", "_") for known in names]:
-            place.at(index).notice(f"{name} is listed twice", "leave one out")
+            here.notice(f"{name} is listed twice", "leave one out")
         else:
             names.append(name)
     return names
 
 
 def _labels(place: Place, value: object) -> dict[str, str]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of label keys to values is needed")
-        return {}
     labels: dict[str, str] = {}
-    for key, item in value.items():
+    given = None if value is None else mapping_in(place, value, "label keys to values")
+    for key, item in (given or {}).items():
         if not isinstance(key, str):
             place.violation(f"has the key {shown(key)}, which is {kind_of(key)}; a label key is text")
             continue
@@ -214,15 +209,8 @@ def _labels(place: Place, value: object) -> dict[str, str]:
 
 
 def _uplinks(place: Place, value: object) -> list[str]:
-    texts = (
-        text_of(place.at(index), item, "an interface name", syntax.interface_name_problem)
-        for index, item in enumerate(list_of(place, value, "interface names"))
-    )
-    return list(dict.fromkeys(text for text in texts if text is not None))
-
-
-def _address(place: Place, value: object) -> str | None:
-    return None if value is None else text_of(place, value, "a host name or address")
+    found = texts_in(place, value, "interface names", "an interface name", syntax.interface_name_problem)
+    return list(dict.fromkeys(name for _here, name in found))
 
 
 def _consent(place: Place, value: object) -> bool:
@@ -235,10 +223,6 @@ def _consent(place: Place, value: object) -> bool:
         f"is {kind_of(value)} ({shown(value)}): a consent is a boolean, so that no text passes for one", hint
     )
     return False
-
-
-def _switch(place: Place, value: object) -> bool:
-    return bool(switch_of(place, value))
 
 
 def _check_together(place: Callable[[str], Place], desired: HostSpec) -> None:
@@ -278,17 +262,7 @@ def _requests(place: Place, value: object) -> list[HostRequest]:
         if not isinstance(item, Mapping):
             here.violation(f"is {kind_of(item)} ({shown(item)}), a mapping is needed")
             continue
-        known_keys(here, item, _REQUEST_KEYS)
-        requests.append(
-            {
-                "source": text_of(here.at("source"), item.get("source"), "the name of what asks"),
-                "node_selector": _labels(here.at("node_selector"), item.get("node_selector")),
-                "driver": _section(here.at("driver"), item.get("driver")),
-                "peer_memory": _section(here.at("peer_memory"), item.get("peer_memory")),
-                "functions": function_request.read(here.at("functions"), item.get("functions")),
-                "netns_mode": netns_mode(here.at("netns_mode"), item.get("netns_mode")),
-            }
-        )
+        requests.append(cast(HostRequest, record_of(here, item, "", _REQUEST)))
     return requests
 
 
@@ -313,7 +287,7 @@ _PARTS: dict[str, _Part] = {
     "kernel_arguments": _Part("rdma_fabric_kernel_arguments", kernel_arguments),
     "netns_mode": _Part("rdma_fabric_netns_mode", netns_mode),
     "sysctls": _Part("rdma_fabric_sysctls", sysctls.read),
-    "multirail_sysctls": _Part("rdma_fabric_multirail_sysctls", _switch),
+    "multirail_sysctls": _Part("rdma_fabric_multirail_sysctls", flag()),
     "limits": _Part("rdma_fabric_limits", limits.read),
     "hugepages": _Part("rdma_fabric_hugepages", hugepages.read),
     "driver": _Part("rdma_fabric_driver", driver.read),
@@ -322,10 +296,17 @@ _PARTS: dict[str, _Part] = {
     "node_labels": _Part("rdma_fabric_node_labels", _labels),
     "protected_interfaces": _Part("rdma_fabric_protected_interfaces", _uplinks),
     "firmware_allow": _Part("rdma_fabric_firmware_allow", firmware_allow.read),
-    "revert_seconds": _Part("rdma_fabric_revert_seconds", revert_seconds),
-    "connection_address": _Part("ansible_host", _address),
+    "revert_seconds": _Part("rdma_fabric_revert_seconds", optional_number(_SECONDS)),
+    "connection_address": _Part("ansible_host", optional_text("a host name or address")),
 }
-_REQUEST_KEYS = ("source", "node_selector", "driver", "peer_memory", "functions", "netns_mode")
+_REQUEST: Readers = {
+    "source": lambda place, value: text_of(place, value, "the name of what asks"),
+    "node_selector": _labels,
+    "driver": _section,
+    "peer_memory": _section,
+    "functions": function_request.read,
+    "netns_mode": netns_mode,
+}
 HOST_VARIABLES = (*(part.variable for part in _PARTS.values()), *CONSENTS.values(), "rdma_fabric_recording")
 
 

@@ -11,15 +11,30 @@ from typing import Dict, Mapping, Sequence, TypedDict, cast
 from . import syntax
 from .firmware import FirmwareImage, Parameters, check_functions, firmware, firmware_image
 from .functions import (
+    ESWITCH_MODES,
+    VF_DRIVERS,
     VfSettings,
     check_driver,
     check_settings,
-    eswitch_mode,
     no_shared_addresses,
-    vf_driver,
     vf_settings,
 )
-from .place import Found, Place, kind_of, known_keys, list_of, mapping_in, near_name, shown, text_of, whole_number
+from .place import (
+    Found,
+    Place,
+    Readers,
+    kind_of,
+    known_keys,
+    list_of,
+    near_name,
+    optional_choice,
+    optional_number,
+    optional_text,
+    record_in,
+    shown,
+    text_of,
+    within,
+)
 from .qos import InterfaceQos, interface_qos
 from .routes import ROUTES, RULES, Route, RoutingPolicy, check_state, no_shared_routes, routes, rules
 from .vf_guids import VfGuids, no_shared_guids, vf_guids
@@ -30,6 +45,14 @@ DIGITS = 3
 _LONGEST_PREFIX = syntax.IFNAMSIZ - 1 - len(SUBFUNCTION) - DIGITS
 QUEUE_KEYS = ("rx_ring", "tx_ring", "channels")
 _MOST_OF_A_QUEUE = 65536
+_NO_QUEUE = f"is not between 1 and {_MOST_OF_A_QUEUE}"
+_QUEUE = optional_number(within(1, _MOST_OF_A_QUEUE, _NO_QUEUE, _NO_QUEUE))
+_VFS = within(
+    0,
+    syntax.MAX_VFS,
+    "is negative; 0 removes the virtual functions",
+    f"is above {syntax.MAX_VFS}, the most SR-IOV can number",
+)
 
 Queues = Dict[str, int]
 _OF_FUNCTIONS = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
@@ -40,14 +63,6 @@ LOCAL_NODE = "local_node"
 # CONFIG_NR_CPUS of torvalds/linux, arch/x86/Kconfig, ends at 8192.
 _MOST_CPUS = 8192
 _CPU_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
-
-
-def representor_prefix(place: Place, value: object) -> str | None:
-    """Return the wanted prefix of the names of representors, None when none is given.
-
-    With ``rail0_`` virtual function 3 is ``rail0_3`` (the form of the SR-IOV operator), sub-function 88 ``rail0_sf88``.
-    """
-    return None if value is None else text_of(place, value, "the beginning of interface names", _prefix_problem)
 
 
 def check_prefix(place: Place, prefix: str | None, mode: str | None) -> None:
@@ -85,6 +100,10 @@ def _gives(prefix: str, name: str | None) -> bool:
 
 
 def _prefix_problem(prefix: str) -> str:
+    """Say why names of representors can't begin so.
+
+    With ``rail0_`` virtual function 3 is ``rail0_3`` (the form of the SR-IOV operator), sub-function 88 ``rail0_sf88``.
+    """
     problem = syntax.new_name_problem(prefix)
     if problem:
         return problem
@@ -98,18 +117,8 @@ def queues(place: Place, value: object) -> Queues | None:
 
     They are those of the kernel's own traffic (TCP and UDP); RDMA has queues of its own.
     """
-    given = None if value is None else mapping_in(place, value, ", ".join(QUEUE_KEYS))
-    if given is None:
-        return None
-    known_keys(place, given, QUEUE_KEYS)
-    numbers = {
-        key: whole_number(place.at(key), given[key], _queue_problem) for key in QUEUE_KEYS if given.get(key) is not None
-    }
-    return {key: number for key, number in numbers.items() if number is not None} or None
-
-
-def _queue_problem(number: int) -> str:
-    return "" if 1 <= number <= _MOST_OF_A_QUEUE else f"is not between 1 and {_MOST_OF_A_QUEUE}"
+    numbers = record_in(place, value, dict.fromkeys(QUEUE_KEYS, _QUEUE)) or {}
+    return {key: number for key, number in numbers.items() if isinstance(number, int)} or None
 
 
 class _Selector(TypedDict, total=False):
@@ -185,35 +194,37 @@ def nothing() -> InterfaceSpec:
 
 def _interface(place: Place, item: Mapping[object, object]) -> InterfaceSpec:
     known_keys(place, item, INTERFACE_KEYS)
-    vfs = None if item.get("vfs") is None else whole_number(place.at("vfs"), item["vfs"], _vfs_problem)
+    vfs = optional_number(_VFS)(place.at("vfs"), item.get("vfs"))
     selector = _selector(place, item)
-    entry: InterfaceSpec = {
-        "name": _new_name(place.at("name"), item.get("name"), item.get("current_name")),
-        "rdma_name": _rdma_name(place.at("rdma_name"), item.get("rdma_name")),
-        "mtu": _mtu(place.at("mtu"), item.get("mtu")),
-        "vf_mtu": _mtu(place.at("vf_mtu"), item.get("vf_mtu")),
-        "vfs": vfs,
-        "vf_settings": vf_settings(place.at("vf_settings"), item.get("vf_settings"), vfs),
-        "vf_guids": vf_guids(place.at("vf_guids"), item.get("vf_guids"), vfs),
-        "vf_driver": vf_driver(place.at("vf_driver"), item.get("vf_driver")),
-        "eswitch_mode": eswitch_mode(place.at("eswitch_mode"), item.get("eswitch_mode")),
-        "representor_prefix": representor_prefix(place.at("representor_prefix"), item.get("representor_prefix")),
-        "firmware": firmware(place.at("firmware"), item.get("firmware")),
-        "firmware_image": firmware_image(place.at("firmware_image"), item.get("firmware_image")),
-        "state": _state(place.at("state"), item.get("state")),
-        "qos": interface_qos(place.at("qos"), item.get("qos")),
-        "queues": queues(place.at("queues"), item.get("queues")),
-        "irq_affinity": _irq_affinity(place.at("irq_affinity"), item.get("irq_affinity")),
-        ROUTES: routes(place.at(ROUTES), item.get(ROUTES)),
-        RULES: rules(place.at(RULES), item.get(RULES)),
+    readers: Readers = {
+        "name": lambda here, name: _new_name(here, name, item.get("current_name")),
+        "rdma_name": optional_text("the name of an RDMA device", syntax.rdma_name_problem),
+        "mtu": optional_number(syntax.mtu_problem),
+        "vf_mtu": optional_number(syntax.mtu_problem),
+        "vfs": lambda _place, _value: vfs,
+        "vf_settings": lambda here, settings: vf_settings(here, settings, vfs),
+        "vf_guids": lambda here, guids: vf_guids(here, guids, vfs),
+        "vf_driver": optional_choice(*VF_DRIVERS),
+        "eswitch_mode": optional_choice(*ESWITCH_MODES),
+        "representor_prefix": optional_text("the beginning of interface names", _prefix_problem),
+        "firmware": firmware,
+        "firmware_image": firmware_image,
+        "state": _state,
+        "qos": interface_qos,
+        "queues": queues,
+        "irq_affinity": _irq_affinity,
+        ROUTES: routes,
+        RULES: rules,
     }
+    read = {key: read(place.at(key), item.get(key)) for key, read in readers.items()}
+    entry = cast(InterfaceSpec, {**selector, **read})
     check_settings(place.at("vf_settings"), entry["vf_settings"], entry["eswitch_mode"])
     check_prefix(place.at("representor_prefix"), entry["representor_prefix"], entry["eswitch_mode"])
     _check_vf_mtu(place.at("vf_mtu"), entry)
     check_driver(place.at("vf_mtu"), entry["vf_driver"], entry["vf_mtu"])
     check_functions(place.at("firmware"), entry["firmware"], vfs)
     check_state(place.at(ROUTES), entry[ROUTES], entry["state"])
-    return cast(InterfaceSpec, {**selector, **entry})
+    return entry
 
 
 def _selector(place: Place, item: Mapping[object, object]) -> _Selector:
@@ -230,26 +241,12 @@ def _selector(place: Place, item: Mapping[object, object]) -> _Selector:
     return cast(_Selector, {key: text for key, text in texts.items() if text is not None})
 
 
-def _mtu(place: Place, value: object) -> int | None:
-    return None if value is None else whole_number(place, value, syntax.mtu_problem)
-
-
-def _vfs_problem(count: int) -> str:
-    if count < 0:
-        return "is negative; 0 removes the virtual functions"
-    return f"is above {syntax.MAX_VFS}, the most SR-IOV can number" if count > syntax.MAX_VFS else ""
-
-
 def _new_name(place: Place, value: object, current: object) -> str | None:
     if value is None:
         return None
     if isinstance(value, str) and value == current:
         return text_of(place, value, "an interface name", syntax.boot_name_problem)
     return text_of(place, value, "an interface name", syntax.new_name_problem)
-
-
-def _rdma_name(place: Place, value: object) -> str | None:
-    return None if value is None else text_of(place, value, "the name of an RDMA device", syntax.rdma_name_problem)
 
 
 def _state(place: Place, value: object) -> str | None:

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import re
-from typing import Mapping, TypedDict
+from typing import Mapping, TypedDict, cast
 
-from .place import Place, kind_of, known_keys, mapping_of, near_name, shown, whole_number
+from .place import Place, kind_of, mapping_of, near_name, record_of, shown, whole_number, within
 
 UNLIMITED = "unlimited"
 # From include/linux/hugetlb.h and the page tables of x86-64, arm64 (4, 16 and 64 KiB granules) and ppc64.
@@ -29,6 +29,15 @@ _MOST_FILES = 1048576
 _FEWEST_FILES = 1024
 _MOST_PAGES = 2**31 - 1
 _LONGEST_MEMLOCK = 2**53
+_TOO_MUCH = "is more than any machine has"
+_MEMLOCK = within(64, _LONGEST_MEMLOCK, "is below 64 KiB, which even programs without RDMA use", _TOO_MUCH)
+_FILES = within(
+    _FEWEST_FILES,
+    _MOST_FILES,
+    f"is below {_FEWEST_FILES}, the kernel's own default",
+    f"is above {_MOST_FILES}, the default of fs.nr_open: PAM would refuse every login",
+)
+_PAGES = within(0, _MOST_PAGES, "is negative; 0 gives the pages back", _TOO_MUCH)
 
 
 class Limits(TypedDict):
@@ -40,12 +49,8 @@ class Limits(TypedDict):
 
 def limits(place: Place, value: object) -> Limits:
     """Return the wanted limits."""
-    given = mapping_of(place, value, "limits: memlock, nofile")
-    known_keys(place, given, LIMIT_KEYS)
-    return {
-        "memlock": _memlock(place.at("memlock"), given.get("memlock")),
-        "nofile": _nofile(place.at("nofile"), given.get("nofile")),
-    }
+    readers = {"memlock": _memlock, "nofile": _nofile}
+    return cast(Limits, record_of(place, value, "limits: memlock, nofile", readers))
 
 
 def _memlock(place: Place, value: object) -> int | str | None:
@@ -58,7 +63,7 @@ def _memlock(place: Place, value: object) -> int | str | None:
         hint = f"write {UNLIMITED}" if near else "write KiB as a number without a unit"
         place.violation(f"is {shown(value)}, {UNLIMITED} or a number of KiB is needed", hint)
         return None
-    number = whole_number(place, value, _memlock_problem)
+    number = whole_number(place, value, _MEMLOCK)
     if number is not None and number < _ENOUGH_MEMLOCK:
         place.notice(
             f"{number} KiB is less than {_ENOUGH_MEMLOCK}, so programs may fail to register memory for RDMA",
@@ -67,27 +72,13 @@ def _memlock(place: Place, value: object) -> int | str | None:
     return number
 
 
-def _memlock_problem(kibibytes: int) -> str:
-    if kibibytes < 64:
-        return "is below 64 KiB, which even programs without RDMA use"
-    return "is more than any machine has" if kibibytes > _LONGEST_MEMLOCK else ""
-
-
 def _nofile(place: Place, value: object) -> int | None:
     if value is None:
         return None
     if value == UNLIMITED:
         place.violation(f"can't be {UNLIMITED}: PAM would refuse every login", f"write at most {_MOST_FILES}")
         return None
-    return whole_number(place, value, _nofile_problem)
-
-
-def _nofile_problem(files: int) -> str:
-    if files < _FEWEST_FILES:
-        return f"is below {_FEWEST_FILES}, the kernel's own default"
-    if files > _MOST_FILES:
-        return f"is above {_MOST_FILES}, the default of fs.nr_open: PAM would refuse every login"
-    return ""
+    return whole_number(place, value, _FILES)
 
 
 def hugepages(place: Place, value: object) -> dict[str, int | dict[str, int]]:
@@ -100,7 +91,7 @@ def hugepages(place: Place, value: object) -> dict[str, int | dict[str, int]]:
         elif isinstance(item, Mapping):
             wanted[size] = _per_node(here, item)
         else:
-            number = whole_number(here, item, _pages_problem)
+            number = whole_number(here, item, _PAGES)
             if number is not None:
                 wanted[size] = number
     return wanted
@@ -116,16 +107,10 @@ def _per_node(place: Place, value: Mapping[object, object]) -> dict[str, int]:
         if isinstance(key, bool) or not isinstance(key, (int, str)) or not re.fullmatch(r"0|[1-9][0-9]{0,3}", node):
             place.violation(f"has the key {shown(key)}, which is {kind_of(key)} and no number of a NUMA node")
             continue
-        number = whole_number(place.at(node), item, _pages_problem)
+        number = whole_number(place.at(node), item, _PAGES)
         if number is None:
             continue
         if node in nodes:
             place.at(node).violation("is given twice, as a number and as text")
         nodes[node] = number
     return dict(sorted(nodes.items(), key=lambda entry: int(entry[0])))
-
-
-def _pages_problem(pages: int) -> str:
-    if pages < 0:
-        return "is negative; 0 gives the pages back"
-    return "is more than any machine has" if pages > _MOST_PAGES else ""

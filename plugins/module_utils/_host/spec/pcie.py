@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TypedDict, cast
 
-from .place import Place, known_keys, mapping_of, near_name, text_of, whole_number
+from .place import Place, near_name, optional_number, optional_text, record_of
 
 # Traffic between NICs and GPUs below one root port takes the straight way through the switches.
 DIRECT = "direct"
@@ -31,13 +31,11 @@ class PcieSpec(_FormerRegisters):
 
 def pcie(place: Place, value: object) -> PcieSpec:
     """Return ``acs`` (``direct``) and ``max_read_request`` (bytes), None for what is to stay as it is."""
-    given = mapping_of(place, value, "acs and max_read_request")
-    known_keys(place, given, PCIE_KEYS)
-    acs, size = given.get("acs"), given.get("max_read_request")
-    return {
-        "acs": None if acs is None else text_of(place.at("acs"), acs, f"one of {', '.join(WAYS)}", _way_problem),
-        "max_read_request": None if size is None else whole_number(place.at("max_read_request"), size, _size_problem),
+    readers = {
+        "acs": optional_text(f"one of {', '.join(WAYS)}", _way_problem),
+        "max_read_request": optional_number(_size_problem),
     }
+    return cast(PcieSpec, record_of(place, value, "acs and max_read_request", readers))
 
 
 def _way_problem(text: str) -> str:

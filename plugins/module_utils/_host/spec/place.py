@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Callable, Collection, Iterable, Mapping, Pattern, Sequence, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 
 from . import syntax
 
 Check = Callable[[str], str]
+Bounds = Callable[[int], str]
 Keys = Mapping[str, Callable[[str], object]]
 """Mappings of the input by their level, with what tells whether a key is one of theirs.
 
@@ -69,6 +70,12 @@ class Place:
     def notice(self, problem: str, hint: str = "") -> None:
         """Note what deserves a look."""
         self.found.notices.append(Notice(self.source, self.path, problem, hint))
+
+
+V = TypeVar("V")
+D = TypeVar("D", str, None)
+Reader = Callable[[Place, object], V]
+Readers = Mapping[str, Reader[object]]
 
 
 def shown(value: object) -> str:
@@ -180,6 +187,22 @@ def _quoting_hint(value: object) -> str:
     return ""
 
 
+def record_of(place: Place, value: object, what: str, readers: Readers) -> dict[str, object]:
+    """Return what each reader makes of its member of a mapping, or of ``None`` where that is not given.
+
+    Other keys, and what is no mapping, are noted.
+    """
+    given = mapping_of(place, value, what)
+    known_keys(place, given, readers)
+    return {key: read(place.at(key), given.get(key)) for key, read in readers.items()}
+
+
+def record_in(place: Place, value: object, readers: Readers) -> dict[str, object] | None:
+    """Return the same, ``None`` when nothing is given, and after noting what is no mapping."""
+    given = None if value is None else mapping_in(place, value, ", ".join(readers))
+    return None if given is None else record_of(place, given, "", readers)
+
+
 def list_of(place: Place, value: object, what: str) -> list[object]:
     """Return a list, empty when nothing is given; anything else is noted."""
     if value is None:
@@ -217,3 +240,60 @@ def whole_number(place: Place, value: object, check: Callable[[int], str]) -> in
         place.violation(f"{value} {problem}")
         return None
     return int(value)
+
+
+def texts_in(
+    place: Place, value: object, what: str, of_one: str, check: Check, *, lower: bool = False
+) -> list[tuple[Place, str]]:
+    """Return the members of a list, each with its place, that are text and pass ``check``; what is wrong is noted."""
+    places = [(place.at(index), item) for index, item in enumerate(list_of(place, value, what))]
+    read = [(here, text_of(here, item, of_one, check, lower=lower)) for here, item in places]
+    return [(here, text) for here, text in read if text is not None]
+
+
+def optional_text(what: str, check: Check | None = None) -> Reader[str | None]:
+    """Return what reads text that need not be given."""
+    return lambda place, value: None if value is None else text_of(place, value, what, check)
+
+
+def optional_number(check: Bounds) -> Reader[int | None]:
+    """Return what reads a whole number that need not be given."""
+    return lambda place, value: None if value is None else whole_number(place, value, check)
+
+
+def optional_choice(*choices: str) -> Reader[str | None]:
+    """Return what reads one of ``choices``, which need not be given."""
+    return lambda place, value: choice_of(place, value, choices)
+
+
+def one_of(choices: Collection[str], default: D) -> Reader[str | D]:
+    """Return what reads one of ``choices``: ``default`` when nothing is given, and after noting anything else."""
+
+    def read(place: Place, value: object) -> str | D:
+        if isinstance(value, str) and value in choices:
+            return value
+        if value is not None:
+            place.violation(f"is {shown(value)}, one of {', '.join(choices)} is needed")
+        return default
+
+    return read
+
+
+def flag(default: bool = False) -> Reader[bool]:
+    """Return what reads true or false: ``default`` when nothing is given, and after noting anything else."""
+
+    def read(place: Place, value: object) -> bool:
+        given = switch_of(place, value)
+        return default if given is None else given
+
+    return read
+
+
+def matching(pattern: Pattern[str], otherwise: str) -> Check:
+    """Return the check of text that fits a pattern as a whole, and what is said of any other."""
+    return lambda given: "" if pattern.fullmatch(given) else otherwise
+
+
+def within(least: int, most: int, below: str, above: str) -> Bounds:
+    """Return the check of a number from ``least`` to ``most``, and what is said of lower and of higher ones."""
+    return lambda given: below if given < least else above if given > most else ""

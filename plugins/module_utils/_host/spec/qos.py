@@ -10,7 +10,20 @@ from typing import Callable, Iterable, Literal, Mapping, Sequence, TypedDict, Ty
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 
-from .place import Found, Place, kind_of, known_keys, list_of, mapping_in, shown, switch_of, whole_number
+from .place import (
+    Found,
+    Place,
+    Reader,
+    Readers,
+    kind_of,
+    known_keys,
+    list_of,
+    mapping_in,
+    shown,
+    switch_of,
+    whole_number,
+    within,
+)
 from .qos_values import DSCPS, POINTS, PRIORITIES, STRICT, dscps_of, priority_of
 
 # In the order in which they are set.
@@ -165,7 +178,7 @@ def _doubts(place: Place, given: Qos) -> None:
         )
 
 
-def _choice(*choices: str) -> Callable[[Place, object], str | None]:
+def _choice(*choices: str) -> Reader[str | None]:
     def read(place: Place, value: object) -> str | None:
         if isinstance(value, str) and value in choices:
             return str(value)
@@ -175,11 +188,9 @@ def _choice(*choices: str) -> Callable[[Place, object], str | None]:
     return read
 
 
-def _number(most: int, what: str, least: int = 0) -> Callable[[Place, object], int | None]:
-    def problem(number: int) -> str:
-        return "" if least <= number <= most else f"is no {what}: {least} to {most}"
-
-    return lambda place, value: whole_number(place, value, problem)
+def _number(most: int, what: str, least: int = 0) -> Reader[int | None]:
+    otherwise = f"is no {what}: {least} to {most}"
+    return lambda place, value: whole_number(place, value, within(least, most, otherwise, otherwise))
 
 
 def _priorities(place: Place, value: object) -> list[int] | None:
@@ -283,7 +294,7 @@ def _share(place: Place, value: object) -> int | str | None:
     return value
 
 
-_READERS: dict[str, Callable[[Place, object], object]] = {
+_READERS: Readers = {
     "dcbx": _choice(OS, FIRMWARE),
     "trust": _choice(DSCP, PCP),
     "dscp_priority": _dscp_priority,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Final, Iterator, Mapping, Sequence, TypedDict, Union
 
-from .place import Place, kind_of, known_keys, list_of, mapping_in, shown, switch_of, whole_number
+from .place import Place, kind_of, known_keys, list_of, mapping_in, shown, switch_of, whole_number, within
 
 ROUTES: Final = "routes"
 RULES: Final = "routing-policy"
@@ -275,7 +275,5 @@ def _table(place: Place, value: object, refused: tuple[int, ...]) -> int | None:
 
 
 def _number(place: Place, value: object, usual: int, least: int, most: int) -> int | None:
-    def problem(number: int) -> str:
-        return "" if least <= number <= most else f"is not between {least} and {most}"
-
-    return usual if value is None else whole_number(place, value, problem)
+    otherwise = f"is not between {least} and {most}"
+    return usual if value is None else whole_number(place, value, within(least, most, otherwise, otherwise))
