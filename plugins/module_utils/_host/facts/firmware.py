@@ -70,7 +70,7 @@ def read_firmware(probe: Probe, ports: Sequence[Interface]) -> Firmware:
     asked = _asked(ports)
     if not asked:
         return {"tool": None, "set_since_boot": {}, "cards": {}}
-    tool = next((path for path in TOOLS if probe.host.exists(path)), None)
+    tool = probe.first(TOOLS)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         read = pool.map(lambda ask: _card(probe.host, tool, *ask), asked.values())
     return {

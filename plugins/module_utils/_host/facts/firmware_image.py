@@ -47,7 +47,7 @@ def read_firmware_images(probe: Probe, ports: Sequence[Interface], actual: HostS
     asked = [(port, image) for port in ports for image in [port.wanted["firmware_image"]] if image]
     if not asked:
         return {"tool": None, "cards": {}, "files": {}}
-    tool = next((path for path in FLINT if probe.host.exists(path)), None)
+    tool = probe.first(FLINT)
     cards = list(dict.fromkeys(flash_of(actual, port.key) for port, _image in asked))
     paths = list(dict.fromkeys(filter(None, (image["file"] for _port, image in asked))))
     with ThreadPoolExecutor(_AT_ONCE) as pool:

@@ -125,8 +125,7 @@ def _read_irqbalance(probe: Probe) -> Irqbalance | None:
 
 def running_irqbalance(probe: Probe) -> str | None:
     """Return the command that irqbalance runs with, None where it does not run."""
-    shown = probe.command(*SHOW_IRQBALANCE)
-    found = re.search(r"^MainPID=(\d+)$", shown.stdout if shown is not None and not shown.rc else "", re.MULTILINE)
+    found = re.search(r"^MainPID=(\d+)$", probe.output(*SHOW_IRQBALANCE), re.MULTILINE)
     process = (parse_int(found[1]) or 0) if found else 0
     content = probe.content(f"/proc/{process}/cmdline") if process else None
     # No recording has what processes run with.

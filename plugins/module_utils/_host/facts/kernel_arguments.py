@@ -73,8 +73,7 @@ def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping
 def next_line(probe: Probe, loader: str | None) -> list[str] | None:
     """Return the kernel line that the boot loader's default entry has, None where it can't be told."""
     if loader == GRUBBY:
-        result = probe.command("grubby", "--info=DEFAULT")
-        found = re.search(r'^args="(.*)"\s*$', result.stdout, re.MULTILINE) if result and not result.rc else None
+        found = re.search(r'^args="(.*)"\s*$', probe.output("grubby", "--info=DEFAULT"), re.MULTILINE)
         return words_of(found.group(1)) if found else None
     chosen = chosen_entry(probe, once=False) if loader in (GRUB, SYSTEMD_BOOT) else None
     return chosen.entry.line if chosen is not None else None
@@ -136,8 +135,7 @@ def _systemd_boot(probe: Probe) -> Loader:
 
 
 def _image(probe: Probe, version: str) -> str | None:
-    paths = (pattern.format(version=version) for pattern in _IMAGES)
-    return next((path for path in paths if probe.host.exists(path)), None)
+    return probe.first(pattern.format(version=version) for pattern in _IMAGES)
 
 
 def _cpu_vendor(probe: Probe) -> str | None:

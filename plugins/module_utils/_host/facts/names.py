@@ -135,8 +135,8 @@ def read_naming(
     asks_for_names = not desired.get("removing") and wanted_names(desired)
     others, link_files = _read_others(probe, read, nics) if asks_for_names else ({}, {})
     return {
-        "udev": _first(probe, UDEVADM) is not None,
-        "rdma": _first(probe, RDMA),
+        "udev": probe.first(UDEVADM) is not None,
+        "rdma": probe.first(RDMA),
         "initramfs": _initramfs(probe, system["kernel"], system["cmdline"]),
         "references": read_references(probe, sorted(names | wanted_names(desired))),
         "others": others,
@@ -157,16 +157,12 @@ def wanted_names(desired: HostSpec) -> set[str]:
     return {entry["name"] for entry in desired["interfaces"] if entry["name"]}
 
 
-def _first(probe: Probe, paths: Iterable[str]) -> str | None:
-    return next((path for path in paths if probe.host.exists(path)), None)
-
-
 def _initramfs(probe: Probe, kernel: str, cmdline: str) -> Initramfs | None:
     """Return the running kernel's image, what makes it, and whether it holds network drivers; None without one."""
-    image = _first(probe, (path.format(kernel) for path in IMAGES)) if kernel else None
+    image = probe.first(path.format(kernel) for path in IMAGES) if kernel else None
     if image is None:
         return None
-    dracut = _first(probe, DRACUT)
+    dracut = probe.first(DRACUT)
     updater = UPDATE_INITRAMFS if probe.host.exists(UPDATE_INITRAMFS) else None
     if image.startswith("/boot/initrd.img-") and updater:
         # Where dracut makes Debian's images, it brings a program of the same name.

@@ -67,7 +67,7 @@ def read_menu(probe: Probe) -> Menu | None:
     if text is None:
         return None
     places = (f"{directory}/grubenv" for directory in (found[0], *DIRECTORIES))
-    place = next((path for path in places if probe.host.exists(path)), "")
+    place = probe.first(places) or ""
     files = in_order_of_grub(read_entries(probe, GRUB_ENTRIES)) if _BLS.search(text) else []
     return Menu(text, _environment(probe, place) if place else "", place, files)
 
@@ -77,8 +77,8 @@ def _environment(probe: Probe, place: str) -> str:
     text = probe.content(place) or ""
     if not _variable("env_block", text):
         return text
-    shown = (probe.command(editor, place, "list") for editor in _EDITORS)
-    return next((result.stdout for result in shown if result is not None and result.rc == 0), text)
+    shown = (probe.printed(editor, place, "list") for editor in _EDITORS)
+    return next((printed for printed in shown if printed is not None), text)
 
 
 def entry_of_grub(menu: Menu, *, once: bool) -> Chosen | None:

@@ -12,12 +12,11 @@ process of the host.
 from __future__ import annotations
 
 import fnmatch
-import ipaddress
 import itertools
 import re
 from typing import Iterator
 
-from ..machine.probe import Probe
+from ..machine.probe import Probe, address_of
 
 ARGUMENT = "--node-ip="
 _FILES = (
@@ -81,18 +80,10 @@ def _addresses_from(text: str, position: int) -> Iterator[str]:
     while True:
         between = _BETWEEN.match(text, position)
         word = _ADDRESS.match(text, between.end() if between else position)
-        if word is None or not _is_address(word.group()):
+        if word is None or address_of(word.group()) is None:
             return
         yield word.group()
         position = word.end()
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _sources(probe: Probe) -> Iterator[str]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..machine.probe import Probe, printable
+from ..machine.probe import Probe, files_by_name, printable
 from .driver.read import read_on_disk
 from .driver_shapes import PeerState, Symbols, SymbolTables
 from .gpus import OPERATOR_FILES
@@ -76,15 +76,10 @@ def _exporter(probe: Probe, path: str) -> str | None:
 
 def _loaded_at_boot(probe: Probe) -> dict[str, list[str]]:
     """Return the files of modules-load.d(5) that name a peer-memory module; one of /etc hides its namesakes."""
-    seen: set[str] = set()
     found: dict[str, list[str]] = {}
-    for directory in _LOAD_DIRECTORIES:
-        for name in probe.names(directory):
-            if not name.endswith(".conf") or name in seen:
-                continue
-            seen.add(name)
-            for line in (probe.content(f"{directory}/{name}") or "").splitlines():
-                module = line.strip().replace("-", "_")
-                if module in MODULES[1:]:
-                    found.setdefault(module, []).append(f"{directory}/{name}")
+    for path in files_by_name(probe, _LOAD_DIRECTORIES, ".conf"):
+        for line in (probe.content(path) or "").splitlines():
+            module = line.strip().replace("-", "_")
+            if module in MODULES[1:]:
+                found.setdefault(module, []).append(path)
     return found

@@ -91,8 +91,8 @@ def _port(probe: Probe, interface: Interface, netdev: Netdev, qos: Qos, rdma: It
     _by_file(probe, name, port, qos)
     _by_dcb(probe, name, port, qos)
     if "pause" in qos:
-        shown = probe.command(*pause_command(name))
-        port["pause"] = qos_values.pause_of(shown.stdout) if shown is not None and shown.rc == 0 else None
+        shown = probe.printed(*pause_command(name))
+        port["pause"] = None if shown is None else qos_values.pause_of(shown)
     if "ecn" in qos and qos_paths.ECN in port["files"]:
         port["ecn"] = {point: _priorities(probe, name, point) for point in qos_values.POINTS}
     if "cnp_dscp" in qos:
@@ -143,7 +143,7 @@ def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Qos) -> None:
         or (qos_paths.CABLE not in files and "cable_length" in qos),
         "ets": "ets" in qos,
     }
-    shown = {what: _shown(probe, dcb_command(what, name)) for what, needed in needs.items() if needed}
+    shown = {what: probe.printed(*dcb_command(what, name)) for what, needed in needs.items() if needed}
     app, pfc, ets = (shown.get(what) for what in ("app", "pfc", "ets"))
     if app is not None:
         table = qos_values.app_table(app)
@@ -157,11 +157,6 @@ def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Qos) -> None:
             found["cable_length"] = state["cable_length"]
     if ets is not None:
         found["ets"] = qos_values.ets_state(ets)
-
-
-def _shown(probe: Probe, command: Sequence[str]) -> str | None:
-    result = probe.command(*command)
-    return result.stdout if result is not None and result.rc == 0 else None
 
 
 def _priorities(probe: Probe, name: str, point: str) -> list[int]:

@@ -11,13 +11,12 @@ drivers/infiniband/ulp/iser/iscsi_iser.c; drivers/nvme/host/fabrics.c and tcp.c 
 
 from __future__ import annotations
 
-import ipaddress
 import posixpath
 import re
-from typing import Iterable, Mapping, NamedTuple, Union
+from typing import Iterable, Mapping, NamedTuple
 
 from ..machine.access import MOUNTS
-from ..machine.probe import Probe, natural, printable
+from ..machine.probe import Address, Probe, address_of, natural, printable
 
 SWAPS = "/proc/swaps"
 SESSIONS = "/sys/class/iscsi_session"
@@ -35,8 +34,6 @@ _IN_PLACE = re.compile(
 )
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _MOST_NAMED = 3
-
-Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 
 
 class Mount(NamedTuple):
@@ -94,10 +91,7 @@ def parse_mounts(text: str) -> list[Mount]:
 
 def parse_address(text: str) -> Address | None:
     """Return the address that a text is, without the scope of a link and brackets; None when it is none."""
-    try:
-        return ipaddress.ip_address(text.strip("[]").partition("%")[0])
-    except ValueError:
-        return None
+    return address_of(text.strip("[]").partition("%")[0])
 
 
 def public_mounts(text: str) -> str:

@@ -9,10 +9,9 @@ since iproute2 5.0). Routes are asked for by interface: a node of a large cluste
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Any, Iterable, Mapping, Sequence, TypeVar
 
-from ..machine.probe import Probe, objects, parsed
+from ..machine.probe import Probe, address_of, network_of, objects, parsed
 from ..spec.host import HostSpec
 from ..spec.routes import DEFAULT, IPV6_METRIC, MAIN, ROUTES, RULES, route_key, rule_key
 from .host_state import Interface
@@ -75,9 +74,9 @@ def read_routing(
     for interface in interfaces:
         if interface.netdev is not None:
             name = interface.netdev["name"]
-            routes = [parse_routes(_printed(probe, routes_command(version, name)), version) for version in VERSIONS]
+            routes = [parse_routes(probe.printed(*routes_command(version, name)), version) for version in VERSIONS]
             found[interface.key] = {"routes": _joined(routes), "addresses": _addresses(probe, name)}
-    rules = [parse_rules(_printed(probe, rules_command(version)), version) for version in VERSIONS]
+    rules = [parse_rules(probe.printed(*rules_command(version)), version) for version in VERSIONS]
     names = {*(uplink["netdev"] for uplink in uplinks), *desired["protected_interfaces"]}
     of_uplinks = [address for name in sorted(names) for address in _addresses(probe, name) or ()]
     return {"interfaces": found, "rules": _joined(rules), "uplinks": of_uplinks}
@@ -121,10 +120,10 @@ def _route(entry: Mapping[str, Any], version: int) -> ReadRoute | None:
     table, metric, protocol = (_number(entry.get(key, value)) for key, value in usual)
     if to is None or table is None or metric is None or protocol is None:
         return None
-    flags = entry.get("flags")
+    flags, gateway = entry.get("flags"), address_of(entry.get("gateway"))
     return {
         "to": to,
-        "via": _address(entry.get("gateway")),
+        "via": None if gateway is None else str(gateway),
         "table": table,
         "metric": metric,
         "on-link": isinstance(flags, list) and "onlink" in flags,
@@ -150,18 +149,8 @@ def _selector(entry: Mapping[str, Any], key: str, version: int) -> str | None:
 
 def _network(address: object, prefix: object) -> str | None:
     """Return a network in full, that of an address with its prefix."""
-    text = address if prefix is None else f"{address}/{prefix}"
-    try:
-        return str(ipaddress.ip_network(text, strict=False)) if isinstance(text, str) else None
-    except ValueError:
-        return None
-
-
-def _address(value: object) -> str | None:
-    try:
-        return str(ipaddress.ip_address(value)) if isinstance(value, str) else None
-    except ValueError:
-        return None
+    network = network_of(address if prefix is None else f"{address}/{prefix}")
+    return None if network is None else str(network)
 
 
 def _number(value: object) -> int | None:
@@ -173,17 +162,12 @@ def _number(value: object) -> int | None:
 
 def _entries(text: str | None) -> list[dict[str, Any]] | None:
     # Without anything to show, old versions print nothing.
-    document = parsed(text or "[]") if text is not None else None
+    document = parsed(text.strip() or "[]") if text is not None else None
     return objects(document) if isinstance(document, list) else None
 
 
-def _printed(probe: Probe, command: tuple[str, ...]) -> str | None:
-    result = probe.command(*command)
-    return None if result is None or result.rc else result.stdout.strip()
-
-
 def _addresses(probe: Probe, name: str) -> list[str] | None:
-    return parse_addresses(_printed(probe, addresses_command(name)))
+    return parse_addresses(probe.printed(*addresses_command(name)))
 
 
 def _joined(lists: Sequence[list[T] | None]) -> list[T] | None:

@@ -39,7 +39,7 @@ def read_roce_registers(probe: Probe, ports: Sequence[Interface]) -> dict[str, R
     asked = [port.key for port in ports if is_asked(port)]
     if not asked:
         return {}
-    tool = next((path for path in TOOLS if probe.host.exists(path)), None)
+    tool = probe.first(TOOLS)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(asked, pool.map(lambda device: _registers(probe.host, tool, device), asked)))
 

@@ -18,10 +18,10 @@ import ipaddress
 from types import MappingProxyType
 from typing import Collection, Iterable, NamedTuple, Sequence
 
-from ..machine.probe import Probe, natural, objects, parse_int, parsed, printable
+from ..machine.probe import Address, Probe, address_of, natural, objects, parse_int, parsed, printable
 from .netdev import Netdev, carriers_of, switched_carriers_of
 from .node_address import read_node_addresses
-from .remote_storage import Address, Storage, parse_address
+from .remote_storage import Storage, parse_address
 from .shapes import Uplink
 
 ROUTE = "/proc/net/route"
@@ -250,15 +250,9 @@ def _protect(probe: Probe, uplinks: dict[str, _Uplink], name: str, reason: str, 
 def _addresses(probe: Probe, connection_address: str | None) -> list[tuple[Address, str]]:
     wanted = [(connection_address, "Ansible connection")] if connection_address else []
     wanted += [(text, "kubelet node address") for text in read_node_addresses(probe)]
-    result = []
-    for text, reason in wanted:
-        try:
-            address = ipaddress.ip_address(text)
-        except ValueError:
-            continue
-        if not address.is_loopback and not address.is_unspecified:
-            result.append((address, reason))
-    return result
+    found = [(address_of(text), reason) for text, reason in wanted]
+    known = [(address, reason) for address, reason in found if address is not None]
+    return [(address, reason) for address, reason in known if not address.is_loopback and not address.is_unspecified]
 
 
 def _netdevs_of(probe: Probe, routes: Iterable[Route], address: Address) -> list[str]:

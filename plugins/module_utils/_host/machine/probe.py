@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
-from typing import Any, Iterable
+from typing import Any, Iterable, Union
 
 from .access import READ_LIMIT, CommandResult, Host, HostError
 from .paths import BOOT_ID
 
+Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 TEXT_LIMIT = 256
 _MOST_FAILURES = 24
 _COMMAND_TIMEOUT = 10.0
@@ -72,6 +75,22 @@ def first_pci_address(text: str) -> str:
 def natural(text: str) -> tuple[Any, ...]:
     """Return a key that sorts ``mlx5_2`` before ``mlx5_10``."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text))
+
+
+def address_of(text: object) -> Address | None:
+    """Return the IP address that a text is, None for anything else."""
+    try:
+        return ipaddress.ip_address(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def network_of(text: object) -> Network | None:
+    """Return the network that a text is, or that of an address with its prefix; None for anything else."""
+    try:
+        return ipaddress.ip_network(text, strict=False) if isinstance(text, str) else None
+    except ValueError:
+        return None
 
 
 def parsed(text: str) -> Any:
@@ -167,8 +186,16 @@ class Probe:
 
     def output(self, *argv: str, seconds: float = _COMMAND_TIMEOUT) -> str:
         """Return what a program printed that ended well, nothing of any other."""
+        return self.printed(*argv, seconds=seconds) or ""
+
+    def printed(self, *argv: str, seconds: float = _COMMAND_TIMEOUT) -> str | None:
+        """Return what a program printed that ended well, None of any other."""
         result = self.command(*argv, seconds=seconds)
-        return result.stdout if result is not None and result.rc == 0 else ""
+        return result.stdout if result is not None and result.rc == 0 else None
+
+    def first(self, paths: Iterable[str]) -> str | None:
+        """Return the first of these paths that leads somewhere, None where none does."""
+        return next((path for path in paths if self.host.exists(path)), None)
 
     def failed(self, path: str) -> bool:
         """Return whether a file or a program is there and could not be read or run."""

@@ -10,8 +10,9 @@ says whose traffic it is about. What comes out is taken as input again, unchange
 from __future__ import annotations
 
 import ipaddress
-from typing import Final, Iterator, Mapping, Sequence, TypedDict, Union
+from typing import Final, Iterator, Mapping, Sequence, TypedDict
 
+from ..machine.probe import Address, Network, address_of, network_of
 from .place import Place, kind_of, known_keys, list_of, mapping_in, shown, switch_of, whole_number, within
 
 ROUTES: Final = "routes"
@@ -34,8 +35,6 @@ _LAST_PRIORITY = 32765
 _WIDEST = {4: 8, 6: 7}
 _EXAMPLES = {4: "10.2.0.0/16", 6: "fd00:2::/64"}
 
-Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
-Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 _OnLink = TypedDict("_OnLink", {"on-link": bool})
 
 
@@ -222,11 +221,8 @@ def _network(place: Place, value: object) -> Network | None:
     if not isinstance(value, str):
         place.violation(f"is {kind_of(value)} ({shown(value)}), a network such as {example} is needed", "quote it")
         return None
-    try:
-        # Newer Pythons take the name of an interface behind an address, the kernel does not.
-        network = None if "%" in value else ipaddress.ip_network(value, strict=False)
-    except ValueError:
-        network = None
+    # Newer Pythons take the name of an interface behind an address, the kernel does not.
+    network = None if "%" in value else network_of(value)
     if network is None:
         place.violation(f"{shown(value)} is no network such as {example}")
         return None
@@ -247,10 +243,7 @@ def _gateway(place: Place, value: object) -> Address | None:
     if not isinstance(value, str):
         place.violation(f"is {kind_of(value)} ({shown(value)}), the address of a gateway is needed", "quote it")
         return None
-    try:
-        address = None if "%" in value else ipaddress.ip_address(value)
-    except ValueError:
-        address = None
+    address = None if "%" in value else address_of(value)
     if address is None:
         place.violation(f"{shown(value)} is no address such as 10.1.0.1 or fd00:1::1")
     elif address.is_unspecified or address.is_multicast or address.is_loopback:

@@ -21,6 +21,7 @@ from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 from ...engine.context import Context
 from ...facts.shapes import Netdev
 from ...facts.uplink import ADVERTISED, IPV4, IPV6, shared_networks
+from ...machine.probe import network_of
 from ...spec import sysctls
 from ...spec.host import CONSENTS
 
@@ -62,16 +63,9 @@ def value_of(context: Context, name: str) -> str | None:
 
 def shared_subnets(addresses: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Return the interfaces that share an IPv4 network with another one, by network; ``addresses`` are CIDRs."""
-    places = ((_network(cidr), name) for name, cidrs in addresses.items() for cidr in cidrs)
-    return list(shared_networks((network, name) for network, name in places if network is not None).values())
-
-
-def _network(cidr: str) -> ipaddress.IPv4Network | None:
-    try:
-        network = ipaddress.ip_network(cidr, strict=False)
-    except ValueError:
-        return None
-    return network if isinstance(network, ipaddress.IPv4Network) else None
+    places = ((network_of(cidr), name) for name, cidrs in addresses.items() for cidr in cidrs)
+    of_ipv4 = ((network, name) for network, name in places if isinstance(network, ipaddress.IPv4Network))
+    return list(shared_networks(of_ipv4).values())
 
 
 def multirail_settings(context: Context) -> tuple[dict[str, str], list[str]]:

@@ -10,7 +10,8 @@ from typing import Iterable, Union
 
 from ...engine.context import Context
 from ...facts.host_state import Interface
-from ...spec.routes import MAIN, ROUTES, RULES, Network, Route, Rule, route_text, rule_text, version_of
+from ...machine.probe import Network
+from ...spec.routes import MAIN, ROUTES, RULES, Route, Rule, route_text, rule_text, version_of
 from .ours import loses_link, told, uplink_addresses
 
 _Owned = Union[ipaddress.IPv4Interface, ipaddress.IPv6Interface]

@@ -47,7 +47,7 @@ def holds_another(probe: Probe, image: str, kernel: str, core: str) -> bool:
 
     One without any driver of these NICs leaves them to the disk.
     """
-    shown = (probe.command(lister, image, seconds=_LIST_SECONDS) for lister in _LISTERS)
-    text = next((result.stdout for result in shown if result is not None and result.rc == 0), "")
+    shown = (probe.printed(lister, image, seconds=_LIST_SECONDS) for lister in _LISTERS)
+    text = next((text for text in shown if text is not None), "")
     held = re.findall(rf"(?:^|[\s/])lib/modules/{re.escape(kernel)}/(\S+/{NETDEV_DRIVER}\.ko)", text, re.MULTILINE)
     return {path.startswith("kernel/") for path in held} == {not is_inbox_path(core)}

@@ -296,8 +296,8 @@ def _headers_offered(probe: Probe, family: Family | None, kernel: str) -> bool |
         offers = result is not None and bool(re.search(r"(?m)^ +Candidate: (?!\(none\))", result.stdout))
         return offers if offers or (result is not None and _has_apt_indexes(probe)) else None
     if family.manager == "dnf":
-        result = probe.command("dnf", "--quiet", "--cacheonly", "repoquery", package)
-        return bool(result.stdout.strip()) if result is not None and result.rc == 0 else None
+        listed = probe.printed("dnf", "--quiet", "--cacheonly", "repoquery", package)
+        return None if listed is None else bool(listed.strip())
     result = probe.command("zypper", "--non-interactive", "--no-refresh", "search", "--match-exact", package)
     # zypper ends with 104 when nothing matches.
     return {0: True, 104: False}.get(result.rc) if result is not None else None
