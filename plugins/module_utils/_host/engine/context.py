@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Callable, List, Literal, Mapping, NamedTuple, Sequence, Tuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Callable, List, Literal, Mapping, NamedTuple, Sequence, Tuple, TypeVar, cast
 
 from ..facts.host_state import HostState, Interface, binds_functions
 from ..facts.labels import selects
 from ..facts.matching import selector_of
 from ..facts.owners import nic_daemon, unowned
 from ..facts.shapes import Netdev, Nic
-from ..spec.host import CONSENTS, HostRequest, HostSpec
+from ..spec.host import CONSENTS, HostRequest, HostSpec, wanted_interface
 from . import steps
 from .operations import Operation, PutFile, RemoveFile, Run, Work
 from .steps import Consent, Step, Value, as_planned
@@ -247,3 +247,14 @@ class Handler(NamedTuple):
     restore: Callable[[HostSpec, str, Value], None] | None = None
     parts: bool = False
     of_card: bool = False
+
+
+def restores(setting: str, kind: type) -> Callable[[HostSpec, str, Value], None]:
+    """Return how the value that a setting of an interface had is asked for again, where it is of this kind."""
+
+    def restore(desired: HostSpec, key: str, original: Value) -> None:
+        if isinstance(original, kind):
+            entry: Any = wanted_interface(desired, key)
+            entry[setting] = original
+
+    return restore

@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Mapping, Sequence
 
-from ..machine.access import Host, HostError
-from ..machine.probe import Probe
-from ..spec.vf_guids import DETERMINISTIC, VfGuids, guid_number, guid_text
+from ..machine.access import Host
+from ..machine.probe import Probe, text_at
+from ..spec.vf_guids import DETERMINISTIC, VfGuids, canonical, guid_number, guid_text
 from .functions import show_command, shown_port
 from .host_state import HostState, Interface
 from .shapes import FunctionGuids, Guids, Netdev, Nic
@@ -68,10 +68,9 @@ def read_files(host: Host, device: str, count: int) -> list[FunctionGuids]:
     """Return what the vendor's files tell of each function."""
     functions: list[FunctionGuids] = []
     for number in range(count):
-        words = {key: _content(host, file_of(device, number, key)) for key in FILES}
-        node, port = _guid(words["node_guid"]), _guid(words["port_guid"])
-        state = POLICIES.get(words["link_state"] or "")
-        functions.append({"node_guid": node, "port_guid": port, "link_state": state})
+        words = {key: text_at(host, file_of(device, number, key)).strip() for key in FILES}
+        node, port = canonical(words["node_guid"]), canonical(words["port_guid"])
+        functions.append({"node_guid": node, "port_guid": port, "link_state": POLICIES.get(words["link_state"])})
     return functions
 
 
@@ -85,22 +84,10 @@ def _function(entry: Mapping[str, Any]) -> FunctionGuids:
     state = entry.get("link_state")
     return {
         # iproute2 writes these two members with a space.
-        "node_guid": _guid(entry.get("node guid")),
-        "port_guid": _guid(entry.get("port guid")),
+        "node_guid": canonical(str(entry.get("node guid"))),
+        "port_guid": canonical(str(entry.get("port guid"))),
         "link_state": state if state in POLICIES.values() else None,
     }
-
-
-def _guid(value: object) -> str | None:
-    number = guid_number(value) if isinstance(value, str) else None
-    return None if number is None else guid_text(number)
-
-
-def _content(host: Host, path: str) -> str | None:
-    try:
-        return host.read(path).strip()
-    except HostError:
-        return None
 
 
 def deterministic_guid(port_guid: str, number: int) -> str:
@@ -139,8 +126,7 @@ def wanted_guid(guids: VfGuids, number: int, port: str | None) -> str | None:
 def device_guid(actual: HostState, function: Nic) -> str | None:
     """Return the GUID that the RDMA device of a function has now, as eight octets; None where it has no device."""
     found = (device["node_guid"] for device in actual.facts["rdma"] if device["pci"] == function["address"])
-    number = guid_number(str(next(found, None) or ""))
-    return None if number is None else guid_text(number)
+    return canonical(str(next(found, None) or ""))
 
 
 def has_guid(now: FunctionGuids | None, taken: str | None, guid: str | None) -> bool:

@@ -39,6 +39,12 @@ def guid_text(number: int) -> str:
     return ":".join(digits[index : index + 2] for index in range(0, 2 * _OCTETS, 2))
 
 
+def canonical(text: str) -> str | None:
+    """Return a GUID in this form whatever form it is in, None for a text that is none."""
+    number = guid_number(text)
+    return None if number is None else guid_text(number)
+
+
 def vf_guids(place: Place, value: object, count: int | None) -> VfGuids | None:
     """Return the wanted GUIDs, None when none are given; ``count`` is the wanted number of functions."""
     if value is None:

@@ -9,7 +9,7 @@ functions in legacy mode, so another number of them comes before switchdev.
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from typing import Iterable, Mapping, Sequence
 
 from ...engine.context import Context
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor
@@ -18,6 +18,7 @@ from ...facts.host_state import NETDEV_DRIVER, HostState, Interface, binds_funct
 from ...facts.users import USER_SPACE_DRIVERS
 from ...machine.access import Host
 from ...machine.probe import names_at, target_at
+from .settings_plan import word
 
 PCI = "/sys/bus/pci/devices"
 _PROBE = "/sys/bus/pci/drivers_probe"
@@ -26,6 +27,8 @@ _SETTLE = Run(("udevadm", "settle", "--timeout=30"), timeout=40.0, accepted=(0, 
 # A driver is unbound while its function serves nobody; ENOENT: none is bound.
 _UNBOUND = ("ENOENT", "ENODEV")
 _BIND_SECONDS = 60.0
+# What ip(8) calls settings of functions otherwise than it shows them.
+_WORDS = {"link_state": "state"}
 # The driver tears its offloads down and builds them again, with a representor for each function.
 _MODE_SECONDS = 120.0
 
@@ -44,6 +47,12 @@ def bind(address: str, number: int) -> SetAttribute:
 def function_at(address: str, number: int) -> str:
     """Return what stands for the PCI address of a virtual function until an operation is executed."""
     return f"{{function:{address}:{number}}}"
+
+
+def set_on_port(address: str, number: int, settings: Mapping[str, object]) -> list[Operation]:
+    """Return the command for one function; every setting of it goes in one request to the kernel."""
+    argv = [part for key, value in settings.items() for part in (_WORDS.get(key, key), word(value))]
+    return [Run(("ip", "link", "set", "dev", f"{{port:{address}}}", "vf", str(number), *argv))] if argv else []
 
 
 def settle(context: Context) -> list[Operation]:

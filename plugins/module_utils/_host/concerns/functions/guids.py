@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Dict, Mapping, Union
 
 from ...engine.context import BOUND, ConcernPlan, Context, Handler
-from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work
+from ...engine.operations import Operation, SetAttribute, WaitFor, Work
 from ...engine.ports import port_of
 from ...engine.steps import NOTHING, NOW, Step, Value, Wording, as_planned, key_of, make_step
 from ...facts.bluefield import arm_side_refusal
@@ -24,8 +24,8 @@ from ...facts.shapes import FunctionGuids
 from ...facts.users import held
 from ...machine.access import Host, HostError
 from ...spec.host import HostSpec, wanted_interface
-from ...spec.vf_guids import DETERMINISTIC, guid_number, guid_text, size_of
-from .binding import PCI, bind, driver_at, settle, unbind, unbound_functions
+from ...spec.vf_guids import DETERMINISTIC, canonical, guid_number, size_of
+from .binding import PCI, bind, driver_at, set_on_port, settle, unbind, unbound_functions
 from .settings_plan import numbered
 
 CONCERN = "guids"
@@ -230,9 +230,7 @@ def _set(files: str | None, address: str, number: int, settings: Mapping[str, st
             SetAttribute(file_of(files, number, key), policies[value] if key == LINK_STATE else value)
             for key, value in settings.items()
         ]
-    words = {LINK_STATE: "state"}
-    argv = [word for key, value in settings.items() for word in (words.get(key, key), value)]
-    return [Run(("ip", "link", "set", "dev", f"{{port:{address}}}", "vf", str(number), *argv))] if argv else []
+    return set_on_port(address, number, settings)
 
 
 def _wait_for_devices(address: str, wanted: Mapping[int, str]) -> WaitFor:
@@ -248,12 +246,8 @@ def _taken(host: Host, function: str, guid: str) -> bool:
     if driver_at(host, function) != "mlx5_core":
         return True
     names = host.list(f"{function}/infiniband")
-    return all(_guid_at(host, f"{function}/infiniband/{name}/node_guid") == guid for name in names) and bool(names)
-
-
-def _guid_at(host: Host, path: str) -> str | None:
-    number = guid_number(host.read(path))
-    return None if number is None else guid_text(number)
+    found = [canonical(host.read(f"{function}/infiniband/{name}/node_guid")) for name in names]
+    return bool(found) and all(each == guid for each in found)
 
 
 def _problem(host: Host, interface: Interface, files: str | None, wanted: Mapping[str, Mapping[str, object]]) -> str:
@@ -275,7 +269,7 @@ def _problem(host: Host, interface: Interface, files: str | None, wanted: Mappin
 def _device_problem(host: Host, address: str, number: int, change: Mapping[str, object]) -> list[str]:
     directory = f"{PCI}/{address}/virtfn{number}/infiniband"
     try:
-        found = {name: _guid_at(host, f"{directory}/{name}/node_guid") for name in host.list(directory)}
+        found = {name: canonical(host.read(f"{directory}/{name}/node_guid")) for name in host.list(directory)}
     except HostError:
         return []
     return [f"{name} has the GUID {guid}" for name, guid in found.items() if GUID in change and guid != change[GUID]]

@@ -20,9 +20,19 @@ from ...facts.vf_settings import BEFORE, Settings
 from ...machine.access import Host, HostError
 from ...spec.functions import NETDEVICE, VFIO
 from ...spec.host import HostSpec, wanted_interface
-from .binding import PCI, bind, driver_at, links, set_mode, settle, switch_to, unbind, wait_for_interfaces
+from .binding import (
+    PCI,
+    bind,
+    driver_at,
+    links,
+    set_mode,
+    set_on_port,
+    settle,
+    switch_to,
+    unbind,
+    wait_for_interfaces,
+)
 from .drivers_plan import DRIVER
-from .settings_plan import word
 
 # The write returns when every function is probed, and never when the firmware hangs.
 _CREATION_SECONDS = 120.0
@@ -176,8 +186,8 @@ def _setting_up(context: Context, address: str, step: Step) -> Work:
         bound += [number] if again else []
         if again and BOUND not in settings:
             do.append(unbind(address, number))
-        do += [*_set(address, number, settings), *again]
-        undo += [*_set(address, number, former), *again]
+        do += [*set_on_port(address, number, _without_bound(settings)), *again]
+        undo += [*set_on_port(address, number, _without_bound(former)), *again]
     if bound:
         do += [*settle(context), wait_for_interfaces(address, bound)]
     wanted = {int(number): _without_bound(settings) for number, settings in after.items()}
@@ -186,15 +196,6 @@ def _setting_up(context: Context, address: str, step: Step) -> Work:
 
 def _without_bound(settings: Settings) -> Settings:
     return {key: value for key, value in settings.items() if key != BOUND}
-
-
-def _set(address: str, number: int, settings: Settings) -> list[Operation]:
-    """Return the command for one function; every setting of it goes in one request to the kernel."""
-    argv: list[str] = []
-    words = {"link_state": "state"}
-    for key, value in _without_bound(settings).items():
-        argv += [words.get(key, key), word(value)]
-    return [Run(("ip", "link", "set", "dev", f"{{port:{address}}}", "vf", str(number), *argv))] if argv else []
 
 
 def _settings_problem(host: Host, interface: Interface, wanted: Mapping[int, Settings], binds: bool) -> str:

@@ -14,16 +14,15 @@ from typing import Dict, Final, Mapping, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of, list_of_cpus
 
-from ...engine.context import ConcernPlan, Context, Handler
+from ...engine.context import ConcernPlan, Context, Handler, restores
 from ...engine.operations import RELOAD_UNITS, Found, Operation, PutFile, RemoveFile, Run, SetAttribute, Work
-from ...engine.steps import NOW, Step, Value, as_planned, is_executable, key_of, make_step
+from ...engine.steps import NOW, Step, as_planned, is_executable, key_of, make_step
 from ...facts.host_state import Interface
 from ...facts.interrupts import DROP_IN, SCRIPT, affinity_file, interrupts_of, running_irqbalance
 from ...facts.shapes import Interrupts, Irqbalance, Nic
 from ...machine.access import Host
 from ...machine.paths import MARKER
 from ...machine.probe import Probe
-from ...spec.host import HostSpec, wanted_interface
 from ...spec.interfaces import LOCAL_NODE
 
 CONCERN: Final = "irq_affinity"
@@ -168,12 +167,6 @@ def _writes(host: Host, address: str, rule: Rule) -> list[SetAttribute]:
     return [SetAttribute(path, cpus) for path, cpus in wanted if host.read(path).strip() != cpus]
 
 
-def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the CPUs that the interrupts had, each by its place among them."""
-    if isinstance(original, dict):
-        wanted_interface(desired, key)[CONCERN] = original
-
-
 def plan_irqbalance(context: Context) -> ConcernPlan:
     """Return a step that tells irqbalance which interrupts to leave alone, or that it may have them again."""
     facts = _facts(context).get("irqbalance")
@@ -278,5 +271,7 @@ def _mode(path: str) -> int:
     return 0o644 if path == DROP_IN else 0o755
 
 
-HANDLER = Handler(work, MappingProxyType({"EIO": _MANAGED, "EPERM": _MANAGED}), restore, parts=True)
+_MEANINGS = MappingProxyType({"EIO": _MANAGED, "EPERM": _MANAGED})
+# Original CPUs are told by the place of each interrupt among those of its function.
+HANDLER = Handler(work, _MEANINGS, restores(CONCERN, dict), parts=True)
 HANDLER_OF_IRQBALANCE = Handler(work_irqbalance)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from ...engine.context import ConcernPlan, Context, Handler
+from ...engine.context import ConcernPlan, Context, Handler, restores
 from ...engine.operations import Run, Work
 from ...engine.ports import fill
-from ...engine.steps import NOW, Step, Value, key_of, make_step
+from ...engine.steps import NOW, Step, key_of, make_step
 from ...facts.host_state import Interface
 from ...machine.access import Host
-from ...spec.host import HostSpec, wanted_interface
 
 # IFF_UP of include/uapi/linux/if.h, as /sys/class/net/NAME/flags has it.
 _UP = 0x1
@@ -87,14 +86,8 @@ def work(context: Context, step: Step) -> Work:
     return Work([_set(name, to)], [_set(name, str(step["from"]))], verify)
 
 
-def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the administrative state that an interface had."""
-    if isinstance(original, str):
-        wanted_interface(desired, key)["state"] = original
-
-
 def _set(name: str, state: str) -> Run:
     return Run(("ip", "link", "set", "dev", name, state), _SECONDS)
 
 
-HANDLER = Handler(work, ERRORS, restore)
+HANDLER = Handler(work, ERRORS, restores("state", str))

@@ -8,15 +8,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ...engine.context import ConcernPlan, Context, Handler
+from ...engine.context import ConcernPlan, Context, Handler, restores
 from ...engine.operations import Operation, Run, Work
 from ...engine.ports import fill
-from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step
+from ...engine.steps import NOTHING, NOW, Step, as_planned, key_of, make_step
 from ...facts.host_state import Interface
 from ...facts.queues import WORDS, parse, show_command
 from ...facts.shapes import Queue
 from ...machine.access import Host
-from ...spec.host import HostSpec, wanted_interface
 
 CONCERN = "queues"
 _TITLES = {"rx_ring": "the receive ring", "tx_ring": "the transmit ring", "channels": "channels"}
@@ -104,12 +103,6 @@ def work(context: Context, step: Step) -> Work:
     return Work(_setting(name, wanted), _setting(name, former), verify)
 
 
-def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the rings and channels that an interface had."""
-    if isinstance(original, dict):
-        wanted_interface(desired, key)["queues"] = original
-
-
 def _setting(name: str, numbers: Mapping[str, int]) -> list[Operation]:
     rings = [word for key in ("rx_ring", "tx_ring") if key in numbers for word in (WORDS[key][1], str(numbers[key]))]
     commands = [("ethtool", "-G", name, *rings)] if rings else []
@@ -118,4 +111,4 @@ def _setting(name: str, numbers: Mapping[str, int]) -> list[Operation]:
     return [Run(command, _SECONDS) for command in commands]
 
 
-HANDLER = Handler(work, ERRORS, restore, parts=True)
+HANDLER = Handler(work, ERRORS, restores(CONCERN, dict), parts=True)
