@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Dict, Iterable, Mapping, NamedTuple, Sequence
 
+from ..engine.context import Handler
+from ..engine.operations import Work
 from ..engine.steps import Step, Value, make_step
 from ..machine.access import Host
 from ..machine.probe import first_pci_address
@@ -40,6 +42,7 @@ class FormerCard(NamedTuple):
     settings: Baseline
 
 
+_OF_NO_CONCERN = Handler(lambda _context, _step: Work(()))
 # Steps of these concerns about "<physical function>:<what>" set up the virtual functions, others the physical one.
 _OF_FUNCTIONS = ("vfs", "mtu")
 
@@ -86,7 +89,6 @@ def refusals(kept: Baseline, moved: Iterable[Moved]) -> list[Step]:
             f"{address}:other-card",
             target=address,
             action="bring the original values back",
-            before=None,
             after=sorted(step_id for step_id in kept if first_pci_address(step_id) == address),
             reason="rdma.fabric changed them",
             refusal="they are of the card that was there then, which is "
@@ -102,11 +104,11 @@ def with_steps(known: Baseline, steps: Iterable[Step]) -> Baseline:
 
     Where a concern says that such a value has parts, a later step may be about others of them.
     """
-    first = {step["id"]: step["from"] for step in steps if _can_restore(step["id"])}
+    first = {step["id"]: step["from"] for step in steps if _handler(step["id"]).restore is not None}
     kept = {**first, **known}
     for step_id, value in first.items():
         before = kept[step_id]
-        if _has_parts(step_id) and isinstance(value, dict) and isinstance(before, dict):
+        if _handler(step_id).parts and isinstance(value, dict) and isinstance(before, dict):
             kept[step_id] = _with_parts(before, value)
     return {step_id: None if _of_own_functions(step_id, kept) else value for step_id, value in kept.items()}
 
@@ -148,24 +150,18 @@ def removal(desired: HostSpec, originals: Baseline) -> HostSpec:
     """Return the wish to be rid of rdma.fabric: the original values, no files of ours, the consents of ``desired``."""
     wish: HostSpec = {**check_spec({}), **of_the_run(desired), "removing": True}
     for concern in ORDER:
-        handler = handler_of(concern)
         for step_id in sorted(originals):
-            if handler is not None and handler.restore is not None and step_id.startswith(f"{concern}:"):
-                handler.restore(wish, step_id.split(":", 1)[1], originals[step_id])
+            restore = _handler(step_id).restore if step_id.startswith(f"{concern}:") else None
+            if restore is not None:
+                restore(wish, step_id.split(":", 1)[1], originals[step_id])
     return wish
 
 
-def _has_parts(step_id: str) -> bool:
-    handler = handler_of(step_id.split(":", 1)[0])
-    return handler is not None and handler.parts
+def _handler(step_id: str) -> Handler:
+    """Return the handler of a step's concern; of one that this release does not know nothing is kept or restored."""
+    return handler_of(step_id.split(":", 1)[0]) or _OF_NO_CONCERN
 
 
 def is_of_card(step_id: str) -> bool:
     """Return whether a card itself held this value, not the host for whatever card is in that place."""
-    handler = handler_of(step_id.split(":", 1)[0])
-    return handler is not None and handler.of_card
-
-
-def _can_restore(step_id: str) -> bool:
-    handler = handler_of(step_id.split(":", 1)[0])
-    return handler is not None and handler.restore is not None
+    return _handler(step_id).of_card

@@ -153,20 +153,30 @@ def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcom
 
     ``changed`` tells what a run with ``mode`` apply would do, so it is only true in check mode on a live host.
     """
-    executable, awaiting = any(map(is_executable, plan["steps"])), _awaiting_reboot(plan)
-    outcome: Outcome = {
+    executable = any(map(is_executable, plan["steps"]))
+    return {
+        **_looked(desired, facts, plan, plan, run),
         "changed": executable and run.check and run.mode == APPLY and not run.recorded,
-        "recorded": run.recorded,
         "msg": sentence(plan),
-        "summary": summarize(desired, facts, plan),
         "links": links_of(facts),
-        "facts": facts,
-        "plan": _returned(plan),
-        "reboot_required": bool(awaiting),
-        "awaiting_reboot": awaiting,
         "reload_due": False,
     }
-    _add_difference(outcome, plan, run)
+
+
+def _looked(desired: HostSpec, facts: Facts, plan: Plan, left: Plan, run: Run) -> Outcome:
+    """Return what every result has: ``plan`` is the one that was made first, ``left`` the one of the host as it is."""
+    awaiting = _lines(_steps_with(left, NEEDS_REBOOT))
+    outcome: Outcome = {
+        "changed": False,
+        "recorded": run.recorded,
+        "summary": summarize(desired, facts, left),
+        "facts": facts,
+        "plan": {**left, "steps": list(map(returned, left["steps"]))},
+        "reboot_required": bool(awaiting),
+        "awaiting_reboot": awaiting,
+    }
+    if run.diff and (plan["steps"] or plan["notices"]):
+        outcome["diff"] = {"prepared": "".join(f"{line}\n" for line in plan_lines(plan))}
     return outcome
 
 
@@ -214,20 +224,12 @@ def applied_result(
     ``failed`` is set when a step failed, and in a strict run when a step is refused or, where everything of ours was to
     go, lacks its consent; what could be done is done then.
     """
-    awaiting = _awaiting_reboot(left)
-    outcome: Outcome = {
-        "changed": bool(execution.done or (execution.failure and execution.failure.step)),
-        "recorded": False,
-        "summary": {**summarize(desired, facts, left), "executed": len(execution.done)},
-        "facts": facts,
-        "plan": _returned(left),
-        "executed": [
-            {"id": step["id"], "line": describe(step), "seconds": seconds} for step, seconds in execution.done
-        ],
-        "reboot_required": bool(awaiting),
-        "awaiting_reboot": awaiting,
-    }
-    _add_difference(outcome, plan, run)
+    outcome = _looked(desired, facts, plan, left, run)
+    outcome["changed"] = bool(execution.done or (execution.failure and execution.failure.step))
+    outcome["summary"]["executed"] = len(execution.done)
+    outcome["executed"] = [
+        {"id": step["id"], "line": describe(step), "seconds": seconds} for step, seconds in execution.done
+    ]
     refused, waiting = (_steps_with(left, status) for status in (REFUSED, NEEDS_CONSENT))
     parts = [_executed_sentence(execution)] if execution.done or execution.failure else []
     if execution.failure is not None:
@@ -304,20 +306,6 @@ def _failure_sentences(execution: Execution) -> list[str]:
     if execution.not_reached:
         sentences.append(f"not reached: {len(execution.not_reached)}")
     return sentences
-
-
-def _returned(plan: Plan) -> Plan:
-    return {**plan, "steps": list(map(returned, plan["steps"]))}
-
-
-def _add_difference(outcome: Outcome, plan: Plan, run: Run) -> None:
-    if run.diff and (plan["steps"] or plan["notices"]):
-        outcome["diff"] = {"prepared": "".join(f"{line}\n" for line in plan_lines(plan))}
-
-
-def _awaiting_reboot(plan: Plan) -> list[str]:
-    """Return the lines of the steps for which a reboot is all that is missing."""
-    return [describe(step) for step in plan["steps"] if step["status"] == NEEDS_REBOOT]
 
 
 def _lines(steps: list[Step]) -> list[str]:
