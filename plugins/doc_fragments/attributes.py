@@ -38,3 +38,9 @@ attributes:
     details:
       - This action does not modify state.
 """
+
+    HOST = r"""
+options: {}
+requirements:
+  - python >= 3.8 (on the host, and nothing else)
+"""

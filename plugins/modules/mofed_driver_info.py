@@ -24,6 +24,7 @@ author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - rdma.fabric.attributes
+  - rdma.fabric.attributes.host
   - rdma.fabric.attributes.info
 options: {}
 notes:

@@ -23,6 +23,7 @@ author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - rdma.fabric.attributes
+  - rdma.fabric.attributes.host
 attributes:
   check_mode:
     support: full

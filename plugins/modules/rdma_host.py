@@ -41,6 +41,7 @@ author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - rdma.fabric.attributes
+  - rdma.fabric.attributes.host
   - rdma.fabric.host_spec
 attributes:
   check_mode:

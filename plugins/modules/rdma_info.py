@@ -18,13 +18,14 @@ description:
     tell which interface has the address of Ansible's connection.
   - A value that the host does not tell is V(none). Of network controllers, GPUs, interfaces, RDMA devices and modules
     such a value is not there, nor is what is said to be left out below. To JMESPath both are the same; in templates use
-    C(default), or C(selectattr('sriov', 'defined')).
+    the filter C(default), or C(selectattr) with the test C(defined).
   - Reads that failed unexpectedly are in RV(facts.unreadable) with what the error means. No failed read ends the task.
   - Text from the host is cut to a bounded line, and characters that do not print are spelled out.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
   - rdma.fabric.attributes
+  - rdma.fabric.attributes.host
   - rdma.fabric.attributes.info
 options:
   recording:

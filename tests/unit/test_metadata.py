@@ -14,6 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.plugins.doc_fragments.attributes import ModuleDocFragment
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
+from tools.pythons import text_of
+from tools.targets import OLDEST
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (CHECKOUT / "plugins" / "modules").glob("*.py"))
 ACTIONS = sorted(path.stem for path in (CHECKOUT / "plugins" / "action").glob("*.py"))
@@ -140,3 +145,23 @@ def test_documents_name_no_private_place() -> None:
     for path in [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md"), *CHECKOUT.glob("roles/*/README.md")]:
         content = path.read_text(encoding="utf-8")
         assert [place for place in PRIVATE_PLACES if place in content] == [], path
+
+
+def test_every_module_that_runs_on_hosts_says_which_python_it_needs_there() -> None:
+    """ansible-core's own releases take older ones; what runs on the controller alone has the Python of Ansible."""
+    (needed,) = yaml.safe_load(ModuleDocFragment.HOST)["requirements"]
+    assert needed.startswith(f"python >= {text_of(OLDEST)} ")
+    said = {name for name in MODULES if "\n  - rdma.fabric.attributes.host\n" in text(f"plugins/modules/{name}.py")}
+    assert said == {name for name in MODULES if "AnsibleModule" in text(f"plugins/modules/{name}.py")}
+
+
+def test_text_with_markup_has_no_parentheses_of_its_own() -> None:
+    """Markup without escapes ends at the first closing one: the rest of the text is printed as it is, with the last."""
+    nested = re.compile(r"\b[BCILMRU]\([^()\n]*\(")
+    files = [*CHECKOUT.glob("plugins/*/*.py"), *CHECKOUT.glob("roles/*/meta/argument_specs.yml")]
+    none_of(
+        f"{path.relative_to(CHECKOUT)}:{number}: {line.strip()}"
+        for path in files
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if nested.search(line)
+    )
