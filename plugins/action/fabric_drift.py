@@ -25,12 +25,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects i
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import spec_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
-    ActionFailure,
-    describe_os_error,
     json_on_stdout,
     notice_texts,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import batch_options
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.comparison import (
@@ -41,7 +40,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.comparison impo
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.junit import junit_text
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.objects import cluster_part, error_of, unread_cluster
-from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import registered_documents
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import whole
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part, unfinished_hosts
@@ -66,7 +65,7 @@ class ActionModule(ClusterAction):
             raise InvalidInput(violations)
         run_dir = Path(arguments["run_dir"]).expanduser().absolute()
         if not self.check_mode:
-            self._make(run_dir)
+            make_run_directory(run_dir)
         variables = variables_of_hosts(task_vars)
         hosts = self._hosts(arguments["spec"], task_vars, variables)
         cluster, notices = self._cluster(arguments, variables)
@@ -88,13 +87,6 @@ class ActionModule(ClusterAction):
             "drift_xml": str(run_dir / "drift.xml"),
             "notices": notices,
         }
-
-    def _make(self, run_dir: Path) -> None:
-        try:
-            make_writable_directory(run_dir)
-        except OSError as error:
-            problem = f"the run directory {describe_os_error(error)} (make it writable, or give another one)"
-            raise ActionFailure(problem) from error
 
     def _hosts(
         self, spec: Mapping[str, Any], task_vars: Mapping[str, Any], variables: Mapping[str, Mapping[str, Any]]

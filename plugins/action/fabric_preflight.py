@@ -56,11 +56,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehears
     say_running_operators,
     seen_or_said,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, describe_os_error
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import task_environment
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import batch_options
-from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.addresses import of_cluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.awx_slices import (
     WHY_NOT_TAKEN_DOWN,
@@ -155,9 +155,9 @@ class ActionModule(ChartAction):
         problems += self._of_the_chart(arguments, waves, task_vars)
         if arguments["run_dir"]:
             try:
-                make_writable_directory(Path(arguments["run_dir"]).absolute())
-            except OSError as error:
-                problems.append(f"the run directory {describe_os_error(error)} (make it writable, or give another one)")
+                make_run_directory(Path(arguments["run_dir"]))
+            except ActionFailure as failure:
+                problems.append(str(failure))
         nodes = nodes_to_look_at(arguments, task_vars, self._loader)
         if asked:
             try:

@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.report import 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import (
@@ -83,6 +84,7 @@ class ActionModule(FabricAction):
         wanted = {data_file: report_text(report), page_file: render_page(report)}
         stale = {path: text for path, text in wanted.items() if read_bytes(path) != text.encode()}
         if stale and not self.check_mode:
+            make_run_directory(run_dir)
             for path, text in stale.items():
                 write_if_different(path, text)
         result = {

@@ -41,6 +41,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import interruptible
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import (
     make_writable_directory,
@@ -95,6 +96,9 @@ class ActionModule(ClusterAction):
         refuse_unseen(task_vars, self.templated)
         run_dir = Path(arguments["run_dir"]).absolute()
         check_arguments(arguments)
+        if not self.check_mode:
+            # Before pods are made: what was measured must not be lost for want of a place.
+            make_run_directory(run_dir)
         with task_environment(self._environment()):
             try:
                 client = self.client(arguments)

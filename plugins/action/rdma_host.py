@@ -38,7 +38,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.host import HostAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.interruption import TimedOut, within
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import boot_of_controller
-from ansible_collections.rdma.fabric.plugins.plugin_utils._files import make_writable_directory, write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.role import (
     TaskVariables,
     options_of_role,
@@ -105,7 +106,7 @@ class ActionModule(HostAction):
         output = Path(arguments["output_file"]).expanduser() if arguments["output_file"] else None
         if output is not None:
             # Before the host is changed: what was done to it must not be lost for want of a place.
-            make_writable_directory(output.parent)
+            make_run_directory(output.parent)
         file, state = TurnFile(arguments["turn_file"], check=self.check_mode), arguments["state"]
         with file.stage(lambda turn: stage_of_host(turn, state)) as part:
             part.first = {"state": state, "before": _versions_of_document(output)}
