@@ -309,7 +309,8 @@ options:
         type: dict
       requests:
         description: >-
-          What policies ask of the host. Each has C(source), C(node_selector), and C(driver) or C(peer_memory).
+          What policies ask of the host. Each has C(source), C(node_selector), and C(driver) or C(peer_memory), and may
+          have C(node_terms), lists of requirements on labels as a node affinity has them, one of which has to fit.
         type: list
         elements: dict
 """

@@ -14,7 +14,7 @@ from ansible.inventory.manager import InventoryManager
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import selects
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
@@ -265,7 +265,7 @@ def drains_of_policies(
     found: dict[str, Mapping[str, Any]] = {}
     for host in hosts:
         labels = labels_read(variables.get(host, {})) or {}
-        fitting = [rollout for rollout in rollouts if selects(rollout["node_selector"], labels)]
+        fitting = [rollout for rollout in rollouts if fits(rollout, labels)]
         if fitting:
             found[host] = min(fitting, key=lambda rollout: str(rollout["source"]))
     return found

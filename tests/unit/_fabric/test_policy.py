@@ -11,7 +11,9 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import bill_of, default_image
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import VENDOR_NICS
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.labels import fits
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text, resource
 
@@ -176,9 +178,9 @@ class TestDriver:
     )
     def test_counts_and_times_are_not_negative(self, field: str) -> None:
         owner, _dot, name = field.rpartition(".")
-        for value, fits in ((0, True), (-1, False)):
+        for value, accepted in ((0, True), (-1, False)):
             policy = {owner: {name: value}} if owner else {name: value}
-            assert (driver(upgradePolicy=policy).violations == []) is fits
+            assert (driver(upgradePolicy=policy).violations == []) is accepted
 
     @pytest.mark.parametrize("selector", ["app=x", "app==x,tier!=y", "env in (a, b),!old", "x", "a.b/c notin (d)"])
     def test_pod_selectors_are_label_selectors(self, selector: str) -> None:
@@ -257,8 +259,40 @@ class TestDriver:
         simple = with_terms({"key": "pool", "operator": "In", "values": ["gpu"]})
         assert simple.spec["host_requests"][0]["node_selector"]["pool"] == "gpu"
         assert simple.notices == []
-        other = with_terms({"key": "pool", "operator": "Exists"})
-        assert "pool" not in other.spec["host_requests"][0]["node_selector"]
+        assert "node_terms" not in simple.spec["host_requests"][0]
+
+    def test_any_other_affinity_is_decided_by_the_hosts(self) -> None:
+        pools = {"key": "pool", "operator": "In", "values": ["gpu", "spare"]}
+        there = {"key": "rack", "operator": "Exists"}
+        terms = [{"matchExpressions": [pools]}, {"matchExpressions": [there]}]
+        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        upgrade = {"autoUpgrade": True, "drain": {"enable": True}}
+        driver_ = {"image": "doca-driver", "repository": "mellanox", "version": "24.07-0.6.1.0-0"}
+        fabric = of_policy({"ofedDriver": {**driver_, "upgradePolicy": upgrade}, "nodeAffinity": affinity}).accepted()
+        for asked in (*fabric.spec["host_requests"], *fabric.spec["rollouts"]):
+            assert asked["node_terms"] == [[pools], [{**there, "values": []}]]
+            assert "pool" not in asked["node_selector"]
+            of_pools: list[dict[str, str]] = [{"pool": "gpu"}, {"pool": "spare"}, {"pool": "x"}, {"rack": "r1"}, {}]
+            assert [fits(asked, {**VENDOR_NICS, **labels}) for labels in of_pools] == [True, True, False, True, False]
+        assert not [notice for notice in fabric.notices if "nodeAffinity" in notice.path]
+
+    def test_labels_that_keep_nodes_off_and_that_hosts_are_told_of_are_said(self) -> None:
+        def kept_off_by(key: str) -> Fabric:
+            term = {"matchExpressions": [{"key": key, "operator": "DoesNotExist"}]}
+            affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+            driver_ = {"image": "doca-driver", "repository": "mellanox", "version": "24.07-0.6.1.0-0"}
+            return of_policy({"ofedDriver": driver_, "nodeAffinity": affinity}).accepted()
+
+        said = kept_off_by("node-role.kubernetes.io/control-plane").said("keeps nodes off by the labels node-role.")
+        assert "rdma_fabric_node_labels" in said.hint
+        assert kept_off_by("feature.node.kubernetes.io/pci-10de.present").notices == []
+
+    def test_an_affinity_by_names_of_nodes_is_said(self) -> None:
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}
+        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        driver_ = {"image": "doca-driver", "repository": "mellanox", "version": "24.07-0.6.1.0-0"}
+        other = of_policy({"ofedDriver": driver_, "nodeAffinity": affinity}).accepted()
+        assert "node_terms" not in other.spec["host_requests"][0]
         assert "nodeSelector" in other.said("cannot be applied to hosts").hint
 
     def test_empty_terms_of_an_affinity_add_no_hosts(self) -> None:

@@ -20,7 +20,7 @@ from ..checks.devplugin_remarks import remarks
 from ..checks.driver_container import in_container
 from ..checks.versions import sriov_resource_problems, version_problems, version_remarks
 from ..common.distributions import USUAL
-from ..common.features import GPU_LABEL, NIC_LABEL
+from ..common.features import FEATURES, GPU_LABEL, NIC_LABEL
 from ..common.findings import Place, one_line, shown
 from ..common.images import SECTION_COMPONENTS, effective_image, effective_version, inherited_image
 from .driver import container_request, driver_request, remark_container, remark_driver
@@ -49,6 +49,11 @@ TELEMETRY = "docaTelemetryService"
 IMAGE_PARTS = ("repository", "image", "version")
 PLUGIN_KINDS = {"rdmaSharedDevicePlugin": "rdma_shared", "sriovDevicePlugin": "sriov"}
 VENDOR_NICS = {NIC_LABEL: "true"}
+# What hosts are known to have or not to have without being told (the host core's labels).
+_KNOWN_OF_HOSTS = frozenset(
+    [NIC_LABEL, GPU_LABEL, *(f"kubernetes.io/{name}" for name in ("arch", "hostname", "os"))]
+    + [f"{FEATURES}{name}" for name in ("kernel-version.full", "system-os_release.ID", "system-os_release.VERSION_ID")]
+)
 VENDOR_GPUS = {GPU_LABEL: "true"}
 """Labels of nodes with a NIC, and with a GPU, of the vendor, as NFD sets them with the operator's configuration."""
 
@@ -291,7 +296,8 @@ def all_rollouts(policies: Sequence[Policy]) -> list[dict[str, Any]]:
         drains = drains_of(policy.spec.get("ofedDriver") or {})
         if drains is not None:
             selector = driver_selector(policy)
-            found.append({"source": f"{policy.kind}/{policy.name}", "node_selector": selector, **drains})
+            source = f"{policy.kind}/{policy.name}"
+            found.append({"source": source, "node_selector": selector, **driver_terms(policy), **drains})
     return found
 
 
@@ -304,7 +310,8 @@ def host_requests(policy: Policy, settings: dict[str, Any]) -> list[dict[str, An
     """Return what a policy asks of hosts: the driver and the peer memory module, with the labels of the nodes meant."""
     remark_affinity(policy)
     selector = driver_selector(policy)
-    request = {"source": f"{policy.kind}/{policy.name}", "driver": None, "peer_memory": None}
+    request: dict[str, Any] = {"source": f"{policy.kind}/{policy.name}", "driver": None, "peer_memory": None}
+    request.update(driver_terms(policy))
     section, found = policy.spec.get("ofedDriver"), []
     if section is not None:
         requested = container_request if in_container(settings) else driver_request
@@ -316,23 +323,55 @@ def host_requests(policy: Policy, settings: dict[str, Any]) -> list[dict[str, An
     return found
 
 
-def affinity_labels(policy: Policy) -> dict[str, str]:
-    """Return what of the required node affinity labels can express."""
+def driver_terms(policy: Policy) -> dict[str, list[list[dict[str, Any]]]]:
+    """Return ``node_terms`` of what a policy asks: the terms of its required node affinity, where labels can't say it.
+
+    Nothing where it has none, or names nodes (``matchFields``), which hosts do not know themselves by.
+    """
     terms = _affinity_terms(policy)
-    requirements = terms[0].get("matchExpressions") or [] if terms else []
-    return {each["key"]: each["values"][0] for each in requirements if _is_a_label(each)}
+    if not terms or _is_simple(terms) or any(term.get("matchFields") for term in terms):
+        return {}
+    return {
+        "node_terms": [
+            [
+                {"key": each["key"], "operator": each["operator"], "values": list(each.get("values") or [])}
+                for each in term["matchExpressions"]
+            ]
+            for term in terms
+        ]
+    }
+
+
+def affinity_labels(policy: Policy) -> dict[str, str]:
+    """Return what of the required node affinity labels can express; nothing where ``driver_terms`` says it."""
+    terms = _affinity_terms(policy)
+    if not terms or driver_terms(policy):
+        return {}
+    return {each["key"]: each["values"][0] for each in terms[0].get("matchExpressions") or [] if _is_a_label(each)}
 
 
 def remark_affinity(policy: Policy) -> None:
-    """Note a node affinity that labels cannot express, where hosts are asked for something."""
+    """Note a node affinity that hosts can't decide, or only with labels they are told of, where any are asked."""
     terms = _affinity_terms(policy)
-    simple = len(terms) == 1 and not terms[0].get("matchFields")
-    simple = simple and all(map(_is_a_label, terms[0].get("matchExpressions") or []))
-    asks_hosts = "ofedDriver" in policy.spec or policy.peer_memory is not None
-    if terms and asks_hosts and not simple:
+    if not terms or not ("ofedDriver" in policy.spec or policy.peer_memory is not None) or _is_simple(terms):
+        return
+    place = policy.place.at("nodeAffinity")
+    if any(term.get("matchFields") for term in terms):
         labels = shown(json.dumps(affinity_labels(policy)))
         hint = f"the driver is planned on every host with the labels {labels}; use nodeSelector"
-        policy.place.at("nodeAffinity").notice("cannot be applied to hosts as it is", hint)
+        place.notice("cannot be applied to hosts as it is", hint)
+        return
+    absent = sorted(
+        {
+            each["key"]
+            for term in terms
+            for each in term["matchExpressions"]
+            if each["operator"] in ("NotIn", "DoesNotExist") and each["key"] not in _KNOWN_OF_HOSTS
+        }
+    )
+    if absent:
+        hint = "hosts with such a label know it by rdma_fabric_node_labels alone; without, the driver is planned there"
+        place.notice(f"keeps nodes off by the labels {', '.join(absent)}", hint)
 
 
 def restricts_nodes(policy: Policy) -> bool:
@@ -347,6 +386,12 @@ def _affinity_terms(policy: Policy) -> list[dict[str, Any]]:
     ) or []
     # An empty term matches no node, and so adds none to those of the others.
     return [term for term in terms if term.get("matchExpressions") or term.get("matchFields")]
+
+
+def _is_simple(terms: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether labels alone say the same as terms of a node affinity."""
+    expressions = terms[0].get("matchExpressions") or []
+    return len(terms) == 1 and not terms[0].get("matchFields") and all(map(_is_a_label, expressions))
 
 
 def _is_a_label(requirement: Mapping[str, Any]) -> bool:

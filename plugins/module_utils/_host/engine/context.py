@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Callable, List, Literal, Mapping, NamedTuple, Sequence, Tuple, TypeVar, cast
 
 from ..facts.host_state import HostState, Interface, binds_functions
-from ..facts.labels import selects
+from ..facts.labels import fits
 from ..facts.matching import selector_of
 from ..facts.owners import nic_daemon, unowned
 from ..facts.shapes import Netdev, Nic
@@ -223,9 +223,7 @@ def requests_for(context: Context, section: Literal["driver", "peer_memory"]) ->
     """
     labels = {**context.actual.facts["labels"], **context.desired["node_labels"]}
     fitting = [
-        request
-        for request in context.desired["requests"]
-        if request[section] is not None and selects(request["node_selector"], labels)
+        request for request in context.desired["requests"] if request[section] is not None and fits(request, labels)
     ]
     return sorted(fitting, key=lambda request: str(request["source"]))
 

@@ -16,7 +16,7 @@ from ..spec.functions import VFIO, FunctionRequest
 from ..spec.host import HostRequest, HostSpec, check_spec
 from ..spec.interfaces import InterfaceSpec
 from .host_state import HostState, is_guest_function
-from .labels import selects
+from .labels import fits
 from .matching import match_interfaces
 from .shapes import Facts, Netdev, Nic
 
@@ -53,7 +53,7 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
     """
     actual = HostState(facts, desired["protected_interfaces"])
     labels = {**facts["labels"], **desired["node_labels"]}
-    all_fitting = [each for each in desired["requests"] if selects(each["node_selector"], labels)]
+    all_fitting = [each for each in desired["requests"] if fits(each, labels)]
     mode, said_of_mode = _rdma_mode(desired, all_fitting)
     fitting = [
         (str(request["source"]), request["functions"]) for request in all_fitting if request["functions"] is not None

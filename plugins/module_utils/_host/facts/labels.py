@@ -12,7 +12,7 @@ network source: a network interface whose device has room for virtual functions 
 from __future__ import annotations
 
 import re
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..spec.syntax import label_value_problem
 from .devices import CLASS_ETHERNET, CLASS_INFINIBAND, MELLANOX, NVIDIA
@@ -48,3 +48,29 @@ def node_labels(system: System, nics: Sequence[Nic], has_gpu: bool) -> dict[str,
 def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     """Return whether a node selector fits a node with these labels."""
     return all(labels.get(key) == value for key, value in selector.items())
+
+
+def fits(request: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Return whether what a policy asks is about a node with these labels: its selector, and one of its terms if any.
+
+    A term is a list of requirements on labels, all of which are met, as the scheduler reads them of a node affinity
+    (k8s.io/component-helpers, nodeaffinity).
+    """
+    if not selects(request["node_selector"], labels):
+        return False
+    terms: list[list[Mapping[str, Any]]] = request.get("node_terms") or []
+    return not terms or any(all(_is_met(each, labels.get(each["key"])) for each in term) for term in terms)
+
+
+def _is_met(requirement: Mapping[str, Any], value: str | None) -> bool:
+    operator: str = requirement["operator"]
+    values: list[str] = requirement["values"]
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) == (operator == "Exists")
+    if operator in ("In", "NotIn"):
+        return (value in values) == (operator == "In")
+    try:
+        difference = int(value or "") - int(values[0])
+    except (IndexError, ValueError):
+        return False
+    return difference > 0 if operator == "Gt" else difference < 0

@@ -70,11 +70,20 @@ def seconds_after_boot(seconds: int | None) -> int:
     return max(seconds or DEFAULT_SECONDS, LEAST_AFTER_BOOT)
 
 
+class NodeRequirement(TypedDict):
+    """What a node affinity asks of one label; ``values`` are as many as the operator takes."""
+
+    key: str
+    operator: str
+    values: list[str]
+
+
 class HostRequest(TypedDict):
     """What a policy asks of the hosts whose labels its selector fits: sections of the operator's spec, and ports."""
 
     source: str | None
     node_selector: dict[str, str]
+    node_terms: list[list[NodeRequirement]]
     driver: dict[str, object] | None
     peer_memory: dict[str, object] | None
     functions: FunctionRequest | None
@@ -266,6 +275,33 @@ def _requests(place: Place, value: object) -> list[HostRequest]:
     return requests
 
 
+def _terms(place: Place, value: object) -> list[list[NodeRequirement]]:
+    terms: list[list[NodeRequirement]] = []
+    for index, term in enumerate(list_of(place, value, "terms of a node affinity") if value is not None else []):
+        at_term = place.at(index)
+        found: list[NodeRequirement] = []
+        for number, item in enumerate(list_of(at_term, term, "requirements on labels")):
+            here = at_term.at(number)
+            if not isinstance(item, Mapping):
+                here.violation(f"is {kind_of(item)} ({shown(item)}), a mapping is needed")
+                continue
+            known_keys(here, item, ("key", "operator", "values"))
+            key = text_of(here.at("key"), item.get("key"), "a label key", syntax.label_key_problem)
+            operator = text_of(here.at("operator"), item.get("operator"), "an operator", _operator_problem)
+            texts = [
+                text_of(here.at("values").at(at), each, "the text of a label")
+                for at, each in enumerate(list_of(here.at("values"), item.get("values") or [], "values"))
+            ]
+            values = [text for text in texts if text is not None]
+            found.append({"key": key or "", "operator": operator or "", "values": values})
+        terms.append(found)
+    return terms
+
+
+def _operator_problem(text: str) -> str:
+    return "" if text in _OPERATORS else f"is none of {', '.join(_OPERATORS)}"
+
+
 def _section(place: Place, value: object) -> dict[str, object] | None:
     """Return a section of an operator's spec: the parts a host is planned with are text, the rest is kept."""
     if value is None:
@@ -302,11 +338,13 @@ _PARTS: dict[str, _Part] = {
 _REQUEST: Readers = {
     "source": lambda place, value: text_of(place, value, "the name of what asks"),
     "node_selector": _labels,
+    "node_terms": _terms,
     "driver": _section,
     "peer_memory": _section,
     "functions": function_request.read,
     "netns_mode": netns_mode,
 }
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 HOST_VARIABLES = (*(part.variable for part in _PARTS.values()), *CONSENTS.values(), "rdma_fabric_recording")
 
 
