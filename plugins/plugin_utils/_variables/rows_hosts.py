@@ -96,6 +96,7 @@ CONSENTS = (
         "vf_reset",
         "Consent to destroy virtual functions in order to change their number.",
         "It is the consent as well to bind them again for a new address, GUID, driver or mode of their e-switch.",
+        "So it is to functions of a port in a RoCE bond, for which the RDMA device of the bond goes away.",
     ),
     _consent(
         "uplink_change",

@@ -17,7 +17,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.module_gra
     THIRD_PARTY,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import dgx, roce
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.parts import eui64, ipv4_gid
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.small import cpu
@@ -322,6 +323,21 @@ def test_a_roce_bond_answers_for_its_members(ethernet: Tree) -> None:
     assert netdev(facts, "bond0")["lower"] == ["enp24s0np0", "enp64s0np0"]
     assert netdev(facts, "enp24s0np0")["lower"] == []
     assert nic(facts, "0000:40:00.0")["rdma"] == []
+
+
+def test_functions_of_a_port_take_its_roce_bond_apart_by_consent(ethernet: Tree) -> None:
+    def steps(vfs: int, **consents: bool) -> list[Any]:
+        given = {"rdma_fabric_interfaces": [{"pci": RAIL0, "vfs": vfs}], **consents}
+        desired, _violations, _notices = parse_host_variables("a", given)
+        return list(make_plan(desired, facts_of(ethernet))["steps"])
+
+    bonded(ethernet)
+    (step, *_boot) = steps(4)
+    assert (step["id"], step["status"]) == (f"vfs:{RAIL0}", "needs_consent")
+    assert "rdma_fabric_allow_vf_reset" in str(step["consent"])
+    assert step["interrupts"].startswith("RDMA over mlx5_bond_0: ")
+    assert steps(4, rdma_fabric_allow_vf_reset=True)[0]["status"] == "planned"
+    assert steps(0) == []
 
 
 def test_an_uplink_on_a_bond_protects_bond_and_members(ethernet: Tree) -> None:

@@ -212,7 +212,12 @@ def _wording(context: Context, interface: Interface, wanted: int, now: int) -> W
 
 def _change(context: Context, interface: Interface, wanted: int, now: int, refusal: str) -> Step:
     existing = context.actual.vf_addresses(interface.nic)
-    lost = _interrupted(interface)
+    lost, bond = _interrupted(interface), _roce_bond(context, interface) if wanted else ""
+    if bond:
+        lost = (
+            f"RDMA over {bond}: for virtual functions of a port mlx5_core takes the RoCE bond apart, and each port has "
+            "an RDMA device of its own until they are gone; the bond of the interfaces stays"
+        )
     if now:
         lost = f"traffic on its {now} virtual functions, which are destroyed"
         lost += f": {', '.join(existing)}" if existing else ""
@@ -227,10 +232,22 @@ def _change(context: Context, interface: Interface, wanted: int, now: int, refus
             else "write 0 to sriov_numvfs"
         ),
         when=NOW,
-        **context.consent("vf_reset", needed=bool(now)),
+        **context.consent("vf_reset", needed=bool(now or bond)),
         detail=_detail(context, interface, wanted, now),
         refusal=refusal,
     )
+
+
+def _roce_bond(context: Context, interface: Interface) -> str:
+    """Return the RDMA device of the bond that a port is in (``mlx5_bond_0``), empty without one.
+
+    In legacy mode there is none beside virtual functions (drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c:
+    mlx5_lag_check_prereq).
+    """
+    master = interface.netdev["master"] if interface.netdev is not None else None
+    if not master or interface.driver != "mlx5_core":
+        return ""
+    return next((device["name"] for device in context.actual.facts["rdma"] if device["netdev"] == master), "")
 
 
 def _interrupted(interface: Interface) -> str:
