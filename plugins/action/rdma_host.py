@@ -216,7 +216,7 @@ class ActionModule(HostAction):
             ) from None
 
     def _run_module(self, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        given = {key: arguments[key] for key in ("mode", "state", "strict", "defer_reload", "counters")}
+        given = {key: arguments[key] for key in ("mode", "state", "strict", "defer_reload", "allow_reboot", "counters")}
         given.update(links=check_links(arguments["links"]), link_timeout=arguments["link_timeout"])
         # Who only looks at what became of a change has no plan to hold the host to.
         approved = {} if arguments["sealed"] is None else {"sealed": check_sealed(arguments["sealed"])}

@@ -135,8 +135,8 @@ options:
   links:
     description:
       - What the RDMA ports of the host offered before it was changed, as RV(links) of an earlier look.
-      - When a plan was applied and no reboot is to come, a port that offers less now fails the task, be it down,
-        slower, gone, or without a RoCE v2 GID of an IPv4 address.
+      - When a plan was applied and no reboot is to come (O(allow_reboot)), a port that offers less now fails the task,
+        be it down, slower, gone, or without a RoCE v2 GID of an IPv4 address.
       - A port is the same by its PCI address and number, whatever its interface is called. What O(desired) wants down,
         and what has another link layer now, is not compared.
     type: list
@@ -508,6 +508,7 @@ def run_here(module: AnsibleModule) -> dict[str, Any]:
         sealed=None if sealed is None else check_sealed(sealed),
         links=check_links(module.params["links"]),
         link_seconds=module.params["link_timeout"],
+        reboots=module.params["allow_reboot"],
     )
     address = server_address(LiveHost(), os.getpid()) or desired["connection_address"]
     if run.applies:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,13 +134,17 @@ def test_a_port_that_is_to_be_down_is_not_missed_but_another_one_is() -> None:
 
 @pytest.mark.parametrize("coming", ["reboot_required", "reload_due"])
 def test_nothing_is_compared_while_links_are_to_be_cut_again(coming: str) -> None:
+    """A reboot that lacks its consent does not come: the node is given back as its host is."""
     kernel = rail()
     before = look(kernel)
     take_down(kernel)
     outcome: Any = {"reboot_required": False, "reload_due": False, "facts": gather(kernel), "msg": "", coming: True}
-    assert with_links(kernel, kernel, outcome, before, 5.0, shut=(), watch=None) == outcome
+    run = Run(check=False, diff=False, mode="apply", recorded=False, links=before, link_seconds=5.0, reboots=True)
+    assert with_links(kernel, kernel, outcome, run, shut=(), watch=None) == outcome
+    without = with_links(kernel, kernel, outcome, replace(run, reboots=False), shut=(), watch=None)
+    assert bool(without.get("failed")) is (coming == "reboot_required")
     outcome[coming] = False
-    assert with_links(kernel, kernel, outcome, before, 5.0, shut=(), watch=None)["failed"] is True
+    assert with_links(kernel, kernel, outcome, run, shut=(), watch=None)["failed"] is True
 
 
 def test_a_device_that_is_gone_and_one_of_another_link_layer() -> None:

@@ -272,6 +272,7 @@ class TestLiveHost:
             "state": "present",
             "strict": True,
             "defer_reload": False,
+            "allow_reboot": False,
             "counters": False,
             "links": [],
         }

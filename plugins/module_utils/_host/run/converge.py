@@ -159,7 +159,7 @@ def apply(
     if run.links:
         from .links import with_links
 
-        outcome = with_links(machine, clock, outcome, run.links, run.link_seconds, shut=_shut(seen), watch=watch)
+        outcome = with_links(machine, clock, outcome, run, shut=_shut(seen), watch=watch)
     return with_verdict(with_previous(outcome, run, known=not seen.stays), verdict)
 
 

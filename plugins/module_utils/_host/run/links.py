@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Collection, Sequence
+from typing import Collection
 
 from ..engine.execution import Watch
 from ..engine.failures import Fault
-from ..facts.links import Link, lost_links
+from ..facts.links import lost_links
 from ..facts.netdev import read_netdevs
 from ..facts.rdma import read_rdma
 from ..facts.uplink import read_tables
 from ..machine.access import HostError, Machine
 from ..machine.clock import Clock
 from ..machine.probe import Probe
-from .result import Outcome
+from .result import Outcome, Run
 
 _INTERVAL = 2.0
 _NEXT_STEP = "look at cable, transceiver, switch port and address of each, and run again"
@@ -27,18 +27,18 @@ def with_links(
     machine: Machine,
     clock: Clock,
     outcome: Outcome,
-    before: Sequence[Link],
-    seconds: float,
+    run: Run,
     *,
     shut: Collection[str],
     watch: Watch | None,
 ) -> Outcome:
-    """Return the outcome of a run, failed where a link is not as ``before`` within ``seconds``.
+    """Return the outcome of a ``run``, failed where a link is not as before within its seconds.
 
-    Nothing is looked at while something is left that changes links, such as a reboot. ``shut`` are the PCI addresses
+    Nothing is looked at while something is to come that changes links, such as a reboot. ``shut`` are the PCI addresses
     of interfaces that are to be down.
     """
-    if outcome.get("failed") or outcome["reboot_required"] or outcome["reload_due"]:
+    before, seconds = run.links, run.link_seconds
+    if outcome.get("failed") or (outcome["reboot_required"] and run.reboots) or outcome["reload_due"]:
         return outcome
     facts = outcome["facts"]
     lost = lost_links(before, facts, shut)

@@ -117,7 +117,8 @@ class Run:
     consent; ``state`` absent brings the original values back, previous what the host was brought to before. A task
     about some of the ``concerns`` only leaves the others alone. With ``defers_reload`` the run ends before a reload of
     the driver, which is left to a turn of the host. ``sealed`` is the plan of the host that was approved, ``links``
-    what its ports offered before, which they are to offer again within ``link_seconds``.
+    what its ports offered before, which they are to offer again within ``link_seconds``. With ``reboots`` the host is
+    rebooted next where something waits for that, and looked at then.
     """
 
     check: bool
@@ -131,6 +132,7 @@ class Run:
     sealed: Sealed | None = None
     links: Sequence[Link] = ()
     link_seconds: float = LINK_SECONDS
+    reboots: bool = False
 
     @property
     def applies(self) -> bool:
