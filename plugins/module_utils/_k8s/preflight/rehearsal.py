@@ -19,6 +19,7 @@ from ..batch.batch import run
 from ..batch.session import CONFIGURED, CREATED, DELETED, BatchError, BatchRequest, BatchResult, Change
 from ..objects.doubles import doubles, names_of_doubled
 from ..objects.gpu_driver import waiting_gpu_drivers
+from ..objects.inventory import inventory_key
 from ..objects.objects import Json, Key, read_waves
 from ..objects.operators import of_other_release, running
 from .access import Missing, missing_rights, who_am_i
@@ -128,9 +129,11 @@ def rehearse_removal(
     deleted = [change for change in result.changes if change.action == DELETED]
     refused = {need for need in (refused_need(fault) for _key, fault in failures) if need is not None}
     problems = [str(fault) for _key, fault in failures if refused_need(fault) is None]
-    needs = removal_needs(
-        (change.key for change in deleted), kinds.find, request.set_name, request.inventory_namespace, nodes=nodes
-    )
+    keys = [change.key for change in deleted]
+    # What was refused is to go all the same, and the inventory, which comes after it, was not tried then.
+    refused_keys = [key for key, fault in failures if key is not None and refused_need(fault) is not None]
+    keys += [*refused_keys, inventory_key(request.set_name, request.inventory_namespace)] if refused_keys else []
+    needs = removal_needs(keys, kinds.find, request.set_name, request.inventory_namespace, nodes=nodes)
     missing = missing_rights(connection, needs) if needs else Missing()
     lacked = missing.needs | refused
     notices = [*_notices(user, frozenset(), missing.unknown), *result.notices]
