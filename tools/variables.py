@@ -32,29 +32,28 @@ _ENTRY_POINT = re.compile(r"^  (\w+):\n((?:    .*\n|\n)*)", re.MULTILINE)
 _OPTIONS = re.compile(r"^    options:(?: \{\})?\n(?:      .*\n|\n)*", re.MULTILINE)
 HEAD = """# Variables
 
-Every variable of the collection: what it takes, what stands for it when it is not given, and which roles and
-playbooks read it. Written by `python -m tools.variables` from one table, as are the argument specifications of the
-roles.
+Every variable of the collection: what it takes, its default, and which roles and playbooks read it. Written by
+`python -m tools.variables` from one table, as are the argument specifications of the roles.
 
-Null and empty text are not given. Text, which surveys and `-e name=value` give, is read the same everywhere: `true`,
-`yes`, `on` and `1` and their opposites for a boolean, digits for a number, `[a, b]` or `a,b` or a line for each entry
-for a list, YAML, JSON or `a=1 b=2` for a mapping. Blanks around such a value do not count. Anything else is refused
-by `preflight`, with the variable, what was given and what is allowed. In a play of your own, Ansible checks the
-arguments of a role before the role does, and refuses empty text for booleans, numbers, mappings and choices.
+Null and empty text count as not set. Text, as from surveys and `-e name=value`, is read the same everywhere: `true`,
+`yes`, `on` and `1` and their opposites for a boolean, digits for a number, `[a, b]` or `a,b` or one entry per line for
+a list, YAML, JSON or `a=1 b=2` for a mapping. Blanks around such a value are ignored. `preflight` refuses anything
+else, with the variable, the given value and the allowed ones. In your own plays, Ansible checks the arguments of a
+role before the role does, and refuses empty text for booleans, numbers, mappings and choices.
 
-[variables.schema.json](variables.schema.json) is a JSON Schema of a file of variables: a first line `#
-yaml-language-server: $schema=PATH/variables.schema.json` in `group_vars/all.yml` lets an editor complete and check
-it. [survey.json](survey.json) asks for what a person who starts a run may choose; POST it to
-`/api/v2/job_templates/ID/survey_spec/` of AWX, or take the questions that fit. Where variables are set:
+[variables.schema.json](variables.schema.json) is a JSON Schema for a file of variables: with the first line `#
+yaml-language-server: $schema=PATH/variables.schema.json` in `group_vars/all.yml` an editor can complete and check
+it. [survey.json](survey.json) has questions for the variables that you may want to choose per run; POST it to
+`/api/v2/job_templates/ID/survey_spec/` of AWX, or copy the questions that you need. For where to set variables, see
 [inputs](inputs.md#where-variables-are-set).
 """
 DEFAULTS_HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# The variables of this role, each with what stands for it when it is not given. Written by `python -m tools.variables`.
-# All are comments, to be copied from: a value here would count before that of localhost, where a run has its own, and
-# would no longer be told from one that was given.
+# The variables of this role with their defaults, written by `python -m tools.variables`. All are comments, to be
+# copied: a value here would take precedence over that of localhost, where a run has its own, and could not be told
+# from one that was set.
 
 ---
 """
@@ -78,7 +77,7 @@ def page() -> str:
         parts += [
             f"## {heading}",
             "",
-            "| Variable | Takes | Unless given | Meaning | Read by |",
+            "| Variable | Takes | Default | Meaning | Read by |",
             "|---|---|---|---|---|",
         ]
         parts += [*map(_row, section), ""]

@@ -41,7 +41,7 @@ INPUTS = (
         (
             "Files on the controller that hold custom resources as written for the NVIDIA Network Operator, network "
             "attachments, or any other Kubernetes object that goes with them.",
-            "A file may hold several documents, and be encrypted by C(ansible-vault). Every object is taken as it is.",
+            "A file may hold several documents, and be encrypted by C(ansible-vault). Every object is used unchanged.",
         ),
         _PREFLIGHT,
         default=[],
@@ -50,7 +50,7 @@ INPUTS = (
     Variable(
         "helm_values",
         "dict",
-        ("Values as given to the Helm chart of the NVIDIA Network Operator, of any release.",),
+        ("Values of the Helm chart of the NVIDIA Network Operator, of any release.",),
         _PREFLIGHT,
         default={},
     ),
@@ -60,16 +60,14 @@ INPUTS = (
     Variable(
         "helm_set",
         "list",
-        ("Values as given to C(helm --set), such as C(nfd.enabled=true). They win over the others.",),
+        ("Values as given to C(helm --set), such as C(nfd.enabled=true). They take precedence over the others.",),
         _PREFLIGHT,
         default=[],
         elements="str",
     ),
 )
 RESOURCE_ROWS = (
-    Variable(
-        "nic_cluster_policy", "dict", ("The C(spec) of a NicClusterPolicy, in upstream's own words.",), _PREFLIGHT
-    ),
+    Variable("nic_cluster_policy", "dict", ("The C(spec) of a NicClusterPolicy, in upstream's format.",), _PREFLIGHT),
     _resource("nic_node_policies", "The C(spec) of each NicNodePolicy, by its name."),
     _resource("macvlan_networks", "The C(spec) of each MacvlanNetwork, by its name."),
     _resource("host_device_networks", "The C(spec) of each HostDeviceNetwork, by its name."),
@@ -98,8 +96,8 @@ SETTING_ROWS = (
         "namespace",
         "str",
         (
-            "Namespace of everything that is not bound to another one.",
-            "Without it the policy's own namespace is used, or C(nvidia-network-operator).",
+            "Namespace of every object without its own.",
+            "By default the policy's namespace, or C(nvidia-network-operator).",
         ),
         (*_PREFLIGHT, _SUPPORT),
         asked=True,
@@ -108,9 +106,9 @@ SETTING_ROWS = (
         "engine",
         "str",
         (
-            "Who makes the cluster side. V(direct) is this collection, without a controller in the cluster.",
-            "With V(helm) C(kubernetes.core.helm) installs the chart of the Network Operator, and its operator is "
-            "given the custom resources as they are.",
+            "Who deploys the cluster side. V(direct) is this collection, without a controller in the cluster.",
+            "With V(helm) C(kubernetes.core.helm) installs the chart of the Network Operator, and the custom "
+            "resources are applied unchanged for its operator.",
         ),
         _PREFLIGHT,
         choices=("direct", "helm"),
@@ -123,7 +121,7 @@ SETTING_ROWS = (
         (
             "The chart, for the engine V(helm). A folder or archive on the controller, the name of a chart in the "
             "repository, C(REPOSITORY/NAME) of a repository that Helm knows, or an C(oci://) or C(https://) address. "
-            "C(network-operator) unless given.",
+            "The default is C(network-operator).",
         ),
         _PREFLIGHT,
     ),
@@ -140,21 +138,21 @@ SETTING_ROWS = (
         "helm_chart_version",
         "str",
         (
-            "Release of the chart. Of the network operator the one whose images the collection knows, of another chart "
-            "the latest one, unless given. A chart on the controller has its own.",
+            "Release of the chart. By default the release whose images the collection uses for the network operator, "
+            "and the latest one for another chart. A chart on the controller has its own.",
         ),
         _PREFLIGHT,
     ),
     Variable(
         "helm_release",
         "str",
-        ("Name of Helm's release, C(network-operator) unless given. Its namespace is C(rdma_fabric_namespace).",),
+        ("Name of Helm's release, by default C(network-operator). Its namespace is C(rdma_fabric_namespace).",),
         _PREFLIGHT,
     ),
     Variable(
         "nfd",
         "bool",
-        ("Whether Node Feature Discovery is deployed. It is unless a Helm value says otherwise.",),
+        ("Whether Node Feature Discovery is deployed. It is by default, unless a Helm value disables it.",),
         _PREFLIGHT,
         asked=True,
     ),
@@ -162,9 +160,9 @@ SETTING_ROWS = (
         "label_nodes",
         "bool",
         (
-            "Whether C(rdma.fabric.site) labels the nodes itself as Node Feature Discovery would, by what it reads of "
+            "Whether C(rdma.fabric.site) labels the nodes itself as Node Feature Discovery would, from the facts of "
             "their hosts, for clusters without it. Then set C(rdma_fabric_nfd) to V(false).",
-            "Labels that somebody else has set stay. C(rdma.fabric.teardown) takes its own off while this is set.",
+            "Labels that somebody else has set stay. C(rdma.fabric.teardown) removes its own while this is set.",
         ),
         _PREFLIGHT,
     ),
@@ -173,8 +171,8 @@ SETTING_ROWS = (
         "bool",
         (
             "Whether the cluster is OpenShift.",
-            "Privileged pods get accounts that it admits, its own service certificates are used, and what it brings "
-            "itself is left out: Multus, the CNI project's programs, whereabouts.",
+            "Privileged pods get accounts that it admits, its own service certificates are used, and components that "
+            "it includes are omitted: Multus, the CNI project's programs, whereabouts.",
         ),
         _PREFLIGHT,
     ),
@@ -184,7 +182,7 @@ SETTING_ROWS = (
         (
             "What C(ofedDriver) of a policy asks for: C(packages) on the hosts, or the driver's C(container) on the "
             "nodes, as the operator deploys it.",
-            "With V(container), a host whose packages bring a driver is refused.",
+            "With V(container), a host whose packages contain a driver is refused.",
         ),
         _PREFLIGHT,
         choices=("packages", "container"),
@@ -195,9 +193,9 @@ SETTING_ROWS = (
         "list",
         (
             "Groups of nodes that the driver's container runs on, each with C(os), C(os_version), C(kernel) and "
-            "C(arch). Without it they are those of the hosts, which a run has to read all then.",
-            "C(precompiled) says that the registry has an image for the kernel, C(runtime) what runs the containers, "
-            "C(ostree_version) and C(toolkit_image) what compiles on OpenShift.",
+            "C(arch). By default they are those of the hosts, and a run then has to read all of them.",
+            "C(precompiled) says that the registry has an image for the kernel, C(runtime) names the container "
+            "runtime, C(ostree_version) and C(toolkit_image) are for compiling on OpenShift.",
         ),
         _PREFLIGHT,
         elements="dict",
@@ -206,9 +204,10 @@ SETTING_ROWS = (
         "cni_bin_dir",
         "path",
         (
-            "The distribution's directory of CNI programs, C(/opt/cni/bin) unless given, C(/var/lib/cni/bin) on "
+            "The distribution's directory of CNI programs, by default C(/opt/cni/bin), C(/var/lib/cni/bin) on "
             "OpenShift.",
-            "Where nodes of k3s or MicroK8s have it elsewhere, it is asked for by name before a host is changed.",
+            "If nodes of k3s or MicroK8s have it elsewhere, the run is refused before a host is changed, and names "
+            "the variable to set.",
         ),
         _PREFLIGHT,
     ),
@@ -216,8 +215,9 @@ SETTING_ROWS = (
         "cni_conf_dir",
         "path",
         (
-            "The distribution's directory of CNI configurations, C(/etc/cni/net.d) unless given.",
-            "Where nodes of k3s or MicroK8s have it elsewhere, it is asked for by name before a host is changed.",
+            "The distribution's directory of CNI configurations, by default C(/etc/cni/net.d).",
+            "If nodes of k3s or MicroK8s have it elsewhere, the run is refused before a host is changed, and names "
+            "the variable to set.",
         ),
         _PREFLIGHT,
     ),
@@ -227,21 +227,24 @@ SETTING_ROWS = (
         (
             "Taint of nodes that are new, as C(kubectl taint) takes it, C(key=value:effect) or C(key:effect) with the "
             "effect C(NoSchedule) or C(NoExecute).",
-            "C(rdma.fabric.join) takes it off a node that it has verified. All rendered workloads tolerate it.",
+            "C(rdma.fabric.join) removes it from a node that it has verified. All rendered workloads tolerate it.",
         ),
         _PREFLIGHT,
     ),
     Variable(
         "registry_mirrors",
         "dict",
-        ("Registry or registry path to the mirror that stands in for it, for every image.",),
+        ("Mapping of registries, or paths in them, to their mirrors, for every image.",),
         _PREFLIGHT,
         default={},
     ),
     Variable(
         "image_overrides",
         "dict",
-        ("Component to C(repository), C(image) and C(version) that replace the bill of materials.",),
+        (
+            "Mapping of components to the C(repository), C(image) and C(version) that replace those of the bill "
+            "of materials.",
+        ),
         _PREFLIGHT,
         default={},
     ),
@@ -257,8 +260,8 @@ SETTING_ROWS = (
         "proxy",
         "dict",
         (
-            "C(httpProxy), C(httpsProxy) and C(noProxy) of the driver's container. Nothing else that is deployed reads "
-            "them; a notice says so where there is no such container.",
+            "C(httpProxy), C(httpsProxy) and C(noProxy) of the driver's container. No other deployed component reads "
+            "them; a notice says so if there is no such container.",
         ),
         _PREFLIGHT,
         default={},
@@ -277,7 +280,7 @@ PUSH = (
     Variable(
         "prune",
         "bool",
-        ("Whether objects of the set that are no longer rendered are deleted, and count as differing until then.",),
+        ("Whether objects of the set that are no longer rendered are deleted. Until then they count as differing.",),
         (*_PUSH, "drift", "status", *_PLAYBOOKS),
         default=True,
         asked=True,
@@ -286,8 +289,8 @@ PUSH = (
         "force_conflicts",
         "bool",
         (
-            "Whether fields that another field manager changed, such as C(kubectl edit), are set back. If V(false), "
-            "such a field ends the run by its name.",
+            "Whether fields that another field manager changed, such as C(kubectl edit), are reverted. If V(false), "
+            "the run fails and names such a field.",
             "Objects that an operator, a chart or a GitOps tool manages are refused in both cases.",
         ),
         (*_PUSH, *_PLAYBOOKS),
@@ -305,7 +308,10 @@ PUSH = (
     Variable(
         "wait_timeout",
         "int",
-        ("Seconds to wait at most. They begin anew with each pod of a DaemonSet that is replaced or gets available.",),
+        (
+            "Maximum seconds to wait. The time starts again with each pod of a DaemonSet that is replaced or "
+            "becomes available.",
+        ),
         (*_PUSH, _TEARDOWN),
         default=600,
         least=0,

@@ -13,7 +13,7 @@ OF_THE_DISCOVERY = (
     Variable(
         "discover_dir",
         "path",
-        ("Folder on the controller that the files are written to.",),
+        ("Folder on the controller for the files.",),
         _DISCOVERY,
         default="rdma-fabric-inventory",
     ),
@@ -21,8 +21,8 @@ OF_THE_DISCOVERY = (
         "discover_overwrite",
         "bool",
         (
-            "Whether files of that folder that differ may be replaced. The run fails otherwise and names them. Those "
-            "that differ in comments alone are left as they are.",
+            "Whether to replace files of that folder that differ. Otherwise the run fails and names them. Files that "
+            "differ only in comments are kept.",
         ),
         _DISCOVERY,
         default=False,
@@ -52,7 +52,7 @@ OF_THE_DISCOVERY = (
     Variable(
         "discover_rename",
         "bool",
-        ("Whether rails are named V(rail0) and so on. They keep their names otherwise, also in the policy.",),
+        ("Whether rails are named V(rail0) and so on. Otherwise they keep their names, in the policy as well.",),
         _DISCOVERY,
         default=True,
         asked=True,

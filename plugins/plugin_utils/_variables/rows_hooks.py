@@ -18,8 +18,8 @@ def _hook(stage: str, *meaning: str, readers: tuple[str, ...] = _REBOOT) -> Vari
 HOOKS = (
     _hook(
         "before_drain",
-        "Task files, by their full paths on the controller, that are run for a host before its node is drained. One "
-        "that fails fails the host, and nothing is drained.",
+        "Task files, by their full paths on the controller, that run for a host before its node is drained. If one "
+        "fails, the host fails and nothing is drained.",
     ),
     _hook(
         "after_drain",
@@ -28,8 +28,8 @@ HOOKS = (
     ),
     _hook(
         "changed",
-        "The same once the host is changed, and rebooted where that was needed, before its node is given back. A node "
-        "whose own test fails here stays cordoned, and in an upgrade its host is rolled back.",
+        "The same once the host is changed, and rebooted if needed, before its node is given back. If one fails, for "
+        "example your own test, the node stays cordoned, and in an upgrade its host is rolled back.",
     ),
     _hook("verified", "The same once the node takes pods again, before its slot is given back."),
     _hook(
@@ -39,7 +39,7 @@ HOOKS = (
     ),
     _hook(
         "rolled_back",
-        "The same once a host whose turn has failed was brought back to what it was before, or could not be.",
+        "The same once a host whose turn has failed was rolled back, or could not be.",
         readers=("host/upgrade",),
     ),
 )
@@ -47,8 +47,8 @@ _LIMIT = Variable(
     "hook_timeout",
     "int",
     (
-        "Seconds that each task of a hook may take, V(0) without limit. One that takes longer is ended and fails its "
-        "host. A C(timeout) of the task's own counts before it.",
+        "Seconds that each task of a hook may take, V(0) without limit. A task that takes longer is ended and fails "
+        "its host. The task's own C(timeout) takes precedence.",
     ),
     ("host/hook",),
     HOST,

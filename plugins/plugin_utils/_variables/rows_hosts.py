@@ -27,7 +27,7 @@ WISHES = (
         "The host's interfaces. Each entry selects one by C(pci), C(mac) or C(current_name).",
         "It may set C(name), C(rdma_name), C(mtu), C(state), C(vfs), C(vf_mtu), C(vf_settings), C(vf_driver), "
         "C(vf_guids), C(eswitch_mode), C(representor_prefix), C(firmware), C(firmware_image), C(qos), C(queues), "
-        "C(irq_affinity), C(routes) and C(routing-policy). What is not given stays as it is.",
+        "C(irq_affinity), C(routes) and C(routing-policy). Settings that are not given stay unchanged.",
         elements="dict",
     ),
     _wish(
@@ -35,7 +35,7 @@ WISHES = (
         "dict",
         "RoCE QoS (trust, PFC, ECN, ToS and more) of every Ethernet interface of C(rdma_fabric_interfaces).",
     ),
-    _wish("kernel_modules", "list", "Kernel modules that have to be loaded, now and at boot.", elements="str"),
+    _wish("kernel_modules", "list", "Kernel modules to load, now and at boot.", elements="str"),
     _wish("kernel_arguments", "list", "Arguments of the kernel's command line, such as C(iommu=pt).", elements="str"),
     Variable(
         "netns_mode",
@@ -51,7 +51,7 @@ WISHES = (
     _wish(
         "hugepages",
         "dict",
-        "Huge pages by size, such as V(1Gi). A mapping of NUMA node to number may stand for a number.",
+        "Huge pages by size, such as V(1Gi). Instead of a number, give a mapping of NUMA nodes to numbers.",
     ),
     _wish("driver", "dict", "How the NIC driver is installed, or which one."),
     _wish("peer_memory", "dict", "C(mechanism) and C(state) of GPUDirect."),
@@ -60,15 +60,15 @@ WISHES = (
     _wish(
         "protected_interfaces",
         "list",
-        "Interfaces that must never be cut, beside the ones that are found.",
+        "Interfaces that must never be interrupted, in addition to those that are detected.",
         elements="str",
     ),
     Variable(
         "revert_seconds",
         "int",
         (
-            "Seconds in which a change of the uplink is confirmed, or taken back by the host.",
-            "They are 120 unless given.",
+            "Seconds after which the host reverts a change of the uplink unless it is confirmed.",
+            "The default is 120.",
         ),
         _HOST,
         HOST,
@@ -79,8 +79,8 @@ WISHES = (
     _wish(
         "firmware_allow",
         "list",
-        "Parameters of a card's firmware that may be set although the collection does not know what they do.",
-        "On the card of an uplink they need O(rdma_fabric_allow_uplink_change) besides.",
+        "Parameters of a card's firmware that may be set although the collection does not know their effect.",
+        "On the card of an uplink they also need O(rdma_fabric_allow_uplink_change).",
         elements="str",
     ),
     Variable(
@@ -95,36 +95,36 @@ CONSENTS = (
     _consent(
         "vf_reset",
         "Consent to destroy virtual functions in order to change their number.",
-        "It is the consent as well to bind them again for a new address, GUID, driver or mode of their e-switch.",
-        "So it is to functions of a port in a RoCE bond, for which the RDMA device of the bond goes away.",
+        "It is also the consent to rebind them for a new address, GUID, driver or e-switch mode.",
+        "The same holds for functions of a port in a RoCE bond, because the RDMA device of the bond goes away.",
     ),
     _consent(
         "uplink_change",
-        "Consent to steps that may cut the uplink. They run under guard.",
-        "It is the consent as well to firmware values that may change link, functions or mode of an uplink's card.",
+        "Consent to steps that may interrupt the uplink. They run under guard.",
+        "It is also the consent to firmware values that may change link, functions or mode of an uplink's card.",
     ),
     _consent("driver_reload", "Consent to reload the NIC driver, which interrupts its traffic."),
     _consent(
         "driver_upgrade",
-        "Consent to replace the driver release that the host has by that of a policy whose C(upgradePolicy) does not "
-        "say C(autoUpgrade: true).",
+        "Consent to replace the host's driver release by that of a policy whose C(upgradePolicy) does not have "
+        "C(autoUpgrade: true).",
     ),
     _consent("firmware", "Consent to set parameters of a card's firmware for the next boot."),
     _consent(
         "firmware_burn",
         "Consent to burn the images of C(firmware_image) of C(rdma_fabric_interfaces).",
-        "On the card of an uplink that needs O(rdma_fabric_allow_uplink_change) besides.",
+        "On the card of an uplink that also needs O(rdma_fabric_allow_uplink_change).",
     ),
     _consent(
         "acs_change",
-        "Consent to clear ACS redirection between NICs and GPUs, which isolates devices from each other less.",
+        "Consent to clear ACS redirection between NICs and GPUs, which weakens the isolation of devices.",
     ),
     _consent("takeover", "Consent to change what an operator of the cluster manages on this host."),
     _consent(
         "reboot",
-        "Consent to one reboot per run, where something that was done takes effect at boot only. C(rdma.fabric.site) "
-        "does it in a play after this role, as does the role's part C(reboot).",
-        "Without it the run says that a reboot is needed and what for.",
+        "Consent to one reboot per run, if a change takes effect only at boot. C(rdma.fabric.site) does it in a play "
+        "after this role, as does the role's part C(reboot).",
+        "Without it the run says that a reboot is needed, and why.",
     ),
 )
 ROWS = (*WISHES, *CONSENTS)

@@ -15,7 +15,7 @@ ROWS = (
     Variable(
         "verify_networks",
         "list",
-        ("Networks to test, as C(name) or C(namespace/name). All networks of the fabric unless given.",),
+        ("Networks to test, as C(name) or C(namespace/name). All networks of the fabric by default.",),
         _PODS,
         default=[],
         elements="str",
@@ -24,7 +24,7 @@ ROWS = (
     Variable(
         "verify_resources",
         "dict",
-        ("Resource that a test pod asks for, or a list of them, by network, where the fabric does not tell it.",),
+        ("Resource that a test pod requests, or a list of them, by network, if it can't be derived from the fabric.",),
         _PODS,
         default={},
     ),
@@ -43,7 +43,7 @@ ROWS = (
     Variable(
         "verify_namespace",
         "str",
-        ("Namespace of the test pods. Each network's own unless given.",),
+        ("Namespace of the test pods. By default that of each network.",),
         _PODS,
         asked=True,
     ),
@@ -53,8 +53,8 @@ ROWS = (
         (
             "Image with C(sh), C(sleep), C(ping) of iputils, C(rping), C(ib_write_bw) and C(ib_write_lat).",
             "Without the last, no latency is measured.",
-            "C(taskset) holds programs that measure to the CPUs of the NIC's NUMA node; without it they run on any.",
-            "C(mellanox/rping-test), through the registry mirrors, unless given.",
+            "C(taskset) binds the measuring programs to the CPUs of the NIC's NUMA node; without it they run on any.",
+            "The default is C(mellanox/rping-test), through the registry mirrors.",
         ),
         _PODS,
     ),
@@ -73,15 +73,15 @@ ROWS = (
         "verify_runtime_class",
         "str",
         (
-            "RuntimeClass of the test pods, such as V(nvidia), where the cluster's container runtime gives pods their "
-            "GPU only by one, as with k3s and RKE2. The usual runtime of each node unless given.",
+            "RuntimeClass of the test pods, such as V(nvidia), if the cluster's container runtime gives pods their "
+            "GPU only with one, as with k3s and RKE2. By default the default runtime of each node.",
         ),
         _PODS,
     ),
     Variable(
         "verify_size",
         "int",
-        ("Bytes of one message. 1048576, or 65536 on an emulated device, unless given.",),
+        ("Bytes of one message, by default 1048576, or 65536 on an emulated device.",),
         _PROOF,
         least=1,
         unit="bytes",
@@ -89,14 +89,14 @@ ROWS = (
     Variable(
         "verify_iterations",
         "int",
-        ("Messages on each queue pair. 5000, or 100 on an emulated device, unless given.",),
+        ("Messages on each queue pair, by default 5000, or 100 on an emulated device.",),
         _PROOF,
         least=1,
     ),
     Variable(
         "verify_queue_pairs",
         "int",
-        ("Queue pairs. 4, or 1 on an emulated device, unless given.",),
+        ("Queue pairs, by default 4, or 1 on an emulated device.",),
         _PROOF,
         least=1,
     ),
@@ -122,8 +122,8 @@ ROWS = (
         "verify_parallel",
         "int",
         (
-            "Pairs of a round that are tested at a time. Each takes a thread on the controller and a stream of the API "
-            "server.",
+            "Pairs of a round that are tested at the same time. Each takes a thread on the controller and a stream "
+            "of the API server.",
         ),
         ("verify",),
         default=16,
@@ -134,8 +134,9 @@ ROWS = (
         "verify_min_rate_ratio",
         "float",
         (
-            "Share of the expected rate below which a test fails, such as V(0.9), which is used unless given.",
-            "Of GPU memory less may be asked for, by the way between GPU and NIC. This only lowers that.",
+            "Share of the expected rate below which a test fails, by default V(0.9).",
+            "For GPU memory the default is lower, depending on the path between GPU and NIC, and this value can only "
+            "lower it further.",
         ),
         _PROOF,
         least=0.001,

@@ -21,8 +21,8 @@ RUN = (
         "str",
         (
             "Pattern of the inventory hosts that belong to the fabric.",
-            "One that is given has to match a host. Without hosts in the group C(rdma_fabric) only the cluster side is "
-            "looked after, unless hosts of the inventory have variables such as C(rdma_fabric_interfaces).",
+            "A pattern that you set must match a host. Without hosts in the group C(rdma_fabric) a run handles only "
+            "the cluster side, unless hosts of the inventory have variables such as C(rdma_fabric_interfaces).",
         ),
         (
             "discover",
@@ -46,7 +46,7 @@ RUN = (
     Variable(
         "run_dir",
         "path",
-        ("Directory on the controller that holds what the run found and its report.",),
+        ("Directory on the controller for the results of the run and its report.",),
         (
             "drift",
             "host",
@@ -64,15 +64,15 @@ RUN = (
     Variable(
         "status_file",
         "path",
-        ("File on the controller that the status is written to as JSON, for programs.",),
+        ("File on the controller to which the status is written as JSON, for programs.",),
         ("status",),
     ),
     Variable(
         "status_counters",
         "bool",
         (
-            "Whether the status shows what the counters of the host's RDMA ports say of errors.",
-            "With O(rdma_fabric_status_file), the next status shows by how much they rose since.",
+            "Whether the status shows the error counters of the host's RDMA ports.",
+            "With O(rdma_fabric_status_file), the next status shows how much they rose since.",
         ),
         ("playbook status",),
         HOST,
@@ -95,15 +95,15 @@ RUN = (
         "support_file",
         "path",
         (
-            "Archive on the controller that C(rdma.fabric.support) writes, ending with C(.tar.gz). It is "
-            "C(support.tar.gz) in the run directory unless given.",
+            "Archive on the controller that C(rdma.fabric.support) writes, ending with C(.tar.gz). The default is "
+            "C(support.tar.gz) in the run directory.",
         ),
         _SUPPORT,
     ),
     Variable(
         "support_logs",
         "int",
-        ("The most containers whose logs C(rdma.fabric.support) reads, of those that are not ready.",),
+        ("Maximum number of containers that are not ready whose logs C(rdma.fabric.support) reads.",),
         _SUPPORT,
         default=20,
         least=0,
@@ -112,7 +112,7 @@ RUN = (
     Variable(
         "support_log_lines",
         "int",
-        ("The most lines of each of these logs, from its end, within 256 KiB.",),
+        ("Maximum number of lines from the end of each of these logs, within 256 KiB.",),
         _SUPPORT,
         default=500,
         least=1,
@@ -142,15 +142,15 @@ RUN = (
         "sealed_plan",
         "path",
         (
-            "A file on the controller that C(rdma.fabric.site --check) has written. The run does what it holds, or "
-            "refuses by name what is another one now, a variable, an object of the cluster side or a host.",
+            "A file on the controller that C(rdma.fabric.site --check) has written. The run executes that plan. It "
+            "refuses by name anything that has changed since: a variable, an object of the cluster side or a host.",
         ),
         ("preflight",),
     ),
     Variable(
         "plan_file",
         "path",
-        ("File on the controller that C(rdma.fabric.site --check) writes its plan to, for others to approve.",),
+        ("File on the controller to which C(rdma.fabric.site --check) writes its plan, for others to approve.",),
         ("preflight", "playbook join", "playbook site", *TURNS),
     ),
 )
@@ -169,9 +169,10 @@ OF_RUNS = (
         "host_state",
         "str",
         (
-            "V(absent) gives settings the values back that they had before the first run, and removes every file of "
-            "this collection from the host. What the host's variables ask for does not count then, their consents do.",
-            "V(previous) brings the host to what runs before brought it to last, other than what is asked for now.",
+            "V(absent) restores the values from before the first run, and removes every file of this collection from "
+            "the host. Of the host's variables only consents apply then.",
+            "V(previous) brings the host to the last state that it reached before and that differs from the current "
+            "spec.",
         ),
         ("host", "playbook drift", "playbook status"),
         HOST,
@@ -184,8 +185,8 @@ OF_RUNS = (
         "bool",
         (
             "Whether a refused step fails the host, after all others are executed.",
-            "Steps that wait for a consent are reported. They fail the host only where everything is to be taken back, "
-            "as in a teardown: it would keep what they are about.",
+            "Steps that wait for a consent are reported. They fail the host only when everything is taken back, as "
+            "in a teardown, because their settings would stay.",
         ),
         ("host",),
         HOST,
@@ -228,8 +229,8 @@ OF_RUNS = (
         "rollback",
         "bool",
         (
-            "Whether C(rdma.fabric.upgrade) brings a host whose turn fails back to what it was brought to before. Its "
-            "node stays cordoned all the same.",
+            "Whether C(rdma.fabric.upgrade) rolls a host whose turn fails back to its previous state. Its node stays "
+            "cordoned in both cases.",
         ),
         ("host/upgrade",),
         HOST,
@@ -240,8 +241,8 @@ OF_RUNS = (
         "link_timeout",
         "int",
         (
-            "Seconds that RDMA ports which were up when C(rdma.fabric.upgrade) or C(rdma.fabric.rollback) began may "
-            "take to be up again after the host's change and reboot.",
+            "Seconds to wait until RDMA ports that were up when C(rdma.fabric.upgrade) or C(rdma.fabric.rollback) "
+            "began are up again after the host's change and reboot.",
         ),
         ("host",),
         HOST,
@@ -253,8 +254,9 @@ OF_RUNS = (
         "wire_test",
         "bool",
         (
-            "Whether the host's node is tested on the wire with a healthy neighbour in its turn, after its change and "
-            "before it takes pods again. One that fails with two neighbours is rolled back and stays cordoned.",
+            "Whether the host's node is tested on the wire with a healthy neighbour in its turn, after its change "
+            "and before it takes pods again. If the test fails with two neighbours, the host is rolled back and its "
+            "node stays cordoned.",
             "Networks, resources and pods are those of C(rdma.fabric.verify).",
         ),
         _TURN,
@@ -265,7 +267,7 @@ OF_RUNS = (
     Variable(
         "node_name",
         "str",
-        ("Name of the host's node. It is the name in the inventory unless given. No two hosts have the same node.",),
+        ("Name of the host's node, by default the name in the inventory. No two hosts have the same node.",),
         (*_NODE, *_JOIN, "host/look", "playbook join"),
         HOST,
     ),
@@ -275,7 +277,7 @@ OF_RUNS = (
         (
             "Resources that the host's node has to offer before C(rdma.fabric.join) lets it take pods, such as "
             "C(rdma/rdma_shared_device_a).",
-            "Those that the device plugins of the input are to offer on it, unless given.",
+            "By default those that the device plugins of the input offer on it.",
         ),
         _JOIN,
         HOST,
@@ -320,7 +322,7 @@ OF_RUNS = (
     Variable(
         "drain_resources",
         "list",
-        ("Patterns of the resource names that stand for devices, if not those of C(rdma.fabric.node_drain).",),
+        ("Patterns of the resource names that count as devices, if not those of C(rdma.fabric.node_drain).",),
         (*_NODE, "host/look"),
         HOST,
         elements="str",
@@ -355,7 +357,7 @@ OF_RUNS = (
     Variable(
         "drain_timeout",
         "int",
-        ("Seconds that evictions and the end of the pods may take, and the node to be ready again. V(0) is no limit.",),
+        ("Seconds for evictions and the end of the pods, and for the node to be ready again. V(0) is no limit.",),
         _NODE,
         HOST,
         default=300,
@@ -367,8 +369,8 @@ OF_RUNS = (
         "drain_give_back",
         "bool",
         (
-            "Whether a node that can't be drained takes pods again, as nothing of its host was changed. The host has "
-            "failed all the same. A node that an earlier run has left cordoned stays cordoned.",
+            "Whether a node that can't be drained takes pods again, because its host was not changed. The host fails "
+            "in both cases. A node that an earlier run left cordoned stays cordoned.",
         ),
         _DRAIN,
         HOST,
@@ -378,7 +380,7 @@ OF_RUNS = (
     Variable(
         "drain_wait_for",
         "str",
-        ("Label selector of jobs that are waited for once the node is cordoned.",),
+        ("Label selector of jobs to wait for once the node is cordoned.",),
         _DRAIN,
         HOST,
         default="",
@@ -387,7 +389,7 @@ OF_RUNS = (
     Variable(
         "drain_wait_timeout",
         "int",
-        ("Seconds that they are waited for, V(0) without limit. They are treated as other pods then.",),
+        ("Seconds to wait for these jobs, V(0) without limit. After that they are treated like other pods.",),
         _DRAIN,
         HOST,
         default=0,

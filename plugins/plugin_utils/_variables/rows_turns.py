@@ -18,8 +18,7 @@ ROWS = (
             "How many nodes may be out of service at once while C(rdma.fabric.upgrade) or C(rdma.fabric.teardown) "
             "works on them, a number, or a percentage such as V(10%) of the hosts of the fabric; V(0) is no limit. "
             "Parallel runs share it.",
-            "Without it C(ofedDriver.upgradePolicy) decides, and it is one where a host has no policy or is not "
-            "drained.",
+            "Without it C(ofedDriver.upgradePolicy) decides; it is one if a host has no policy or is not drained.",
         ),
         ("preflight", *TURNS),
         asked=True,
@@ -28,10 +27,9 @@ ROWS = (
         "failure_domain",
         "str",
         (
-            "Key of the label of nodes that says in which failure domain a node is, such as "
-            "C(topology.kubernetes.io/zone) or a label of racks. With it no more than "
-            "C(rdma_fabric_max_unavailable_per_domain) nodes of one domain are out of service at once, whichever runs "
-            "work on them.",
+            "Key of the node label that names the failure domain of a node, such as C(topology.kubernetes.io/zone) "
+            "or a label of racks. With it at most C(rdma_fabric_max_unavailable_per_domain) nodes of one domain are "
+            "out of service at once, across all runs.",
             "Nodes without the label are in no domain.",
         ),
         ("preflight", *TURNS),
@@ -42,7 +40,7 @@ ROWS = (
         "str",
         (
             "How many nodes of one failure domain (C(rdma_fabric_failure_domain)) may be out of service at once, a "
-            "number, or a percentage of the domain's hosts, rounded up; V(0) is no limit. One unless given.",
+            "number, or a percentage of the domain's hosts, rounded up; V(0) is no limit. The default is one.",
         ),
         ("preflight", *TURNS),
         asked=True,
@@ -52,7 +50,7 @@ ROWS = (
         "str",
         (
             "Pattern of the hosts that C(rdma.fabric.upgrade) or C(rdma.fabric.teardown) works on before the others. "
-            "One that fails keeps the others from being touched.",
+            "If one fails, the others are not touched.",
         ),
         TURNS,
         asked=True,
@@ -61,8 +59,8 @@ ROWS = (
         "allow_teardown",
         "bool",
         (
-            "Consent to what C(rdma.fabric.teardown) does, which is to take hosts and the cluster side back to what "
-            "they were before the first run. Without it that playbook refuses to begin, unless with C(--check).",
+            "Consent to C(rdma.fabric.teardown), which restores hosts and the cluster side to their state before the "
+            "first run. Without it that playbook refuses to begin, except with C(--check).",
         ),
         _TEARDOWN,
         default=False,
@@ -91,8 +89,8 @@ ROWS = (
         "host_timeout",
         "int",
         (
-            "Seconds within which a host has to answer, each time that it is read or changed. The time in which it "
-            "builds a driver counts. One that does not answer has failed; V(0) is no limit.",
+            "Seconds within which a host has to answer, each time that it is read or changed, including the time to "
+            "build a driver. A host that does not answer has failed; V(0) is no limit.",
         ),
         ("host",),
         HOST,
@@ -103,7 +101,7 @@ ROWS = (
     Variable(
         "slot_timeout",
         "int",
-        ("Seconds that a node waits for its slot while no other node comes to its end, V(0) without limit.",),
+        ("Seconds that a node waits for its slot while no other node finishes, V(0) without limit.",),
         ("host/upgrade",),
         default=7200,
         least=0,
