@@ -18,7 +18,7 @@ options:
     description:
       - The desired state of the host as P(rdma.fabric.fabric_input#module) returns it for each host.
       - All suboptions are optional. Each takes what the host variable of its name takes (C(rdma_fabric_interfaces) for
-        O(desired.interfaces)). What is not given stays as it is.
+        O(desired.interfaces)). Settings that are not given stay unchanged.
       - Either this or O(confirm) is needed.
     type: dict
     suboptions:
@@ -60,7 +60,7 @@ options:
             type: int
           vf_settings:
             description: >-
-              Settings of every virtual function of an Ethernet port. One that is not given stays as it is.
+              Settings of every virtual function of an Ethernet port. Those that are not given stay unchanged.
             type: dict
             suboptions:
               mac:
@@ -104,25 +104,25 @@ options:
             type: str
           firmware:
             description: >-
-              Firmware parameters of the card in the words of C(mstconfig), such as C(SRIOV_EN), to values. What may
-              change link, functions or mode of the card of an uplink needs the consent C(uplink_change) as well. A
-              parameter that the collection does not know is refused unless O(desired.firmware_allow) names it.
-              C(spectrum_x) stands for the parameters of a release of Spectrum-X's reference architecture, from V(RA1.3)
-              to V(RA2.2).
+              Mapping of firmware parameters of the card, named as in C(mstconfig), such as C(SRIOV_EN), to values.
+              Parameters that may change link, functions or mode of the card of an uplink also need the consent
+              C(uplink_change). A parameter that the collection does not know is refused unless
+              O(desired.firmware_allow) names it. C(spectrum_x) stands for the parameters of a release of Spectrum-X's
+              reference architecture, from V(RA1.3) to V(RA2.2).
             type: dict
           firmware_image:
             description: >-
-              The image of its firmware that the card shall have. It takes effect when the card is reset.
+              The firmware image of the card. It takes effect when the card is reset.
             type: dict
             suboptions:
               file:
                 description: Absolute path of the image on the host. Without it nothing is burned.
                 type: path
               version:
-                description: Version that the card shall have, such as V(28.43.1014). The image's own unless given.
+                description: Version that the card should have, such as V(28.43.1014). By default that of the image.
                 type: str
               psid:
-                description: PSID that the card has to have.
+                description: Required PSID of the card.
                 type: str
               downgrade:
                 description: Whether an image may be older than the one on the flash.
@@ -147,13 +147,13 @@ options:
                 type: int
           irq_affinity:
             description: >-
-              CPUs that serve the interrupts of the interface's queues, one for each in turn: V(local_node) for those of
+              CPUs that serve the interrupts of the interface's queues, assigned round-robin: V(local_node) for those of
               its NUMA node, or a list of their numbers such as V(0-7,16). irqbalance leaves these interrupts alone.
               Without it interrupts stay where they are.
             type: str
           routes:
             description: >-
-              Routes through the interface, in netplan's words. An empty list removes those of this collection.
+              Routes through the interface, with netplan's keys. An empty list removes those of this collection.
             type: list
             elements: dict
             suboptions:
@@ -164,7 +164,7 @@ options:
                 description: Gateway.
                 type: str
               table:
-                description: Routing table. V(254) (main) unless given.
+                description: Routing table, by default V(254) (main).
                 type: int
               metric:
                 description: Metric of the route.
@@ -173,7 +173,7 @@ options:
                 description: Whether the gateway counts as reachable without a route to it.
                 type: bool
           routing-policy:
-            description: Routing rules, in netplan's words. An empty list removes those of this collection.
+            description: Routing rules, with netplan's keys. An empty list removes those of this collection.
             type: list
             elements: dict
             suboptions:
@@ -187,7 +187,7 @@ options:
                 description: Routing table that is looked up.
                 type: int
               priority:
-                description: Priority of the rule. V(30000) unless given.
+                description: Priority of the rule, by default V(30000).
                 type: int
       roce_qos:
         description: RoCE QoS of every Ethernet interface of O(desired.interfaces).
@@ -198,7 +198,7 @@ options:
             type: str
             choices: [os, firmware]
           trust:
-            description: What the priority of a received frame is taken from.
+            description: Source of the priority of a received frame.
             type: str
             choices: [dscp, pcp]
           dscp_priority:
@@ -209,7 +209,7 @@ options:
             type: list
             elements: int
           pause:
-            description: Global pause. Off where O(desired.roce_qos.pfc) names priorities.
+            description: Global pause. Off if O(desired.roce_qos.pfc) names priorities.
             type: bool
           cable_length:
             description: Length of the cable in meters, for the headroom of lossless buffers.
@@ -234,7 +234,7 @@ options:
             description: Type of service (0 to 255) of connections made with RDMA-CM.
             type: int
       kernel_modules:
-        description: Kernel modules that are loaded, now and at boot.
+        description: Kernel modules to load, now and at boot.
         type: list
         elements: str
       kernel_arguments:
@@ -263,7 +263,7 @@ options:
             type: int
       hugepages:
         description: >-
-          Number of huge pages by size, such as V(1Gi). A mapping of NUMA nodes to numbers may stand for a number.
+          Number of huge pages by size, such as V(1Gi). Instead of a number, give a mapping of NUMA nodes to numbers.
         type: dict
       driver:
         description: NIC driver of the host, with the options of P(rdma.fabric.mofed_driver#module).
@@ -287,7 +287,7 @@ options:
         description: Labels of the host's node.
         type: dict
       protected_interfaces:
-        description: Interfaces that must never be cut, beside the ones that are found.
+        description: Interfaces that must never be interrupted, in addition to those that are detected.
         type: list
         elements: str
       firmware_allow:
@@ -296,8 +296,8 @@ options:
         elements: str
       revert_seconds:
         description: >-
-          Seconds, from 20 to 3600, in which a change of the uplink is confirmed, or taken back by the host. 120
-          unless given.
+          Seconds, from 20 to 3600, after which the host reverts a change of the uplink unless it is confirmed. Default
+          120.
         type: int
       connection_address:
         description: Address or name that Ansible reaches the host by.
@@ -309,8 +309,8 @@ options:
         type: dict
       requests:
         description: >-
-          What policies ask of the host. Each has C(source), C(node_selector), and C(driver) or C(peer_memory), and may
-          have C(node_terms), lists of requirements on labels as a node affinity has them, one of which has to fit.
+          Requests of policies to the host. Each has C(source), C(node_selector), and C(driver) or C(peer_memory), and
+          can have C(node_terms), lists of requirements on labels as in a node affinity, one of which has to match.
         type: list
         elements: dict
 """

@@ -11,12 +11,12 @@ module: fabric_chart
 short_description: Install the chart of the Network Operator
 version_added: 0.1.0
 description:
-  - Installs, upgrades or uninstalls the release of Helm that a specification with the engine V(helm) asks for, by
+  - Installs, upgrades or uninstalls the Helm release of a specification with the engine V(helm), using
     M(kubernetes.core.helm).
-  - The namespace of the release is applied before, with the label that lets privileged pods in.
-  - A release whose last change has failed is upgraded again, also where it is as wanted.
-  - Without the plugin helm-diff the release and the values of the chart are compared, and a chart that was changed
-    within its release is not seen. A notice says so in check mode.
+  - The namespace of the release is applied first, with the label that admits privileged pods.
+  - A release whose last change failed is upgraded again, even if it matches the specification.
+  - Without the plugin helm-diff only release and values of the chart are compared, and a chart that changed within the
+    same release is not detected. A notice says so in check mode.
   - With the engine V(direct) the task is skipped.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
@@ -42,9 +42,9 @@ options:
     required: true
   state:
     description:
-      - With V(present), the release is there, of the wanted chart and with the wanted values.
-      - With V(absent), it is uninstalled. Helm leaves the definitions of the chart, which a notice says.
-      - With V(rendered), no cluster is asked, and RV(objects) has what the chart makes, without its hooks.
+      - With V(present), the release is installed with the chart and the values of the specification.
+      - With V(absent), it is uninstalled. Helm keeps the definitions of the chart, and a notice says so.
+      - With V(rendered), no cluster is contacted, and RV(objects) has the objects of the chart, without its hooks.
     type: str
     choices: [present, absent, rendered]
     default: present
@@ -53,7 +53,7 @@ options:
     type: str
     default: rdma-fabric
   wait:
-    description: Whether to wait until what the chart makes is ready, or is gone.
+    description: Whether to wait until the objects of the chart are ready, or gone.
     type: bool
     default: true
   wait_timeout:

@@ -8,18 +8,18 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: fabric_discover
-short_description: Write inventory, group_vars and policy from what hosts have
+short_description: Write inventory, group_vars and policy from the facts of hosts
 version_added: 0.1.0
 description:
-  - Sorts hosts by their facts into classes of equal hardware, decides which of their ports are rails, and writes a
-    folder that is an inventory.
+  - Groups hosts by their facts into classes of equal hardware, decides which of their ports are rails, and writes an
+    inventory folder.
   - C(hosts.yml) has one group per class, C(group_vars/CLASS.yml) the interfaces of its hosts, C(host_vars/HOST.yml)
     those of a host whose PCI addresses differ, C(group_vars/all.yml) the policy of the cluster, one resource per rail.
-  - A rail is an RDMA port with a link on at least one host of its class, near a GPU where any is. Uplinks, members of
-    bonds, ports without a link and ports that can't do RDMA are left out. Comments tell why, line by line.
-  - The policy is a comment where the inventory gives one already, in C(rdma_fabric_nic_cluster_policy), or may give one
-    in C(rdma_fabric_manifests) or in values for Helm. Two policies would be refused.
-  - The ports of known machines that their vendor means for storage are named C(storage0) and so on.
+  - A rail is an RDMA port with a link on at least one host of its class, near a GPU if there is any. Uplinks, members
+    of bonds, ports without a link and ports without RDMA are skipped. Comments give the reason for each.
+  - The policy is written as a comment if the inventory already has one, in C(rdma_fabric_nic_cluster_policy), or may
+    give one in C(rdma_fabric_manifests) or in values for Helm. Two policies would be refused.
+  - Ports that the vendor of a known machine intends for storage are named C(storage0) and so on.
 notes:
   - This action runs on the controller. It never connects to a host.
 author:
@@ -36,9 +36,9 @@ attributes:
 options:
   hosts:
     description:
-      - Names of the hosts whose facts count, in the order in which they are written.
-      - M(rdma.fabric.rdma_info) has to be registered for each as C(rdma_fabric_discover_facts), unless O(facts) has
-        its facts. One without is named and left out.
+      - Names of the hosts whose facts to use, in the order in which they are written.
+      - M(rdma.fabric.rdma_info) has to be registered for each as C(rdma_fabric_discover_facts), unless O(facts) has its
+        facts. A host without facts is named and skipped.
     type: list
     elements: str
     required: true
@@ -46,19 +46,19 @@ options:
     description: Facts by host, as M(rdma.fabric.rdma_info) returns them, in place of what was registered.
     type: dict
   dest:
-    description: Folder of the files on the controller. It is made where it is not there.
+    description: Folder of the files on the controller. It is created if missing.
     type: path
     required: true
   overwrite:
     description:
-      - Whether files that are there and differ may be replaced.
-      - They end the task otherwise, and nothing is written. Those that differ in comments alone are left as they are.
+      - Whether to replace existing files that differ.
+      - Otherwise they fail the task, and nothing is written. Files that differ only in comments are kept.
     type: bool
     default: false
   mtu:
     description:
       - MTU of Ethernet rails, 1280 to 65535. Without it, the one that most hosts of a class have now.
-      - None is written where they have a smaller one now. A notice says so.
+      - None is written if their current one is smaller. A notice says so.
     type: int
   vfs:
     description:
@@ -66,7 +66,7 @@ options:
       - Rails with functions are offered to pods by the SR-IOV device plugin, others by the shared one.
     type: int
   rename:
-    description: Whether rails are named C(rail0) and so on. They keep their names otherwise, also in the policy.
+    description: Whether rails are named C(rail0) and so on. Otherwise they keep their names, in the policy as well.
     type: bool
     default: true
 seealso:

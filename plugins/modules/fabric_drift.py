@@ -8,19 +8,19 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: fabric_drift
-short_description: List where hosts and cluster differ from the input, and what brought that
+short_description: List where hosts and cluster differ from the input, and why
 version_added: 0.1.0
 description:
   - Compares what M(rdma.fabric.rdma_host) registered for every host as C(rdma_fabric_host_result), and every object of
-    the cluster side, with what is asked for, and changes neither.
+    the cluster side, with the input, and changes nothing.
   - A host differs in each step of its plan. Equal plans are shown once, with the names of their hosts.
-  - An object differs in fields, is missing, or is left over from an earlier run. Each field comes with what is wanted
-    and found, and with its managers of C(metadata.managedFields), that is who set it, how and when.
-  - A difference, a host that was not read and an object that could not be compared are told apart, on the screen and
-    in both files. Nothing is said to be without difference that was not compared.
-  - Objects that are provably as wanted are not sent. All others are sent as dry runs. Where the user has no right to
-    that, or the server refuses, their fields are compared as they were read, which RV(notices) says. So the rights to
-    C(get) and C(list) are enough.
+  - An object differs in fields, is missing, or is left over from an earlier run. Each field has its desired and actual
+    value and its managers in C(metadata.managedFields), that is, who set it, how and when.
+  - The screen and both files distinguish a difference, a host that was not read and an object that could not be
+    compared. Nothing counts as equal that was not compared.
+  - Objects that are provably equal are not sent. All others are sent as dry runs. If the user has no right to that, or
+    the server refuses, their fields are compared as they were read, and RV(notices) says so. So the rights to C(get)
+    and C(list) are enough.
   - Writes C(drift.json) for programs and C(drift.xml), JUnit, into the run directory.
 notes:
   - With hosts only, no cluster is contacted and no kubeconfig is needed.

@@ -11,11 +11,11 @@ module: fabric_hosts
 short_description: Report hosts of a run that failed or were not reached
 version_added: 0.1.0
 description:
-  - Looks at what the role C(rdma.fabric.host) registered for every host, and names those that failed or could not be
-    reached, each with the reason.
-  - Ansible goes on with the next play as long as one host is left. A play for the cluster that shall not follow a host
-    which was left behind begins with this module.
-  - Hosts that C(--limit) leaves out are no matter.
+  - Checks the results that the role C(rdma.fabric.host) registered for every host, and names hosts that failed or could
+    not be reached, each with the reason.
+  - Ansible continues with the next play as long as one host is left. Use this module first in a play for the cluster
+    that must not run after a host has failed.
+  - Hosts outside C(--limit) do not count.
 notes:
   - This action runs on the controller. It never connects to a host.
 author:
@@ -30,68 +30,67 @@ options:
     elements: str
     required: true
   strict:
-    description: Whether the task fails when a host was not brought to the end. It warns otherwise.
+    description: Whether the task fails if a host failed or could not be reached. Otherwise it warns.
     type: bool
     default: true
   reboots:
     description:
-      - Whether to look for hosts that need a reboot and have the consent to it (C(rdma_fabric_allow_reboot)) as well,
-        and for those whose driver is to be reloaded, which P(rdma.fabric.rdma_host#module) left with C(defer_reload).
-      - Notices name them, and say whose nodes are drained before (C(rdma_fabric_drain)) and whose are not.
+      - Whether to also find hosts that need a reboot and have the consent to it (C(rdma_fabric_allow_reboot)), and
+        hosts whose driver reload P(rdma.fabric.rdma_host#module) deferred with C(defer_reload).
+      - Notices name them, and say which nodes are drained first (C(rdma_fabric_drain)).
     type: bool
     default: false
   rollouts:
     description:
-      - What policies say of drains (C(ofedDriver.upgradePolicy)), as C(spec.rollouts) of
-        P(rdma.fabric.fabric_input#module) has it.
-      - The labels that were read of a host tell which of them it obeys.
+      - The drain options of policies (C(ofedDriver.upgradePolicy)), as in C(spec.rollouts) of
+        P(rdma.fabric.fabric_input#module).
+      - The labels that were read from a host select its policy.
     type: list
     elements: dict
     default: []
   api_servers:
     description:
-      - The nodes that run the API server, each with what tells it, as P(rdma.fabric.fabric_preflight#module) returns
-        them. With O(reboots) their hosts are refused a reload and a reboot without the consent
-        C(rdma_fabric_allow_controller_node), and count as left behind.
+      - The nodes that run the API server, each with how it was detected, as P(rdma.fabric.fabric_preflight#module)
+        returns them. With O(reboots) their hosts are refused a reload and a reboot without the consent
+        C(rdma_fabric_allow_controller_node), and count as failed.
       - So is the machine that Ansible runs on, unless its own node joins.
     type: dict
     default: {}
   spec:
     description:
       - The specification, as P(rdma.fabric.fabric_input#module) returns it. The address ranges of its networks and
-        pools are held against the addresses that were read of the hosts, which is done where routes are asked of them.
-        A range that would give a pod an address of a host is reported like a host that was left behind.
-      - So is an uplink of a host that pods may get whole, from a device plugin or by an attachment of the CNI plugin
-        host-device, or of macvlan in the mode C(passthru), which takes all that its master receives.
-      - The SR-IOV device plugin leaves out a function that has an IPv4 default route itself; it does not see uplinks
-        below bonds, bridges and VLANs, those of IPv6 alone, and those without a default route.
+        pools are compared with the addresses of hosts, which are read if their input has routes. A range that would
+        give a pod an address of a host is reported like a failed host.
+      - So is an uplink of a host that pods may get whole, from a device plugin, through the CNI plugin host-device, or
+        through macvlan in the mode C(passthru), which takes everything that its master receives.
+      - The SR-IOV device plugin excludes a function that itself has an IPv4 default route. It does not see uplinks below
+        bonds, bridges and VLANs, those with IPv6 only, and those without a default route.
     type: dict
     default: {}
   run_dir:
     description:
       - The directory in which P(rdma.fabric.rdma_host#module) has written a document of each host (C(hosts/NAME.json)),
-        for what O(spec) is held against. Without it that is what was registered of hosts, which has no facts where
+        with which O(spec) is compared. Without it the results registered for hosts are used, which have no facts if
         documents are written.
     type: path
   hooks:
-    description: Whether to tell which task files are run at the stages of a host's turn.
+    description: Whether to report which task files run at the stages of a host's turn.
     type: bool
     default: false
   joining:
     description:
-      - Whether nodes join in this run, by what P(rdma.fabric.node_join#module) has registered as
-        C(rdma_fabric_host_join). Then every host goes on by itself, whatever becomes of the others, and only hosts
-        whose nodes are yet to be verified are interrupted.
-      - Without O(reboots), such a host counts as left behind as well while something of its plan is left, or the
-        objects of the cluster side are not as wanted.
+      - Whether nodes join in this run, according to what P(rdma.fabric.node_join#module) registered as
+        C(rdma_fabric_host_join). Then every host continues independently of the others, and only hosts whose nodes are
+        not verified yet are interrupted.
+      - Without O(reboots), such a host also counts as failed while steps of its plan are left, or the objects of the
+        cluster side do not match.
     type: bool
     default: false
   plans:
     description:
-      - Whether to print what P(rdma.fabric.rdma_host#module) kept of each host where it is told that plans are
-        C(grouped).
-      - Hosts with the same steps on the same devices are one class. It is printed once, with its hosts; a step that
-        says something else on some of them is printed for each wording. A notice is printed once with its hosts.
+      - Whether to print the plans that P(rdma.fabric.rdma_host#module) kept with C(grouped).
+      - Hosts with the same steps on the same devices are one class. It is printed once, with its hosts; a step whose
+        wording differs between them is printed once per wording. A notice is printed once with its hosts.
     type: bool
     default: false
 seealso:

@@ -13,13 +13,13 @@ version_added: 0.1.0
 description:
   - Reads custom resources of the NVIDIA Network Operator, network attachments, other Kubernetes objects, Helm values
     and role variables, of any release of the operator since v0.1.0, and the variables of every host.
-  - Checks all of it at once. Every violation is reported with its source, its line where the source has lines, its
-    path, the reason and the next step. Nothing is touched.
-  - Retired fields are translated; each is mentioned with its successor.
-  - A custom resource given as extra variables (C(ansible-playbook -e @policy.yaml)) is read as one more document.
+  - Checks everything at once. Every violation is reported with its source, its line if the source has lines, its path,
+    the reason and the next step. Nothing is touched.
+  - Retired fields are translated; a notice names each with its successor.
+  - A custom resource given as extra variables (C(ansible-playbook -e @policy.yaml)) is read as another document.
   - Files are read on the controller. Their text is never templated.
-  - Variables of this collection that nothing would read are refused as well. These are misspelt ones, and those of
-    O(hosts) that only the controller reads and that localhost does not have, or has with another value.
+  - Variables of this collection that nothing would read are refused as well, that is, misspelt ones, and variables of
+    O(hosts) that only the controller reads and that localhost lacks or has with another value.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -34,18 +34,19 @@ options:
     elements: path
     default: []
   helm_values:
-    description: Values of the Network Operator's Helm chart. They win over O(helm_values_files).
+    description: Values of the Network Operator's Helm chart. They take precedence over O(helm_values_files).
     type: dict
     default: {}
   helm_values_files:
     description:
-      - Files with Helm values on the controller. A later one wins over an earlier one.
+      - Files with Helm values on the controller. Later files take precedence.
       - They may be encrypted by C(ansible-vault).
     type: list
     elements: path
     default: []
   helm_set:
-    description: Arguments as given to C(helm --set), such as V(nfd.enabled=true). They win over O(helm_values).
+    description: Arguments as given to C(helm --set), such as V(nfd.enabled=true). They take precedence over
+      O(helm_values).
     type: list
     elements: str
     default: []
@@ -104,8 +105,8 @@ options:
     default: {}
   namespace:
     description:
-      - Namespace of everything that is not bound to another one.
-      - Without it the policy's own namespace is used, or V(nvidia-network-operator).
+      - Namespace of every object without its own.
+      - By default the policy's namespace, or V(nvidia-network-operator).
     type: str
   engine:
     description:

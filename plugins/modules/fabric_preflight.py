@@ -11,41 +11,42 @@ module: fabric_preflight
 short_description: Check prerequisites before a run changes a host
 version_added: 0.1.0
 description:
-  - Renders what is wanted of the cluster, looks whether the run directory can be written, and asks the API server who
-    the user is, whether the user has every right that the run uses, and whether it would accept every object that is to
-    be created, changed or deleted. All failures are reported at once. Nothing is written to the cluster.
-  - Rights are looked up in the lists of rules that the server gives, one for the whole cluster and one for each
-    namespace where that is not enough. Where it can't list them, each right is asked for by itself. Missing rights come
-    in one error, by place and verbs. They do not cost a request per object.
-  - Objects that are provably as wanted are not sent. All others are validated by a dry run that refuses unknown fields.
-    What the server can't judge yet is named in RV(notices). That are objects in a namespace or of a
-    C(CustomResourceDefinition) that the same run would create, for example.
-  - Whether the cluster is OpenShift is told by its kind C(ClusterVersion), and has to be what C(rdma_fabric_openshift)
-    says, as pods would not be admitted otherwise, or not find what they need.
-  - A server that is too old for what objects use, such as probes by gRPC (1.24), is refused with the release that has
-    it and the objects. One older than the newest Network Operator asks for (1.32) is named in RV(notices).
-  - Address ranges of networks and pools are held against the addresses of nodes, the networks of pods
+  - Renders the objects of the cluster side, checks that the run directory is writable, and asks the API server who the
+    user is, whether the user has every right that the run uses, and whether it would accept every change and deletion.
+    All failures are reported at once. Nothing is written to the cluster.
+  - Rights are looked up in the server's lists of rules, one for the whole cluster and, if that is not enough, one for
+    each namespace. If the server can't list them, each right is checked separately. One error lists missing rights by
+    place and verbs. This takes no request per object.
+  - Objects that are provably equal are not sent. All others are validated by a dry run that refuses unknown fields.
+    RV(notices) names objects that the server can't check yet, for example those in a namespace or of a
+    C(CustomResourceDefinition) that the same run would create.
+  - OpenShift is detected by its kind C(ClusterVersion), and has to match C(rdma_fabric_openshift). Otherwise pods would
+    not be admitted, or would not find what they need.
+  - A server that is too old for features of the objects, such as gRPC probes (1.24), is refused with the required
+    release and the objects. RV(notices) names one that is older than the newest Network Operator requires (1.32).
+  - Address ranges of networks and pools are compared with the addresses of nodes, the networks of pods
     (C(Node.spec.podCIDRs)) and those of services (C(ServiceCIDR), or the Service C(kubernetes) on a server older than
-    1.33). A range that would hand out an address of a node, or that overlaps one of these networks, is refused. What
-    the user may not read is named in RV(notices). Pools that a CNI plugin keeps to itself are not known.
-  - Where pods would put CNI programs or configurations into the usual folders and nodes are of a distribution that has
-    them elsewhere, k3s or MicroK8s, that is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
-    C(rdma_fabric_cni_conf_dir)). Folders that are given count; other ones than those of the distribution are named in
-    RV(notices).
-  - Nodes that have the labels of several NicNodePolicies are refused by name, as a node obeys one of them at most.
-  - Where nodes are looked at for that, those with GPUs are named in RV(notices) that lack a piece of the GPU side (a
-    device plugin that offers them, a handler of the NVIDIA container toolkit), and those whose GPUs MIG divides.
-    Nothing of it is changed.
-  - A Network Operator or SR-IOV Network Operator that runs is named in RV(notices). So is a DaemonSet of somebody else
-    with Node Feature Discovery, Multus, whereabouts, nv-ipam or a device plugin where this run deploys the same, with
-    what to set to use the one that is there.
-  - Nodes that run the API server are named where their hosts may be interrupted, and so are hosts with a local
-    connection. They are refused that later, unless C(rdma_fabric_allow_controller_node) gives the consent.
-  - With hosts only, no cluster is contacted and no kubeconfig is needed, which a notice says.
-  - It belongs behind M(rdma.fabric.fabric_input) and before the hosts. Without it such a failure is found by
-    M(rdma.fabric.k8s_batch), when the hosts have been changed.
+    1.33). A range that would hand out an address of a node, or that overlaps one of these networks, is refused.
+    RV(notices) names what the user may not read. Pools internal to a CNI plugin are not known.
+  - If pods would put CNI programs or configurations into the default folders, but nodes have a distribution with other
+    folders (k3s or MicroK8s), the run is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
+    C(rdma_fabric_cni_conf_dir)). Folders that you set are used; RV(notices) names those that differ from the
+    distribution's.
+  - Nodes with the labels of several NicNodePolicies are refused by name, because at most one may select a node.
+  - If nodes are read for that, RV(notices) names nodes with GPUs that lack a part of the GPU side (a device plugin that
+    offers them, a handler of the NVIDIA container toolkit), and those whose GPUs are partitioned by MIG. None of it is
+    changed.
+  - RV(notices) names a running Network Operator or SR-IOV Network Operator. If this run deploys Node Feature Discovery,
+    Multus, whereabouts, nv-ipam or a device plugin, it also names a foreign DaemonSet with the same program, and what
+    to set to use the existing one.
+  - If hosts may be interrupted, nodes that run the API server and hosts with a local connection are named. Interrupting
+    them is refused later without the consent C(rdma_fabric_allow_controller_node).
+  - With hosts only, no cluster is contacted and no kubeconfig is needed, and a notice says so.
+  - Run it after M(rdma.fabric.fabric_input) and before the hosts. Without it such a failure appears only in
+    M(rdma.fabric.k8s_batch), after the hosts were changed.
 notes:
-  - The run directory is created when missing, in check mode as well, as check mode writes the plan of each host there.
+  - The run directory is created if missing, in check mode as well, because check mode writes the plan of each host
+    there.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

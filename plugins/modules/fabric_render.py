@@ -13,25 +13,25 @@ version_added: 0.1.0
 description:
   - Turns the specification that M(rdma.fabric.fabric_input) returns into ordered waves of Kubernetes objects, ready for
     M(rdma.fabric.k8s_batch). No cluster is needed.
-  - Rendered are the namespaces, node feature discovery with the rule that labels nodes with a NIC, Multus, the CNI
+  - It renders the namespaces, Node Feature Discovery with the rule that labels nodes with a NIC, Multus, the CNI
     plugins, whereabouts, the RDMA shared and the SR-IOV device plugin, ipoib-cni, and every network. A section of a
     policy that is not rendered is refused by name.
-  - With the engine V(helm) these are what the operator of the chart is given, as it is. That are the namespace of its
+  - With the engine V(helm) these are the unchanged objects for the operator of the chart, that is, the namespace of its
     release and the custom resources, policies before networks and pools.
   - The same specification always gives the same objects.
   - With O(output_dir), the objects are also written as files for GitOps tools, with a C(kustomization.yaml) that lists
     them in order. C(kubectl apply -k) can read the folder.
 notes:
   - This action runs on the controller. It never connects to the host of the task.
-  - The drivers that O(spec) asks for are work of the hosts, done before the cluster side is pushed. So device plugins
-    wait for the label of the NIC only, not for C(network.nvidia.com/operator.mofed.wait). They do wait for it where the
-    driver is a container (C(rdma_fabric_driver_source)).
-  - The driver's container is rendered for each group of nodes of one system and kernel. They are those of
-    C(rdma_fabric_driver_nodes), or of the hosts that P(rdma.fabric.rdma_host#module) has read in this run.
-  - A proxy reaches no rendered object but the driver's container. The other components talk to the API server only, and
-    images are pulled by the container runtime of the node.
-  - A C(HostDeviceNetwork) without C(networkNamespace) goes to the namespace V(default), as networks of the other kinds
-    do.
+  - Drivers in O(spec) are installed on the hosts, before the cluster side is pushed. So device plugins wait only for
+    the label of the NIC, not for C(network.nvidia.com/operator.mofed.wait). They do wait for that if the driver is a
+    container (C(rdma_fabric_driver_source)).
+  - The driver's container is rendered for each group of nodes with the same system and kernel. The groups come from
+    C(rdma_fabric_driver_nodes), or from the hosts that P(rdma.fabric.rdma_host#module) has read in this run.
+  - Of all rendered objects, only the driver's container uses a proxy. The other components talk only to the API server,
+    and the container runtime of the node pulls images.
+  - A C(HostDeviceNetwork) without C(networkNamespace) goes to the namespace V(default), like networks of the other
+    kinds.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

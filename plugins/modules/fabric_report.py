@@ -8,19 +8,20 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: fabric_report
-short_description: Write what a run found, planned and pushed as JSON and as one HTML page
+short_description: Write a report of a run as JSON and as an HTML page
 version_added: 0.1.0
 description:
-  - Reads the host documents of a run directory (C(hosts/*.json), as M(rdma.fabric.rdma_host) writes them) and what the
-    tasks before it registered, and writes C(report.json) and C(report.html) beside them.
-  - Shows the wire proof of the run directory (C(verify.json), as M(rdma.fabric.fabric_verify) writes it), if it is
-    there, with every pair and what failed.
+  - Reads the host documents of a run directory (C(hosts/*.json), as M(rdma.fabric.rdma_host) writes them) and the
+    results that earlier tasks registered, and writes C(report.json) and C(report.html) beside them.
+  - Shows the wire proof of the run directory (C(verify.json), as M(rdma.fabric.fabric_verify) writes it), if it exists,
+    with every pair and every failure.
   - The page holds the fleet, a drawing of the PCIe devices and rails of every kind of node, the plan of every host, the
-    objects of the cluster with what changed, and remarks on what deserves a look. It is one file under 2 MiB that loads
-    nothing and runs no script. What does not fit on it is counted there and stands in C(report.json).
-  - While nothing changed, both files stay as they are, including the time in them.
-  - Fails before anything is written when a file of the run directory cannot be read or is not a host document. Every
-    such file is named.
+    objects of the cluster with their changes, and remarks on what deserves attention. It is one self-contained file
+    under 2 MiB, with one script for its search field and sorting. Entries that do not fit are counted there, and
+    C(report.json) has them.
+  - If nothing changed, both files stay as they are, including their time.
+  - Fails before anything is written when a file of the run directory cannot be read or is not a host document. The
+    message names every such file.
 notes:
   - This action runs on the controller. It never connects to the host of the task.
   - The schema of C(report.json) is C(docs/report.schema.json) of this collection.

@@ -8,18 +8,17 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: fabric_result
-short_description: Say how a run ended and what comes next
+short_description: Print the result of a run and the next step
 version_added: 0.1.0
 description:
-  - Prints the same block at the end of every playbook of this collection, with the result in one word, counts, where
-    the files of the run lie, and the next step as a command.
+  - Prints the same block at the end of every playbook of this collection, with the result in one word, counts, the
+    paths of the run's files, and the next step as a command.
   - The statistic C(rdma_fabric_result) has the same as data. AWX shows it among the artifacts of the job.
-  - With the screen output P(rdma.fabric.fleet#callback) the block comes below the recap, with others where the task
-    stands.
+  - With the callback P(rdma.fabric.fleet#callback) the block is printed below the recap, with others at the task.
 notes:
   - This action runs on the controller. It never connects to a host.
-  - The command repeats the inventory, the limit, files of variables, and variables of this collection that hold no
-    secret. Other variables may be passwords, and have to be given again.
+  - The command repeats the inventory, the limit, files of variables, and variables of this collection that contain no
+    secret. Other variables may be passwords, and you have to give them again.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

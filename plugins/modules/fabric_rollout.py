@@ -8,13 +8,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: fabric_rollout
-short_description: Tell which hosts are to be interrupted in turn, and how many at once
+short_description: Decide which hosts are interrupted in turn, and how many at once
 version_added: 0.1.0
 description:
-  - Looks at what the role C(rdma.fabric.host) registered for every host in check mode. A host has a turn when something
-    of it would be changed, or when it waits for a reboot and has the consent to one (C(rdma_fabric_allow_reboot)).
-  - So has a host whose node has a slot already. What an earlier run left of it is healed in that turn.
-  - Recorded hosts, and those with C(rdma_fabric_host_mode=preview), have none. Neither have those whose nodes have the
+  - Reads the results that the role C(rdma.fabric.host) registered for every host in check mode. A host has a turn if a
+    run would change it, or if it waits for a reboot and has the consent to one (C(rdma_fabric_allow_reboot)).
+  - A host whose node already has a slot has a turn too, which completes what an earlier run left behind.
+  - Recorded hosts, and those with C(rdma_fabric_host_mode=preview), have no turn. Neither do those whose nodes have the
     label C(nvidia.com/ofed-driver-upgrade.skip=true) of NVIDIA's operators (O(skip_nodes)).
 notes:
   - This action runs on the controller. It never connects to a host.

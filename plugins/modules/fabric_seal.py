@@ -8,18 +8,17 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: fabric_seal
-short_description: Write the plan of a run as a file that others approve
+short_description: Write the plan of a run to a file for others to approve
 version_added: 0.1.0
 description:
-  - Writes what every host was found to need, what its variables ask for, the facts that its steps depend on, and a
-    digest of every object of the cluster side to one file. M(rdma.fabric.fabric_input) takes it as C(sealed_plan). A
-    run with it does exactly that, or refuses by name what is another one now.
-  - Hosts with equal variables, facts and steps are one entry. The file holds no time and nothing random, so the same
-    plan gives the same bytes, and a difference between two files is a difference between two plans.
-  - It holds no secret. Of objects it has digests, in which values of Secrets do not count.
-  - Its digest shows that the file was changed after it was written. It is no signature; who may change the file is a
-    matter of where it is kept.
-  - A host that was left behind or a refused step leaves the file as it is and fails the task.
+  - Writes the steps and the spec of every host, the facts that its steps depend on, and a digest of every object of the
+    cluster side to one file. M(rdma.fabric.fabric_input) takes it as C(sealed_plan). A run with it executes exactly
+    that plan, or refuses by name what has changed since.
+  - Hosts with equal variables, facts and steps are one entry. The file contains no timestamp and nothing random, so the
+    same plan gives the same bytes, and a difference between two files is a difference between two plans.
+  - It contains no secret. Objects are digests, which do not include values of Secrets.
+  - Its digest detects changes after the file was written. It is not a signature; protect the file where you keep it.
+  - A host that failed, or a refused step, fails the task and leaves the file as it is.
 notes:
   - This action runs on the controller. It never connects to a host.
 author:

@@ -12,26 +12,27 @@ short_description: Show hosts and cluster on one screen
 version_added: 0.1.0
 description:
   - Compares what M(rdma.fabric.rdma_host) registered for every host as C(rdma_fabric_host_result), and the objects,
-    workloads, nodes and networks of the cluster, with what is asked for.
+    workloads, nodes and networks of the cluster, with the input.
   - Hosts in the same state are one line with their number. The screen ends with the result and the next step.
-  - RV(status) tells whether something needs a person, which are hosts that were not read or differ from what is asked
-    for, reboots, links that are down, objects that differ, components that are not ready, resources that no node
-    offers, nodes that M(rdma.fabric.node_drain) has cordoned, slots that a node has failed in, and Ready nodes that
-    have not joined. The role C(rdma.fabric.status) fails then.
-  - Nodes that somebody else has cordoned and slots that are held are shown, and need nobody.
-  - Where M(rdma.fabric.rdma_host) was asked for RV(rdma.fabric.rdma_host#module:counters), the screen shows what they
-    say of errors, one line for each counter. They only grow, so what they stand at is history and needs nobody; with
-    O(output_file), what rose since the status in that file was written is shown instead.
-  - With O(gpus), the DCGM exporters on the nodes of these hosts are asked, and errors of a GPU are shown beside those
-    of the NIC of its rail, with the pod that has the GPU. A node without an exporter is told and needs nobody.
+  - RV(status) shows whether something needs a person, that is, hosts that were not read or differ from their spec,
+    reboots, links that are down, objects that differ, components that are not ready, resources that no node offers,
+    nodes that M(rdma.fabric.node_drain) has cordoned, slots of failed nodes, and Ready nodes that have not joined. The
+    role C(rdma.fabric.status) fails then.
+  - Nodes that somebody else has cordoned and held slots are shown, but do not fail the status.
+  - If M(rdma.fabric.rdma_host) returned RV(rdma.fabric.rdma_host#module:counters), the screen shows the error counters,
+    one line each. They only grow, so their values are history and do not fail the status; with O(output_file), the
+    increase since the status in that file was written is shown instead.
+  - With O(gpus), the DCGM exporters on the nodes of these hosts are queried, and errors of a GPU are shown beside those
+    of the NIC of its rail, with the pod that has the GPU. A node without an exporter is named, but does not fail the
+    status.
   - Nothing is changed. Objects that may differ are sent to the API server as dry runs.
 notes:
   - With hosts only, no cluster is contacted and no kubeconfig is needed.
-  - Slots are one LIST of the Leases with the label C(rdma.fabric/slots) in the namespace of the specification. Where
-    the user may not list them, the screen says so, and nothing else changes.
-  - An exporter is asked through the API server, one GET of C(pods/proxy) for each node; pods with the label
-    C(app=nvidia-dcgm-exporter) or C(app.kubernetes.io/name=dcgm-exporter) are exporters. Where the user may not, the
-    screen says so, and nothing else changes.
+  - Slots are one LIST of the Leases with the label C(rdma.fabric/slots) in the namespace of the specification. If the
+    user may not list them, the screen says so; nothing else changes.
+  - An exporter is queried through the API server, one GET of C(pods/proxy) for each node; pods with the label
+    C(app=nvidia-dcgm-exporter) or C(app.kubernetes.io/name=dcgm-exporter) are exporters. If the user may not do this,
+    the screen says so; nothing else changes.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

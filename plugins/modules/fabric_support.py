@@ -8,24 +8,24 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: fabric_support
-short_description: Pack what somebody else needs to help with a fabric
+short_description: Pack a support archive of a fabric
 version_added: 0.1.0
 description:
-  - Writes one archive with the recordings of the hosts, the documents that earlier runs have left, what the cluster
-    shows of one set of objects, and the releases of what runs on the controller. Its C(manifest.json) names each file,
-    where it is from, and what could not be read.
-  - A host, a file or a part of the cluster that can't be read keeps nothing else out. RV(outcome) is V(partial) then.
-  - Of the cluster it holds the objects of the set, where their pods run with their status, events about both, logs of
+  - Writes one archive with the recordings of the hosts, the documents of earlier runs, the cluster's state of one set
+    of objects, and the releases of the software on the controller. Its C(manifest.json) lists each file with its
+    origin, and what could not be read.
+  - If a host, a file or a part of the cluster can't be read, the rest is still included, and RV(outcome) is V(partial).
+  - From the cluster it includes the objects of the set, the nodes and status of their pods, events about both, logs of
     containers that have run and are not ready, the nodes of the hosts and of these pods, and the versions of the
     definitions of custom resources and of the API server. It is one LIST for each kind and namespace, whatever the
     number of objects.
-  - Objects of the kind C(Secret) are never read. Of pods there is no environment, of objects no C(managedFields).
-  - What looks like a secret by its name or its form is masked everywhere. Names, addresses of the cluster, and those in
-    documents of runs stay.
+  - Objects of the kind C(Secret) are never read. Pods come without their environment, objects without C(managedFields).
+  - Anything that looks like a secret by its name or form is masked everywhere. Names and addresses of the cluster and
+    in documents of runs stay.
   - Neither hosts nor cluster are changed.
 notes:
-  - With hosts only, no cluster is contacted and no kubeconfig is needed. Where O(spec) is not given, the cluster is
-    looked at for what earlier runs have recorded there.
+  - With hosts only, no cluster is contacted and no kubeconfig is needed. Without O(spec), the records of earlier runs
+    in the cluster are used.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

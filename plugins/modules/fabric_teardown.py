@@ -12,17 +12,16 @@ short_description: Remove the cluster side
 version_added: 0.1.0
 description:
   - Deletes every object of a set, those of the last wave first and its inventory last, as M(rdma.fabric.k8s_batch) does
-    with O(rdma.fabric.k8s_batch#module:state=absent). A workload goes when nothing that was applied after it is left,
-    as it may be what removes their finalizers.
-  - Then it takes away what the set's programs and rollouts left in the cluster. That are the labels and annotations of
-    Node Feature Discovery on the nodes, where the set has brought it, and the C(Lease) objects of slots that no node
-    has.
-  - Pods that run and use a network or a resource of the set are named and keep it from being removed, unless
-    O(allow_in_use) says otherwise. They cost one list request, whatever the number of nodes.
-  - Where C(--limit) leaves hosts of O(hosts) out, but not all of them, nothing is removed and the task is skipped. The
-    other hosts need the cluster side.
-  - What stays on the nodes, such as the programs of secondary networks, is named in RV(notices).
-  - It asks for no consent. The playbook C(rdma.fabric.teardown) does, by P(rdma.fabric.fabric_preflight#module).
+    with O(rdma.fabric.k8s_batch#module:state=absent). A workload is deleted once everything applied after it is gone,
+    because it may have to remove their finalizers.
+  - Then it removes what the set's programs and rollouts left in the cluster, that is, the labels and annotations of
+    Node Feature Discovery on the nodes, if the set deployed it, and the C(Lease) objects of slots that no node has.
+  - Running pods that use a network or a resource of the set are named and prevent its removal, unless O(allow_in_use)
+    is set. Finding them takes one list request, whatever the number of nodes.
+  - If C(--limit) excludes some, but not all, of O(hosts), nothing is removed and the task is skipped, because the other
+    hosts need the cluster side.
+  - RV(notices) names what stays on the nodes, such as the programs of secondary networks.
+  - It needs no consent. The playbook C(rdma.fabric.teardown) does, through P(rdma.fabric.fabric_preflight#module).
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

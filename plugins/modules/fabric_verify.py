@@ -11,11 +11,11 @@ module: fabric_verify
 short_description: Prove the fabric on the wire, between test pods on every pair of nodes
 version_added: 0.1.0
 description:
-  - Makes one unprivileged test pod per node and network, tests every pair of nodes with C(ping) at full MTU, C(rping),
-    C(ib_write_bw) in both directions and C(ib_write_lat), judges the rates and the counters of the ports, and removes
-    the pods whatever happens.
-  - Device and GID index are found in each pod by itself. Rates are judged against the slower port, with the PCIe links
-    that the facts of the hosts know. Rates of emulated devices (soft RoCE) are reported and not judged.
+  - Creates one unprivileged test pod per node and network, tests every pair of nodes with C(ping) at full MTU,
+    C(rping), C(ib_write_bw) in both directions and C(ib_write_lat), judges the rates and the counters of the ports, and
+    always removes the pods.
+  - Device and GID index are determined in each pod. Rates are judged against the slower port and the PCIe links in the
+    facts of the hosts. Rates of emulated devices (soft RoCE) are reported and not judged.
   - Writes C(verify.json) and C(verify.xml) (JUnit) to the run directory. M(rdma.fabric.fabric_report) shows them.
   - Fails when any test fails. The message names pair, rail, test, cause and next step.
   - Everything that prevents the proof is reported at once, before any pod is created.
@@ -23,7 +23,7 @@ notes:
   - Networks are tested one after another, the pairs of a round at the same time.
   - With O(node) the user also needs C(get) on nodes, C(list) on pods of all namespaces, and C(list) on Leases in the
     namespace of the slots.
-  - A pod ends itself when the controller is killed. The next run removes what an earlier one left.
+  - Pods end by themselves if the controller is killed. The next run removes pods left by an earlier one.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

@@ -11,22 +11,22 @@ module: k8s_batch
 short_description: Apply ordered waves of Kubernetes objects
 version_added: 0.1.0
 description:
-  - Makes a cluster hold exactly the given objects, in one task, by server-side apply with strict field validation.
-  - What is there is read with one list request per kind, or with one per kind and namespace by a user who may not list
-    the kind in all namespaces. An object whose live state proves, by the fields that the API server records for this
-    collection, to be as desired costs no request of its own.
-  - Fields of other managers stay. Objects of an earlier run that are no longer given are removed, if they are recorded
+  - Brings a cluster to exactly the given objects, in one task, by server-side apply with strict field validation.
+  - Live objects are read with one list request per kind, or one per kind and namespace if the user may not list the
+    kind in all namespaces. An object whose recorded fields of this collection prove that it matches needs no request of
+    its own.
+  - Fields of other managers stay. Objects of an earlier run that are no longer given are deleted, if they are recorded
     in the inventory of the set, still carry its label, and were applied by this collection.
-  - An object that somebody else manages is named and refused before anything is changed, and never deleted. That is
-    one with an owner reference to a controller, and one that carries the label or annotation of the NVIDIA Network
+  - An object that somebody else manages is refused by name before anything is changed, and never deleted. This applies
+    to an object with an owner reference to a controller, or with the label or annotation of the NVIDIA Network
     Operator, the Operator Lifecycle Manager, Helm, Argo CD or Flux, or C(app.kubernetes.io/managed-by). A C(Namespace)
     is shared, with a notice.
-  - A request that gets no answer is tried again for a minute and a half. Waiting goes on through an outage until
-    O(wait_timeout) is over.
+  - A request without an answer is retried for 90 seconds. Waiting continues through an outage until O(wait_timeout) is
+    over.
   - A run that has something to write takes the C(Lease) C(rdma-fabric-<set>) in O(inventory_namespace), which needs the
-    rights to create, get, update and delete it. Another run of the set waits up to five minutes. A killed run's Lease
-    counts for a minute.
-  - A run that is cut at any point loses nothing. The next run converges.
+    rights to create, get, update and delete it. Another run of the set waits up to five minutes. The Lease of a killed
+    run expires after a minute.
+  - A run that is interrupted at any point loses nothing. The next run converges.
 notes:
   - Values of C(Secret) objects are hidden in differences.
 author:

@@ -8,22 +8,21 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: mofed_driver
-short_description: Give a host the inbox, DOCA-OFED or MLNX_OFED driver for its NICs
+short_description: Install the inbox, DOCA-OFED or MLNX_OFED driver for the NICs of a host
 version_added: 0.1.0
 description:
   - Installs, changes or removes the driver stack of NVIDIA NICs on a host, from packages of repositories or from an
     archive. Knows the packages of Ubuntu 22.04, 24.04 and 26.04, Debian 12 and 13, RHEL 9 and 10 and their clones, and
     SLES 15 and 16. Any other distribution keeps its inbox driver, with a notice.
-  - Tells apart what is installed, on the disk, loaded, and started by the initial RAM disk, and only changes what
-    differs.
-  - Everything that forbids the change is checked before anything is changed, and all of it is said at once. Checked are
-    kernel headers, Secure Boot and the signing key, ostree, the distribution, the driver container of the Network
-    Operator, the package manager's lock and the disk space.
+  - Distinguishes what is installed, on disk, loaded, and in the initial RAM disk, and changes only what differs.
+  - Everything that prevents the change is checked first and reported at once. Checked are kernel headers, Secure Boot
+    and the signing key, ostree, the distribution, the driver container of the Network Operator, the package manager's
+    lock and the disk space.
   - The driver is reloaded last, and only with consent. Links, addresses, routes, bonds, VLANs and virtual functions are
-    brought back. Where storage over RDMA, other vendors' drivers, programs with open verbs devices, functions in
-    containers, interfaces that would not come back, or the uplink stand in the way, the change is left to the next
-    reboot, and what it waits for is named.
-  - A driver whose build is the loaded one is not reloaded.
+    restored. If storage over RDMA, other vendors' drivers, programs with open verbs devices, functions in containers,
+    interfaces that would not come back, or the uplink block the reload, the change is left to the next reboot, and the
+    message names the cause.
+  - A driver is not reloaded if the loaded build is the same.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

@@ -8,17 +8,16 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: mofed_driver_info
-short_description: Read which NIC driver stack a host has installed, on its disk and loaded
+short_description: Read which NIC driver stack a host has installed, on disk and loaded
 version_added: 0.1.0
 description:
-  - Tells apart what is installed (packages), what is on the disk (the modules that C(modprobe) would load), what is
-    loaded, and what the next boot starts with (its kernel and the initial RAM disk). After an installation without a
-    reload they differ.
-  - Whether the loaded modules are those on the disk is judged by their build ids, or by C(srcversion) where a module
-    has no build id. Equal versions prove nothing.
-  - Names everything that stands in the way of a reload, which is modules of storage over RDMA, other vendors' RDMA
-    drivers, programs with verbs devices open, functions given to containers or virtual machines, interfaces that would
-    not come back (macvlan, IPoIB partitions, ports of Open vSwitch), and the uplink.
+  - Distinguishes what is installed (packages), on disk (the modules that C(modprobe) would load), loaded, and used by
+    the next boot (its kernel and the initial RAM disk). After an installation without a reload they differ.
+  - Loaded modules are compared with those on disk by their build ids, or by C(srcversion) if a module has no build id.
+    Equal versions prove nothing.
+  - Lists everything that blocks a reload, that is, modules of storage over RDMA, other vendors' RDMA drivers, programs
+    with verbs devices open, functions given to containers or virtual machines, interfaces that would not come back
+    (macvlan, IPoIB partitions, ports of Open vSwitch), and the uplink.
   - Changes nothing, and never waits for the network or for a package manager's lock.
 author:
   - The rdma.fabric contributors (@rdma-fabric)

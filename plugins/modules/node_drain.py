@@ -8,19 +8,19 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: node_drain
-short_description: Take the pods that hold RDMA devices or GPUs off a node, and give it back
+short_description: Evict the pods that hold RDMA devices or GPUs from a node, and give it back
 version_added: 0.1.0
 description:
-  - Cordons a node, evicts the pods that hold its devices, and waits for the end of each one, by its UID.
+  - Cordons a node, evicts the pods that hold its devices, and waits until each one has ended, identified by UID.
   - The cordon and its mark are one write. The mark is the annotation C(rdma.fabric/cordon) of the node, and says who
-    cordoned it, in which run, why, when, and whether it was cordoned before. Any later run can end what one that was
-    killed has begun.
-  - Evictions go through the eviction API, so a C(PodDisruptionBudget) holds. A refused one is asked for again, after
+    cordoned it, in which run, why, when, and whether it was cordoned before. Any later run can complete what a killed
+    run has begun.
+  - Evictions go through the eviction API, so a C(PodDisruptionBudget) is respected. A refused eviction is retried after
     the time that the server names, until O(timeout) is over.
   - DaemonSet, static, unmanaged and finished pods and those with C(emptyDir) volumes are treated as C(kubectl drain)
     treats them. A pod with the label C(nvidia.com/ofed-driver-upgrade-drain.skip=true) always stays.
-  - A pod that forbids the drain is found before the node is cordoned, and all such pods are named at once.
-  - A node that somebody else has cordoned stays cordoned, and is named.
+  - Pods that prevent the drain are found before the node is cordoned, and are named together.
+  - A node that somebody else has cordoned stays cordoned, and a notice names it.
 notes:
   - The user needs C(get) and C(patch) on nodes, C(list) on pods, C(create) on C(pods/eviction) and C(get) on
     DaemonSets.

@@ -8,15 +8,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: node_join
-short_description: Keep pods off a node that is new until it is verified
+short_description: Keep pods off a new node until it is verified
 version_added: 0.1.0
 description:
-  - Taints a node that is new to the fabric, and takes the taint off once the node is Ready, offers its devices and runs
-    a ready pod of every DaemonSet that is wanted on it.
+  - Taints a node that is new to the fabric, and removes the taint once the node is Ready, offers its devices and runs a
+    ready pod of every DaemonSet that selects it.
   - Taint and mark are one write. The mark is the annotation C(rdma.fabric/join) of the node, and says whether it has
-    joined, in which run and when, or what it has failed by. Any later run goes on with what one that was killed has
-    begun, and leaves nodes alone that have joined.
-  - Other taints of the node stay. A node that was changed by somebody else in between is read again.
+    joined, in which run and when, or why it failed. Any later run continues what a killed run has begun, and leaves
+    nodes alone that have joined.
+  - Other taints of the node stay. If somebody else changes the node in between, it is read again.
 notes:
   - The user needs C(get) and C(patch) on nodes, C(list) on pods and C(create) on Events of the default namespace.
 author:

@@ -11,19 +11,21 @@ module: node_labels
 short_description: Label nodes as Node Feature Discovery would
 version_added: 0.1.0
 description:
-  - Gives the nodes of a fabric the labels that its workloads are placed by, from what P(rdma.fabric.rdma_host#module)
-    has read of their hosts in this run, for clusters without Node Feature Discovery.
+  - Gives the nodes of a fabric the labels that its workloads select, from the facts of their hosts that
+    P(rdma.fabric.rdma_host#module) has read in this run, for clusters without Node Feature Discovery.
   - These are C(feature.node.kubernetes.io/pci-15b3.present) and C(pci-10de.present), C(kernel-version.full),
-    C(system-os_release.ID) and C(system-os_release.VERSION_ID). One that no longer holds is taken off.
-  - They are applied server-side. A label that somebody else has set stays as it is, and one of another value is named.
-  - All nodes are listed, 500 in a request, and each node that changes takes one request more.
+    C(system-os_release.ID) and C(system-os_release.VERSION_ID). A label that no longer applies is removed.
+  - They are applied server-side. A label that somebody else has set is kept, and a notice names it if its value
+    differs.
+  - All nodes are listed, 500 per request, and each node that changes takes one more request.
   - Hosts that were not read in this run keep the labels of their nodes.
   - A C(pci-15b3.present) or C(pci-10de.present) of somebody else on a node whose host has no such device is named in
-    RV(notices), as pods go by it. A Node Feature Discovery that was removed without its clean-up leaves such labels.
+    RV(notices), because pods select it. A Node Feature Discovery that was removed without its clean-up leaves such
+    labels.
   - With O(waves), nodes also get C(network.nvidia.com/operator.mofed.wait), which device plugins wait for where the
     driver is a container (C(rdma_fabric_driver_source)). It is V(true) until the container is ready on the node, then
-    V(false), and V(false) on nodes with a NIC that no DaemonSet of the driver is for. Other than the operator, which
-    watches the pods, this module looks once.
+    V(false), and V(false) on nodes with a NIC that no DaemonSet of the driver is for. Unlike the operator, which
+    watches the pods, this module checks once.
 notes:
   - The user needs C(get), C(list) and C(patch) on nodes, and C(list) on pods where O(waves) has a driver.
 author:

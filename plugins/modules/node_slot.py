@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: node_slot
-short_description: Let no more than so many nodes be out of service, whoever works on them
+short_description: Limit how many nodes are out of service at once, across all runs
 version_added: 0.1.0
 description:
   - Takes a slot for a node before it is interrupted, waits while none is free, and gives it back afterwards. Any number
@@ -17,16 +17,16 @@ description:
     a write holds only for the Lease that was read, so two runs never take the same slot.
   - Nodes that a running NVIDIA Network Operator is upgrading, by the label
     C(nvidia.com/ofed-driver-upgrade-state), count as taken slots.
-  - A slot that is not renewed for its duration, by the clock of the one who looks, belongs to a dead run. It is free
-    when its node is in service. While the node is still cordoned with the mark of M(rdma.fabric.node_drain), it counts
-    as taken, and only a run for that node goes on with it. A run that was killed on the same machine is recognised at
+  - A slot that is not renewed for its duration, by the clock of the waiting run, belongs to a dead run. It is free if
+    its node is in service. While the node is still cordoned with the mark of M(rdma.fabric.node_drain), the slot counts
+    as taken, and only a run for that node continues with it. A run that was killed on the same machine is recognised at
     once.
-  - Who waits for a slot learns of changes by a watch. Where the user may not watch Leases, it looks every few seconds.
-  - O(state=taken) renews a slot that the run has already. Ask for it again before each step that takes long.
+  - A waiting run follows changes with a watch. If the user may not watch Leases, it polls every few seconds.
+  - O(state=taken) renews a slot that the run already has. Use it again before each long step.
 notes:
   - The user needs C(list), C(watch), C(create) and C(update) on Leases in O(namespace), and C(list) and C(get) on
     nodes. With O(state=failed), C(patch) on nodes and C(create) on Events in the namespace C(default) are needed as
-    well; a notice tells where they are missing.
+    well; a notice says if they are missing.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -51,11 +51,11 @@ options:
     required: true
   state:
     description:
-      - With V(taken), the node has a slot in this run, and may be interrupted.
+      - With V(taken), the node has a slot in this run and may be interrupted.
       - With V(given_back), the node has none.
       - With V(failed), the slot that the node has in this run stays taken, and no other node of any run takes a new one
-        until a run for this node takes its slot or somebody gives it back. O(reason) is said by the slot, by the mark
-        of M(rdma.fabric.node_drain) on the node and by an Event about it (C(kubectl describe node)).
+        until a run for this node takes its slot or somebody gives it back. The slot, the mark of
+        M(rdma.fabric.node_drain) on the node and an Event about it (C(kubectl describe node)) have O(reason).
     type: str
     choices: [taken, given_back, failed]
     default: taken
@@ -67,16 +67,15 @@ options:
     type: str
     default: '1'
   total:
-    description: How many nodes a percentage is of.
+    description: The number of nodes to which a percentage refers.
     type: int
     default: 0
   domain:
     description:
-      - The failure domain of the node as a label that it has, C(KEY=VALUE), such as
-        V(topology.kubernetes.io/zone=a). No more than O(domain_limit) nodes with that label are out of service at once,
-        beside O(limit) for all.
-      - A slot of the domain is taken before that of all nodes, and both are given back together. Without the option,
-        what the node has of a domain is given back with its slot.
+      - The failure domain of the node as a label that it has, C(KEY=VALUE), such as V(topology.kubernetes.io/zone=a).
+        At most O(domain_limit) nodes with that label are out of service at once, in addition to O(limit) for all.
+      - A slot of the domain is taken before that of all nodes, and both are given back together. Without the option, a
+        domain slot that the node already has is given back with its slot.
     type: str
     default: ''
   domain_limit:
@@ -87,41 +86,41 @@ options:
     type: str
     default: '1'
   domain_total:
-    description: How many nodes a percentage of the domain is of.
+    description: The number of nodes to which a percentage for the domain refers.
     type: int
     default: 0
   rollout:
     description:
-      - Names of all nodes that this run works on. One that has failed in an earlier run does not stop this one, as it
-        works on it again.
+      - Names of all nodes that this run works on. A node that has failed in an earlier run does not stop this one,
+        because it works on it again.
     type: list
     elements: str
     default: []
   run:
     description:
-      - What the run is called. It has a name of its own unless given.
-      - Plays that belong together, such as the steps of one workflow, give the same name.
+      - Name of the run. By default it gets its own name.
+      - Use the same name in plays that belong together, such as the steps of one workflow.
     type: str
     default: ''
   any_run:
-    description: Whether O(state=given_back) frees the slot of the node whichever run has it.
+    description: Whether O(state=given_back) frees the slot of the node even if another run has it.
     type: bool
     default: false
   lease:
     description:
-      - The slot that RV(lease) has named when it was taken, for O(state=given_back) and O(state=failed). Where the node
-        has no slot any more, a notice and RV(lost) say what became of it. A node that failed has another one then, so
-        that no other begins.
+      - The slot that RV(lease) has named when it was taken, for O(state=given_back) and O(state=failed). If the node no
+        longer has that slot, a notice and RV(lost) say why. A node that failed then gets another one, so that no
+        further node begins.
     type: str
     default: ''
   reason:
     description:
-      - What the node has failed by, for those who look at it. Needed with O(state=failed).
+      - Why the node failed, for people. Required with O(state=failed).
       - With O(state=given_back), of a node that was deleted, it is kept in O(turn_file) only.
     type: str
     default: ''
   group:
-    description: Name of the group of slots. Runs that share a limit give the same one.
+    description: Name of the group of slots. Runs that share a limit use the same one.
     type: str
     default: upgrade
   namespace:
@@ -132,11 +131,11 @@ options:
     description:
       - File on the controller that keeps when the turn of the host began, which slot it has and how it ended, for the
         report of the run.
-      - It is for the playbooks that interrupt hosts in turn. Nothing is kept in check mode.
+      - It is for the playbooks that interrupt hosts in turn. Nothing is written in check mode.
     type: path
   duration:
     description:
-      - How long a slot counts after it was taken or renewed, in seconds. It has to be longer than the longest step
+      - How long a slot is valid after it was taken or renewed, in seconds. It has to be longer than the longest step
         between two renewals.
     type: int
     default: 2400

@@ -8,11 +8,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: node_slot_info
-short_description: Read which nodes have a slot to be out of service
+short_description: Read which nodes hold a slot
 version_added: 0.1.0
 description:
-  - Returns the slots of a O(group) that are taken, each with its node, its run, and what the node failed by.
-  - One request, whatever the number of nodes, and one more for each of O(label), O(skip_nodes) and O(marks).
+  - Returns the slots of a O(group) that are taken, each with its node, its run, and the reason if the node failed.
+  - This takes one request, whatever the number of nodes, and one more for each of O(label), O(skip_nodes) and O(marks).
 notes:
   - The user needs C(list) on Leases in O(namespace), and on nodes with O(label), O(skip_nodes) or O(marks).
 author:
@@ -41,7 +41,7 @@ options:
     type: bool
     default: false
   skip_nodes:
-    description: Whether to look which nodes have the label by which NVIDIA's operators leave a node out of upgrades.
+    description: Whether to find nodes with the label that excludes a node from upgrades by NVIDIA's operators.
     type: bool
     default: false
 seealso:

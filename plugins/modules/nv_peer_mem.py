@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: nv_peer_mem
-short_description: Let the NICs of a host reach the memory of its GPUs (GPUDirect RDMA)
+short_description: Let the NICs of a host access the memory of its GPUs (GPUDirect RDMA)
 version_added: 0.1.0
 description:
   - Chooses the mechanism of GPUDirect RDMA that fits the host, loads its module now and at every boot, in the right
@@ -16,9 +16,9 @@ description:
   - With the open GPU kernel modules from R515, GPUs of Turing or newer and an RDMA stack that registers DMA-BUF
     regions, no module is needed. Otherwise C(nvidia-peermem) is loaded, which comes with the GPU driver from R470 and
     needs an RDMA stack with peer-memory symbols. C(nv_peer_mem) is its predecessor for older GPU drivers.
-  - A module that was built without peer-memory symbols is refused with the cause. Loading it would end with
-    "Invalid argument" and an empty kernel log.
-  - Where the GPU Operator's driver container owns the GPU driver, the host is left alone and the evidence is said.
+  - A module that was built without peer-memory symbols is refused with the cause. Loading it would fail with "Invalid
+    argument" and an empty kernel log.
+  - If the GPU Operator's driver container owns the GPU driver, the host is left alone and a notice names the evidence.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

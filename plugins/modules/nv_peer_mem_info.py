@@ -8,14 +8,14 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: nv_peer_mem_info
-short_description: Read how the GPUs of a host give NICs access to their memory
+short_description: Read how NICs of a host can access the memory of its GPUs
 version_added: 0.1.0
 description:
-  - Tells which mechanism of GPUDirect RDMA a host can use and which one is active. These are DMA-BUF,
+  - Returns which mechanism of GPUDirect RDMA a host can use and which one is active. These are DMA-BUF,
     C(nvidia-peermem), and its predecessor C(nv_peer_mem).
   - The choice depends on the GPU driver (version, open or proprietary kernel modules), the generation of the GPUs, and
-    two kernel symbols, C(ib_register_peer_memory_client) and C(ib_umem_dmabuf_get). Symbols are looked for in the
-    running kernel and in the modules on the disk.
+    two kernel symbols, C(ib_register_peer_memory_client) and C(ib_umem_dmabuf_get). Symbols are searched in the running
+    kernel and in the modules on disk.
   - Changes nothing.
 author:
   - The rdma.fabric contributors (@rdma-fabric)

@@ -11,11 +11,11 @@ module: rdma_devplugin_config
 short_description: Configure the RDMA shared or the SR-IOV device plugin
 version_added: 0.1.0
 description:
-  - Judges the configuration of a device plugin by the rules of the program that reads it, before a pod can crash on it,
+  - Validates the configuration of a device plugin with the rules of the plugin itself, before a pod can crash on it,
     and stores it as the C(ConfigMap) that the plugin's pods mount.
   - The rules are those of C(k8s-rdma-shared-dev-plugin) and C(sriov-network-device-plugin), and those of kubelet for
-    the names of resources. Where the admission webhook of the vendor's operator disagrees with a plugin, the plugin
-    counts.
+    the names of resources. If the admission webhook of the vendor's operator disagrees with a plugin, the plugin's rule
+    applies.
   - A plugin reads its configuration when it starts. M(rdma.fabric.fabric_render) renders the C(DaemonSet) in a way that
     restarts the pods. With this module alone, restart them yourself.
 notes:

@@ -8,35 +8,34 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: rdma_host
-short_description: Bring a host to the state that its RDMA network needs
+short_description: Configure a host for its RDMA network
 version_added: 0.1.0
 description:
   - Reads a host once and compares it with the desired state of kernel modules, driver, peer memory, interface names,
     virtual functions, MTUs, links, PCIe and RoCE QoS. The result is a plan, an ordered list of steps. Each says why it
     is needed, what it interrupts and how it is undone.
-  - With O(mode=apply), outside check mode, the steps are executed in that order and each is verified. The lines that
-    check mode shows are those of the steps that a run after it executes.
-  - When a step fails, what it has done is taken back where that is safe, and the run ends. The result says which step
-    failed, why and what to do, and which steps were not reached. The next run plans from what is there then, whatever
-    ended the last one.
+  - With O(mode=apply), outside check mode, the steps are executed in that order and each is verified. Check mode shows
+    the lines of exactly the steps that the next run executes.
+  - If a step fails, it is undone where that is safe, and the run ends. The result says which step failed, why and what
+    to do, and which steps were not reached. The next run plans from the current state, however the last one ended.
   - The interfaces of the default route, of Ansible's own connection and of the node address are the uplink. Steps that
-    could cut it are refused or wait for the next boot.
-  - With C(rdma_fabric_allow_uplink_change) such steps are executed under guard. The task drops its connection, makes a
-    new one and confirms. Without that, C(rdma_fabric_revert_seconds) after the last step, the host takes the change
-    back by itself, whatever became of the controller, and after a reboot too. The task that learns of it fails.
-  - What acts on the uplink at the next boot only, such as its name, is confirmed by the first run that reaches the host
-    after it. Ten minutes after that boot, or C(rdma_fabric_revert_seconds) where that is longer, the host takes it
-    back.
-  - MTU and state of interfaces are kept over a reboot by the manager that configures the interface (netplan,
-    systemd-networkd, NetworkManager, ifupdown). What no manager keeps is done by a systemd unit of this collection,
+    could interrupt it are refused or wait for the next boot.
+  - With C(rdma_fabric_allow_uplink_change) such steps are executed under guard. The task closes its connection, opens a
+    new one and confirms. Without a confirmation the host reverts the change C(rdma_fabric_revert_seconds) after the
+    last step, even without the controller or after a reboot. The task that learns of the revert fails.
+  - A change of the uplink that takes effect at the next boot, such as its name, is confirmed by the first run that
+    reaches the host after that boot. Otherwise the host reverts it ten minutes after the boot, or after
+    C(rdma_fabric_revert_seconds) if that is longer.
+  - MTU and state of interfaces are persisted in the manager that configures the interface (netplan, systemd-networkd,
+    NetworkManager, ifupdown). Everything else is set at boot by a systemd unit of this collection,
     C(rdma-fabric-host.service), before the network is configured.
   - Two runs never change one host at the same time. The second one fails at once and names the process of the first
     once that has begun to change something.
-  - Steps that destroy something need the consent of a variable. Without it they are planned as V(needs_consent) and
-    left undone.
-  - The value that a setting had before the first run is kept in C(/var/lib/rdma-fabric/baseline.json), so that
-    O(state=absent) brings it back.
-  - A recorded host is read and planned on the controller. Nothing connects to the host and no module runs.
+  - Steps that destroy something need a consent, which is a variable. Without it they are planned as V(needs_consent)
+    and not executed.
+  - C(/var/lib/rdma-fabric/baseline.json) keeps the values from before the first run, so that O(state=absent) can
+    restore them.
+  - A recorded host is read and planned on the controller, without a connection to the host.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -60,9 +59,9 @@ attributes:
 options:
   confirm:
     description:
-      - The token (RV(guard)) of a change of the uplink that is to stay.
-      - The task that makes such a change confirms it by itself, over a new connection. Give it to confirm by hand what
-        a controller that was stopped could not confirm. Nothing else is done then.
+      - The token (RV(guard)) of a change of the uplink to confirm.
+      - The task that makes such a change confirms it by itself, over a new connection. Use this option to confirm by
+        hand after a controller was stopped. Nothing else is done then.
       - The task fails unless the change is confirmed and stays. In check mode it confirms nothing and fails.
     type: str
   joined:
@@ -73,20 +72,20 @@ options:
     default: false
   guard_token:
     description:
-      - The token that a change of the uplink in this run is to have. One is made up where none is given.
-      - With it, what became of the change can be asked for even when the connection was lost before there was a result.
+      - The token for a change of the uplink in this run, random by default.
+      - With it, you can query the result of the change even if the connection was lost before the task returned.
     type: str
   recording:
     description:
       - A recording on the controller that stands for the host, as P(rdma.fabric.rdma_record#module) writes it.
-      - A recorded host is never changed, so no result about it is changed or refused.
+      - A recorded host is never changed, so its result is never changed or refused.
     type: path
   output_file:
     description:
       - File on the controller to write host name, desired state, facts and plan to, as JSON.
-      - It is only written when its content changes. RV(facts) and RV(plan) are then left out of the result, which keeps
-        a run over many hosts small.
-      - Where it can't be written once the host was changed, or has failed, that is a warning.
+      - It is only written when its content changes. RV(facts) and RV(plan) are then omitted from the result, which
+        keeps a run over many hosts small.
+      - If it can't be written after the host was changed, or has failed, the task warns.
     type: path
   grouped:
     description:
@@ -105,10 +104,9 @@ options:
     default: apply
   state:
     description:
-      - With V(present), the host gets what O(desired) asks for.
-      - With V(absent), settings get the values back that they had before the first run, and every file of this
-        collection is removed. Of O(desired) only C(consents), C(uplinks), C(firmware_allow) and
-        C(connection_address) count then.
+      - With V(present), the host is brought to O(desired).
+      - With V(absent), the values from before the first run are restored, and every file of this collection is removed.
+        Of O(desired) only C(consents), C(uplinks), C(firmware_allow) and C(connection_address) apply then.
       - With V(previous), the host is brought to the last O(desired) that it came to and that is not the given one. The
         last two are kept in C(/var/lib/rdma-fabric/reached.json) once nothing of them is left to do. What only the
         given one asks for stays as it is, except for the NIC driver, which is the kernel's own again where it was that
@@ -119,17 +117,17 @@ options:
     default: present
   strict:
     description:
-      - Whether refused steps fail the task when a plan is applied. All other steps are executed before.
-      - Steps that wait for a consent fail it only with O(state=absent), which leaves behind what they are about.
-      - Check mode fails where a run would, for such steps and for want of root on a host that has to be changed.
+      - Whether refused steps fail the task when a plan is applied. All other steps are executed first.
+      - Steps that wait for a consent fail it only with O(state=absent), because their settings would stay.
+      - Check mode fails if a run would, for such steps and without root on a host that has to be changed.
     type: bool
     default: true
   sealed:
     description:
       - The plan of this host that was approved, as P(rdma.fabric.fabric_input#module) returns it of a file that
         P(rdma.fabric.fabric_seal#module) has written.
-      - A host whose plan is another one now is refused with the difference, and nothing is changed on it. One that has
-        nothing left to do is accepted.
+      - A host whose plan has changed is refused with the difference, and nothing is changed on it. A host with nothing
+        left to do is accepted.
       - With C(rest) set to V(true) in it, what is left may be a part of the sealed steps, as after a reboot on the way.
     type: dict
   links:
@@ -143,25 +141,25 @@ options:
     elements: dict
     default: []
   link_timeout:
-    description: Seconds that ports which come up late are waited for, to offer again what O(links) says.
+    description: Seconds to wait for ports that come up late, until they match O(links).
     type: int
     default: 120
   timeout:
     description:
-      - Seconds within which the host has to answer. The task fails then, whatever goes on on the host. V(0) is without
-        limit.
+      - Seconds within which the host has to answer. After that the task fails, even if work continues on the host. V(0)
+        is without limit.
     type: int
     default: 3600
   allow_reboot:
     description:
-      - Whether the host may be rebooted. Nothing is rebooted here, RV(reboot_due) tells that it is to be.
+      - Whether the host may be rebooted. This module reboots nothing; RV(reboot_due) says whether a reboot is due.
     type: bool
     default: false
   defer_reload:
     description:
-      - Whether the run ends before the step that takes the driver of the NICs out and loads another one, which cuts all
-        their links. RV(reload_due) tells that this step and those after it are left then.
-      - It is for plays over many hosts at once. Run the module again without it, for one host after the other.
+      - Whether the run ends before the step that reloads the driver of the NICs, which interrupts all their links.
+        RV(reload_due) says whether this step and later ones are left.
+      - It is for plays over many hosts at once. Then run the module again without it, one host after the other.
     type: bool
     default: false
   counters:

@@ -8,19 +8,19 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: rdma_info
-short_description: Read what a host has for RDMA and GPUDirect
+short_description: Read the RDMA and GPUDirect facts of a host
 version_added: 0.1.0
 description:
   - Reads a host once and returns its network controllers, GPUs, interfaces, RDMA devices, kernel modules and driver
-    stack, how near NICs and GPUs are to each other, which interfaces are the uplink, and the labels its node has.
-  - Everything comes from sysfs and procfs. Programs are asked for three things that no file tells, C(uname -m) on
-    kernels before 6.1, C(ofed_info -s) where it is installed, and C(ip -json address show) where the routes do not
-    tell which interface has the address of Ansible's connection.
+    stack, the distance between NICs and GPUs, which interfaces are the uplink, and the labels of its node.
+  - Everything comes from sysfs and procfs, except for the output of three programs, C(uname -m) on kernels before 6.1,
+    C(ofed_info -s) if it is installed, and C(ip -json address show) if the routes do not show which interface has the
+    address of Ansible's connection.
   - A value that the host does not tell is V(none). Of network controllers, GPUs, interfaces, RDMA devices and modules
     such a value is not there, nor is what is said to be left out below. To JMESPath both are the same; in templates use
     the filter C(default), or C(selectattr) with the test C(defined).
   - Reads that failed unexpectedly are in RV(facts.unreadable) with what the error means. No failed read ends the task.
-  - Text from the host is cut to a bounded line, and characters that do not print are spelled out.
+  - Text from the host is truncated to a bounded line, and non-printable characters are escaped.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -35,7 +35,7 @@ options:
     type: path
   kernel_modules:
     description:
-      - Kernel modules to report beside those of RDMA and GPUs, loaded or not.
+      - Kernel modules to report in addition to those of RDMA and GPUs, loaded or not.
     type: list
     elements: str
     default: []

@@ -8,20 +8,21 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: rdma_record
-short_description: Record a host so that it can be planned offline
+short_description: Record a host to plan it offline
 version_added: 0.1.0
 description:
-  - Gathers from a host what P(rdma.fabric.rdma_info#module) reads, and little more, and writes it as one file on the
-    controller. P(rdma.fabric.rdma_info#module) and P(rdma.fabric.rdma_host#module) read and plan such a recording as
-    if it were the host.
-  - Beside what facts read, it holds SR-IOV, QoS and module parameters, addresses, and the names of the files that
-    configure network, modules and udev. The content of these files is not recorded.
+  - Gathers the data that P(rdma.fabric.rdma_info#module) reads from a host, and little more, and writes it to one file
+    on the controller. P(rdma.fabric.rdma_info#module) and P(rdma.fabric.rdma_host#module) read and plan such a
+    recording as if it were the host.
+  - In addition it contains SR-IOV, QoS and module parameters, addresses, and the names of the files that configure
+    network, modules and udev. The content of these files is not recorded.
   - Nothing on the host is changed.
-  - What identifies the host is replaced before it leaves the host. Of MACs and GUIDs the vendor's part stays, of IP
-    addresses the kind and what lies in one network. UUIDs, the host's name, the builder in the GPU driver's version and
-    names of NetworkManager's profiles are replaced. The same value becomes the same everywhere in one recording.
-  - Values of secret-looking parameters on the kernel command line are masked. Of the kubelet's arguments only the node
-    address is kept. Serial numbers, VPD and the machine's id are never recorded.
+  - Data that identifies the host is replaced before it leaves the host. MACs and GUIDs keep the vendor's part, IP
+    addresses keep their kind and which ones share a network. UUIDs, the host's name, the builder in the GPU driver's
+    version and names of NetworkManager's profiles are replaced. A value has the same replacement everywhere in one
+    recording.
+  - Values of secret-looking parameters on the kernel command line are masked. Only the node address is kept of the
+    kubelet's arguments. Serial numbers, VPD and the machine's id are never recorded.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -44,13 +45,13 @@ options:
   dest:
     description:
       - File on the controller to write. Its name ends with C(.json), or with C(.json.gz) for a compressed recording.
-      - It is only written when the recording differs. Missing directories are made.
+      - It is written only if the recording differs. Missing directories are created.
     type: path
     required: true
   hostname:
     description:
       - Name that stands for the host's own name in the recording.
-      - The inventory's name of the host is used if this is not given.
+      - By default the inventory's name of the host.
     type: str
 seealso:
   - module: rdma.fabric.rdma_info

@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Turns a C(MacvlanNetwork), C(HostDeviceNetwork) or C(IPoIBNetwork), in the shape of the vendor's operator, into the
     C(NetworkAttachmentDefinition) that Multus reads, or takes a CNI configuration as it is.
-  - The configuration is judged before any pod can fail on it, address ranges included.
+  - The configuration, including address ranges, is validated before any pod can fail on it.
 notes:
   - This action runs on the controller. It never connects to the host of the task.
   - The object belongs to no set of M(rdma.fabric.k8s_batch). An object that is part of a set is refused by name.
@@ -36,7 +36,7 @@ attributes:
 options:
   name:
     description:
-      - Name of the network. Pods ask for it in the annotation C(k8s.v1.cni.cncf.io/networks).
+      - Name of the network. Pods request it in the annotation C(k8s.v1.cni.cncf.io/networks).
     type: str
     required: true
   namespace:
