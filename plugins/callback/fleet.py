@@ -12,26 +12,25 @@ version_added: 0.1.0
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 description:
-  - Prints what P(ansible.builtin.default#callback) prints, except for results of many hosts that say nothing by
-    themselves.
+  - Prints what P(ansible.builtin.default#callback) prints, except for equal results of many hosts.
   - V(ok), V(changed) and V(skipping) of one task are one line each. It has the number of hosts and their names, folded
-    as an inventory writes ranges, such as C(gpu-[0001:0997]), and comes when the task is through on every host.
-  - Failures and hosts that cannot be reached are printed at once and by themselves, and so is every result with a
-    difference, a warning of its own, or output of C(-v). A play for one host looks as it always does.
-  - A warning that differs from one before it in nothing but the host is printed once. The end of the task names the
-    other hosts that have it.
-  - While a task runs on more than one host, a line says now and then how far it has come, see O(progress_seconds).
-  - Where the task of a failure stands is printed with its first failure, and with every one with C(-v).
-  - The recap has hosts with failures first, each in a line of its own where they are at most ten. Others share a line
-    where their counts are equal.
+    as an inventory writes ranges, such as C(gpu-[0001:0997]), and is printed when every host is done with the task.
+  - Failures and hosts that cannot be reached are printed at once and one by one, and so is every result with a
+    difference, its own warning, or output of C(-v). A play for one host looks as it always does.
+  - A warning that differs from an earlier one only in the host is printed once. The end of the task names the other
+    hosts with it.
+  - While a task runs on more than one host, a line shows its progress from time to time, see O(progress_seconds).
+  - The path of a failed task is printed with its first failure, and with C(-v) for every one.
+  - The recap lists hosts with failures first, one per line if there are at most ten. Others with equal counts share a
+    line.
   - With the strategies P(ansible.builtin.free#strategy) and P(ansible.builtin.host_pinned#strategy), where hosts
-    overtake each other, the results of a task are printed when the last host has come through it.
-  - Below the recap comes how a run of this collection ended, as P(rdma.fabric.fabric_result#module) says it, also of a
-    run that failed before anything could say so.
+    overtake each other, the results of a task are printed when the last host is done with it.
+  - Below the recap the result of a run of this collection is printed, as by P(rdma.fabric.fabric_result#module), even
+    if the run failed before that task.
   - While hosts are changed in turn, as by P(rdma.fabric.node_slot#module) in the playbook C(rdma.fabric.upgrade), a
-    line says when one of them begins, is drained, changed, rebooted, back or failed, with how many are through, in turn
-    and to go. It estimates the time that is left as O(progress_seconds) says. Hosts that wait have no lines, and
-    V(ok), V(changed) and V(skipping) of single tasks are left out.
+    line says when one of them begins, is drained, changed, rebooted, back or failed, with the numbers of hosts that are
+    back, in turn and to go, and an estimate of the remaining time as for O(progress_seconds). Waiting hosts have no
+    lines, and V(ok), V(changed) and V(skipping) of single tasks are not printed.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -40,10 +39,10 @@ requirements:
 options:
   progress_seconds:
     description:
-      - The shortest time between two lines that say how far a task on many hosts has come. V(0) prints none.
-      - A line says how many hosts are through, how many of them changed or failed, how many run, which of these has run
-        longest and for how long. It estimates the time that is left once as many hosts are through as run at once.
-      - A line is printed when a host begins or ends. While no host does, nothing is.
+      - The shortest time between two progress lines of a task on many hosts. V(0) prints none.
+      - A line shows how many hosts are done, how many of them changed or failed, how many are running, which of these
+        has run longest and for how long. It estimates the remaining time once as many hosts are done as run at once.
+      - Lines are printed only when a host begins or ends.
     type: float
     default: 30
     env:

@@ -11,12 +11,12 @@ version_added: 0.1.0
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 description:
-  - Compares the bandwidth that P(rdma.fabric.perftest_result#filter) read with what the narrowest part of the way
-    carries, which is the link, the PCIe slot of the NIC or the way between NIC and GPU.
-  - Between host memories 90 % are asked for. With GPU memory it depends on how near GPU and NIC are, 85 % behind PCIe
+  - Compares the bandwidth that P(rdma.fabric.perftest_result#filter) read with the rate of the slowest part of the
+    path, which is the link, the PCIe slot of the NIC or the path between NIC and GPU.
+  - Between host memories 90 % are required. With GPU memory it depends on the distance of GPU and NIC, 85 % behind PCIe
     switches (V(PIX), V(PXB)), 70 % through a host bridge (V(PHB)) or over NVLink-C2C (V(C2C)), 60 % through two
-    (V(NODE)), 50 % across NUMA nodes (V(SYS)). Where the distance is not given, only what every distance agrees on is
-    judged.
+    (V(NODE)), 50 % across NUMA nodes (V(SYS)). Without the distance, only rates with the same verdict for every
+    distance are judged.
   - A run in both directions is compared with twice the rate.
   - A test that failed or whose output is not complete fails, on emulated hardware too.
 positional: link_gbps
@@ -38,14 +38,14 @@ options:
     type: dict
   kind:
     description:
-      - Whose memory was at the ends of the test. V(gpu) if it was a GPU's on either side.
+      - Whose memory the test used. V(gpu) if it was a GPU's on either side.
       - By default V(gpu) if the output says that its side's memory is a GPU's, V(host) otherwise.
     type: str
     choices: [host, gpu]
   distance:
     description:
-      - How near GPU and NIC are, as RV(rdma.fabric.rdma_info#module:facts.distances) has it. The worse of the two
-        sides counts.
+      - Distance of GPU and NIC, as in RV(rdma.fabric.rdma_info#module:facts.distances). The worse of the two sides
+        counts.
     type: str
     choices: [PIX, PXB, C2C, PHB, NODE, SYS]
   gpu_pcie:
@@ -60,7 +60,7 @@ options:
     default: false
   threshold:
     description:
-      - The share of the expected rate to ask for in place of the ones above, such as V(0.95).
+      - Required share of the expected rate in place of the ones above, such as V(0.95).
     type: float
 seealso:
   - plugin: rdma.fabric.perftest_result

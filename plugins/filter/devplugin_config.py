@@ -11,9 +11,9 @@ version_added: 0.1.0
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 description:
-  - Judges the configuration of a device plugin by the plugin's own rules and returns the text to store in its
+  - Validates the configuration of a device plugin by the plugin's own rules and returns the text to store in its
     C(ConfigMap).
-  - Fails with every flaw at once.
+  - Fails with all errors at once.
 positional: plugin
 options:
   _input:

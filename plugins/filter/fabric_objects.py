@@ -13,7 +13,7 @@ author:
 description:
   - Renders the specification that M(rdma.fabric.fabric_input) returns and lists its objects in the order in which they
     are applied.
-  - Fails with every flaw at once.
+  - Fails with all errors at once.
 positional: kind
 options:
   _input:

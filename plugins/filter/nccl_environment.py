@@ -13,11 +13,11 @@ author:
 description:
   - Computes from the facts of a host which RDMA devices NCCL has to use, their GID index and how far GPUDirect RDMA
     has to reach.
-  - The devices are those of the rails, named exactly (C(=mlx5_0,mlx5_3)). Without the leading C(=) NCCL takes names as
+  - The devices are those of the rails, named exactly (C(=mlx5_0,mlx5_3)). Without the leading C(=) NCCL treats names as
     prefixes, so that C(mlx5_1) also selects C(mlx5_10).
-  - C(NCCL_IB_GID_INDEX) is set when every RoCE rail has the same one. Otherwise it is left out, and a problem names the
+  - C(NCCL_IB_GID_INDEX) is set if every RoCE rail has the same one. Otherwise it is omitted, and a problem names the
     difference. NCCL 2.21 and later find the index of each device.
-  - C(NCCL_NET_GDR_LEVEL) is the way between GPU and NIC of the rail that is furthest apart.
+  - C(NCCL_NET_GDR_LEVEL) is the distance between GPU and NIC of the rail where it is largest.
 positional: socket_interface
 options:
   _input:
@@ -39,7 +39,7 @@ options:
     type: int
   current:
     description:
-      - An environment in use, as a mapping of variables. What in it does not fit the host becomes a problem.
+      - An environment in use, as a mapping of variables. Values that do not fit the host become problems.
     type: dict
 seealso:
   - module: rdma.fabric.rdma_info

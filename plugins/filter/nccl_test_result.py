@@ -13,11 +13,11 @@ author:
 description:
   - Turns an output of C(all_reduce_perf) or another program of nccl-tests 2.0 to 2.19 into data, whether it is printed
     or the report of C(-J), and says whether it is good.
-  - Wrong results, data that went over sockets, errors of NCCL and a run that did not end are problems. The largest
-    sizes decide about the rate, for the average that the tests print is taken over all sizes.
-  - Where the text holds the log of NCCL (C(NCCL_DEBUG=INFO)), the network, the devices and GPUDirect are read from it.
-  - An output that is cut off or none of NCCL tests is no error. RV(_value.problems) says what is wrong, why, and what
-    to do.
+  - Wrong results, data sent over sockets, errors of NCCL and an unfinished run are problems. The largest sizes decide
+    about the rate, because the average that the tests print covers all sizes.
+  - If the text contains the log of NCCL (C(NCCL_DEBUG=INFO)), the network, the devices and GPUDirect are read from it.
+  - Truncated output, or output that is not from NCCL tests, is not an error. RV(_value.problems) says what is wrong,
+    why, and what to do.
 positional: minimum
 options:
   _input:
@@ -27,10 +27,10 @@ options:
     required: true
   minimum:
     description:
-      - Bus bandwidth asked for at the largest sizes, in GB/s.
+      - Required bus bandwidth at the largest sizes, in GB/s.
     type: float
 notes:
-  - The environment that a JSON report carries is not taken over, it may hold secrets.
+  - The environment in a JSON report is not returned, because it may contain secrets.
 seealso:
   - plugin: rdma.fabric.nccl_environment
     plugin_type: filter

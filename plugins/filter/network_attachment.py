@@ -13,7 +13,7 @@ author:
 description:
   - Turns the C(spec) of a C(MacvlanNetwork), C(HostDeviceNetwork) or C(IPoIBNetwork), in the shape of the vendor's
     operator, into the object that Multus reads.
-  - Fails with every flaw at once.
+  - Fails with all errors at once.
 positional: name, kind
 options:
   _input:

@@ -14,12 +14,12 @@ description:
   - Turns an output of C(ib_write_bw), C(ib_read_bw), C(ib_send_bw), C(ib_atomic_bw) or their C(*_lat) programs into
     data.
   - Reads every form of perftest 4.4 to 26.04, whatever the options of the run. That is tables in MiB/s or Gb/s of one
-    or many sizes, bidirectional and timed runs, latency, the reports of C(--out_json) (also where they are no valid
-    JSON) and the bare numbers of C(--output).
+    or many sizes, bidirectional and timed runs, latency, the reports of C(--out_json) (even if they are not valid JSON)
+    and the bare numbers of C(--output).
   - Bandwidths are in Gb/s (10^9 bits) in the result, whatever the unit of the output. What perftest up to 24.04 prints
     as C(MB/sec) is MiB/s.
-  - What kubectl, mpirun or a terminal add to the lines is passed over.
-  - An output that is cut off, mixed or no output of perftest is no error. RV(_value.complete) is V(false) then, and
+  - Additions of kubectl, mpirun or a terminal to the lines are ignored.
+  - Output that is truncated, mixed or not from perftest is not an error. RV(_value.complete) is V(false) then, and
     RV(_value.problems) says what is wrong, why, and what to do.
 positional: unit
 options:
@@ -30,13 +30,13 @@ options:
     required: true
   unit:
     description:
-      - Unit of the numbers where the output does not tell it, which only bare numbers of C(--output) need.
+      - Unit of the numbers if the output does not show it, needed only for bare numbers of C(--output).
       - V(gbps) for a run with C(--report_gbits), V(mibps) without, V(usec) for a latency.
     type: str
     choices: [auto, gbps, mibps, usec]
     default: auto
 notes:
-  - The text is data from a stranger. At most 32 MiB of it are taken, in time that grows with its length.
+  - The text is untrusted data. At most 32 MiB of it are read, in time linear in its length.
 seealso:
   - plugin: rdma.fabric.bandwidth_verdict
     plugin_type: filter
