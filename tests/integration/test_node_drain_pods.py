@@ -57,7 +57,7 @@ MANAGED, OF_DAEMON_SET, OF_KUBELET = "with a controller", "of a DaemonSet", "sta
 UNMANAGED, WITH_DATA = "without a controller", "with an `emptyDir` volume"
 OF_PROOF, FINISHED = "a test pod of a [wire proof](guide-verify.md#the-pods)", "finished"
 ENDING, SKIPPED = "being deleted", f"with the label `{SKIP_LABEL}=true`"
-UNSELECTED = "not taken by `pod_selector`"
+UNSELECTED = "not matched by `pod_selector`"
 NO_DEVICE = "it holds no RDMA device"
 NO_CONTROLLER, DATA = "it has no controller, so nothing makes it anew", "the data in its emptyDir volumes would be lost"
 
@@ -94,7 +94,7 @@ CASES = {
 
 
 def test_every_row_of_the_guide_has_a_case() -> None:
-    table = guide("guide-drain.md").split("| Pod | What becomes of it |\n|---|---|\n")[1].split("\n\n")[0]
+    table = guide("guide-drain.md").split("| Pod | Treatment |\n|---|---|\n")[1].split("\n\n")[0]
     rows = {row.split(" | ")[0].strip("| ") for row in table.splitlines()}
     assert rows == {ENDING, *(case.row for case in CASES.values())}
 
