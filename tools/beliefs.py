@@ -27,14 +27,14 @@ CHECKS = {
 }
 _KEYS = frozenset(("belief", "place", "source", "checked", "captures", "tests", "open"))
 _PROOF = {"capture": "captures", "program": "tests"}
-HEAD = """# What is believed about hardware
+HEAD = """# Assumptions about hardware
 
 No test of this collection has a ConnectX, an InfiniBand port or a GPU; one reads what an H100 and an H200 showed.
-What the host side takes for granted about them is listed here, each with its source and with how it was checked; what
-is not known or not done yet is said in the last column. Places are below `plugins/module_utils`; captures are entries
-of `tests/fixtures/captures.yml`, which holds the values that a program reported on a real host and names the thread
-or document of each. The tests lay these values out as the program prints them; for those under `forms` they have
-values of their own. Written by `python -m tools.beliefs` from `hardware.yml`.
+This page lists what the host side assumes about them, each with its source and how it was checked; the last column
+says what is unknown or not done yet. Places are below `plugins/module_utils`; captures are entries of
+`tests/fixtures/captures.yml`, which has the values that a program reported on a real host, with the thread or document
+of each. The tests format these values like the program's output; for those under `forms` they use
+their own values. Written by `python -m tools.beliefs` from `hardware.yml`.
 """
 
 Belief = Mapping[str, Any]

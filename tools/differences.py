@@ -40,12 +40,12 @@ _COMPONENT = "app.kubernetes.io/component"
 HEAD = """# Differences from the operator's objects
 
 The NVIDIA Network Operator v26.4.1 was given its own example of a policy with every section, its three networks and a
-pool, and for OpenShift the same without the driver and with nv-ipam's webhook. What it made of them was recorded on an
-API server, and is compared here with what this collection renders of the same policy. Every difference is listed with
-its reason, and a test fails when there is another one. What the API server fills in and the order in which rules list
-their verbs are no differences; a configuration is compared by what it says. With the driver's container
-(`rdma_fabric_driver_source: container`) only objects that are then others than before are compared, and of OpenShift
-only such objects were recorded. Written by `python -m tools.differences` from `differences.yml`.
+pool, and for OpenShift the same without the driver and with nv-ipam's webhook. Its objects were recorded on an
+API server, and are compared here with those that this collection renders from the same policy. Every difference is
+listed with its reason, and a test fails if there is another one. Values set by the API server and the order of verbs in
+rules are not differences; configurations are compared by content. With the driver's container
+(`rdma_fabric_driver_source: container`), and for OpenShift, only objects that differ from those before are
+compared. Written by `python -m tools.differences` from `differences.yml`.
 """
 
 Object = dict[str, Any]

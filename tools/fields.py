@@ -15,8 +15,8 @@ PAGE = CHECKOUT / "docs" / "fields.md"
 ROOM = "ansible_collections.rdma.fabric.plugins.module_utils._fabric"
 HEAD = """# Fields
 
-Every field of the vendor's resources that is understood, what it is for and what becomes of it. "Since" and "until" are
-releases of the NVIDIA Network Operator; a field is as old as the one it belongs to unless it says otherwise. Written by
+Every field of the vendor's resources that the collection knows, with its meaning and effect. "Since" and "until" are
+releases of the NVIDIA Network Operator; by default a field is as old as its parent. Written by
 `python -m tools.fields`.
 """
 
@@ -32,7 +32,7 @@ def section(kind: str, root: Any) -> str:
     since = f" (since {root.since})" if root.since else ""
     walk = importlib.import_module(f"{ROOM}.common.schema").walk
     rows = [row(f"{owner}.{name}" if owner else name, field) for owner, name, field in walk(root)]
-    head = ["| Field of `spec` | Type | Meaning | What becomes of it |", "|---|---|---|---|"]
+    head = ["| Field of `spec` | Type | Meaning | Effect |", "|---|---|---|---|"]
     return "\n".join([f"## {kind}{since}", "", *head, *rows, ""])
 
 
