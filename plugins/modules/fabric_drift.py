@@ -112,7 +112,7 @@ drift_xml:
   type: str
   sample: /home/user/rdma-fabric-run/drift.xml
 notices:
-  description: What is to be known besides, such as objects whose fields were compared without a dry run.
+  description: Further remarks, such as objects whose fields were compared without a dry run.
   returned: success
   type: list
   elements: str

@@ -121,57 +121,58 @@ options:
       - The chart, for O(engine=helm). A folder or archive on the controller, the name of a chart in
         O(helm_chart_repository), C(REPOSITORY/NAME) of a repository that Helm knows, or an C(oci://) or C(https://)
         address.
-      - Unless given, V(network-operator).
+      - The default is V(network-operator).
     type: str
   helm_chart_repository:
-    description: URL of the repository of a chart that is given by its name. NVIDIA's unless given.
+    description: URL of the repository of a chart that is given by its name. By default NVIDIA's.
     type: str
   helm_chart_version:
-    description: Release of the chart. Of the network operator the one whose images the collection knows, unless given.
+    description: Release of the chart. By default, for the network operator, the one whose images the collection uses.
     type: str
   helm_release:
-    description: Name of Helm's release. Unless given, V(network-operator).
+    description: Name of Helm's release. The default is V(network-operator).
     type: str
   nfd:
-    description: Whether Node Feature Discovery is deployed. It is unless a Helm value says otherwise.
+    description: Whether Node Feature Discovery is deployed. It is by default, unless a Helm value disables it.
     type: bool
   label_nodes:
     description: Whether P(rdma.fabric.node_labels#module) labels the nodes, in place of Node Feature Discovery.
     type: bool
   openshift:
     description:
-      - Whether the cluster is OpenShift. Objects get what it asks of them, and what it brings itself is not rendered.
-      - M(rdma.fabric.fabric_preflight) holds it against the cluster.
+      - Whether the cluster is OpenShift. Objects are adapted to it, and components that it includes are not rendered.
+      - M(rdma.fabric.fabric_preflight) checks it against the cluster.
     type: bool
   driver_source:
     description:
-      - What C(ofedDriver) of a policy asks for, V(packages) on the hosts or the driver's V(container). It is
-        V(packages) unless given.
+      - What C(ofedDriver) of a policy asks for, V(packages) on the hosts or the driver's V(container). The default is
+        V(packages).
     type: str
   driver_nodes:
     description:
       - Groups of nodes that the driver's container runs on, each with C(os), C(os_version), C(kernel) and C(arch), and
         where known C(precompiled), C(runtime), C(ostree_version) and C(toolkit_image).
-      - Without them they are those of the hosts that were read in the run.
+      - By default they are those of the hosts that were read in the run.
     type: list
     elements: dict
   cni_bin_dir:
-    description: Directory of CNI programs on the nodes, V(/opt/cni/bin) unless given, V(/var/lib/cni/bin) on OpenShift.
+    description: Directory of CNI programs on the nodes, by default V(/opt/cni/bin), V(/var/lib/cni/bin) on OpenShift.
     type: str
   cni_conf_dir:
-    description: Directory of CNI configurations on the nodes, V(/etc/cni/net.d) unless given.
+    description: Directory of CNI configurations on the nodes, by default V(/etc/cni/net.d).
     type: str
   join_taint:
     description:
-      - Taint of nodes that are new, as C(kubectl taint) takes it, V(key=value:NoSchedule) for example.
-      - All workloads that are rendered tolerate it, so that they run on a node before it is verified.
+      - Taint of new nodes, in the format of C(kubectl taint), V(key=value:NoSchedule) for example.
+      - All rendered workloads tolerate it, so that they run on a node before it is verified.
     type: str
   registry_mirrors:
-    description: Registry, or registry and path, to the mirror that stands in for it, for every image.
+    description: Mapping of registries, or paths in them, to their mirrors, for every image.
     type: dict
     default: {}
   image_overrides:
-    description: Component to C(repository), C(image) and C(version) that replace the bill of materials.
+    description: Mapping of components to the C(repository), C(image) and C(version) that replace those of the bill of
+      materials.
     type: dict
     default: {}
   image_pull_secrets:
@@ -180,11 +181,12 @@ options:
     elements: str
     default: []
   proxy:
-    description: C(httpProxy), C(httpsProxy) and C(noProxy). Nothing that is deployed reads them, which a notice says.
+    description: C(httpProxy), C(httpsProxy) and C(noProxy) of the driver's container. No other deployed component reads
+      them; a notice says so if there is no such container.
     type: dict
     default: {}
   set:
-    description: Name of the set of objects that P(rdma.fabric.k8s_batch#module) shall own. It is checked, no more.
+    description: Name of the set of objects for P(rdma.fabric.k8s_batch#module). It is only checked here.
     type: str
   sealed_plan:
     description:
@@ -201,24 +203,24 @@ options:
     description:
       - How many hosts may be rebooted at once, a number from V(1) on or a percentage such as V(10%) of those to be
         rebooted.
-      - It is checked, no more.
+      - It is only checked here.
     type: str
   max_unavailable:
     description:
       - How many nodes may be out of service at once, a number, a percentage such as V(10%), or V(0) without limit.
-      - It is checked, no more.
+      - It is only checked here.
     type: str
   failure_domain:
     description:
-      - Key of the label of nodes that says in which failure domain a node is.
-      - It is checked, no more.
+      - Key of the node label that names the failure domain of a node.
+      - It is only checked here.
     type: str
     default: ''
   max_unavailable_per_domain:
     description:
       - How many nodes of one failure domain may be out of service at once, a number, a percentage such as V(10%), or
         V(0) without limit. It needs O(failure_domain).
-      - It is checked, no more.
+      - It is only checked here.
     type: str
     default: ''
   hosts:
@@ -230,13 +232,13 @@ options:
     default: []
   hosts_pattern:
     description:
-      - The pattern that O(hosts) were found by. With it the other hosts of the inventory are looked at as well.
+      - The pattern that selected O(hosts). With it the other hosts of the inventory are checked as well.
       - The input is refused when the pattern is empty, when one other than V(rdma_fabric) matches nothing, and when it
         matches nothing while hosts of the inventory have variables such as C(rdma_fabric_interfaces).
       - It is refused as well when an inventory of the run is missing, cannot be read or has no host, when the group
         V(rdma_fabric) has none, when nothing is given for hosts and cluster side alike, and when C(--limit) leaves out
         every one of O(hosts) and does not name localhost.
-      - Hosts with such variables that the pattern leaves out are named in a notice.
+      - A notice names hosts with such variables that the pattern excludes.
     type: str
 seealso:
   - module: rdma.fabric.fabric_render
@@ -283,7 +285,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 spec:
-  description: Everything that was given, in one shape and in the current fields, for the other modules to work on.
+  description: The whole input, in one format and with the current fields, for the other modules.
   returned: success
   type: dict
   sample:
@@ -305,14 +307,14 @@ spec:
     host_requests: []
     hosts: {}
 notices:
-  description: What is right and still worth a look, such as retired fields and their successors.
+  description: Remarks about valid input, such as retired fields and their successors.
   returned: success
   type: list
   elements: str
   sample:
     - "policy.yaml:9: spec.devicePlugin: is retired: v0.3.0 was the last release of the operator that had it"
 given:
-  description: The variables of the cluster side that asked for something, so that roles can tell those that came later.
+  description: The variables of the cluster side that had a value, so that roles can detect those that were set later.
   returned: success
   type: list
   elements: str

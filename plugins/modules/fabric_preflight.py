@@ -60,14 +60,14 @@ options:
     type: dict
     required: true
   run_dir:
-    description: Directory of the run on the controller. It is not looked at unless given.
+    description: Directory of the run on the controller. It is checked only if given.
     type: path
   set:
     description: Names the set of objects, as for M(rdma.fabric.k8s_batch).
     type: str
     default: rdma-fabric
   prune:
-    description: Whether the run would delete objects that an earlier run applied and that are no longer wanted.
+    description: Whether the run would delete objects that an earlier run applied and that are no longer rendered.
     type: bool
     default: true
   force_conflicts:
@@ -75,52 +75,52 @@ options:
     type: bool
     default: true
   push:
-    description: Whether the run pushes the objects of the input. Nothing is asked about them otherwise.
+    description: Whether the run pushes the objects of the input. Otherwise they are not checked.
     type: bool
     default: true
   rollout:
     description:
-      - Whether the run drains nodes and takes slots for them, as C(rdma.fabric.upgrade) does. The user's rights to that
-        are looked at, and whether the namespace of the slots is there.
+      - Whether the run drains nodes and takes slots for them, as C(rdma.fabric.upgrade) does. Then the user's rights to
+        that, and the existence of the namespace of the slots, are checked.
     type: bool
     default: false
   joins:
     description:
-      - Whether nodes join in the run, as C(rdma.fabric.join) lets them. The taint has to be set, and the user's rights
-        to nodes and Events are looked at.
+      - Whether nodes join in the run, as with C(rdma.fabric.join). The taint has to be set, and the user's rights to
+        nodes and Events are checked.
     type: bool
     default: false
   wire_networks:
     description:
-      - Networks of the wire test that hosts of O(spec) have in their turns, where C(rdma_fabric_wire_test) asks for it.
-        All networks unless given.
-      - With O(rollout), where a host in the run's limit asks for it, it is looked at whether these networks and their
-        namespaces are there, the user's rights to test pods, and whether the API server would accept them.
+      - Networks of the wire test that hosts of O(spec) have in their turns, if C(rdma_fabric_wire_test) is set. By
+        default all networks.
+      - With O(rollout), if a host in the run's limit has such a test, the existence of these networks and their
+        namespaces, the user's rights to test pods, and their acceptance by the API server are checked.
     type: list
     elements: str
     default: []
   wire_resources:
-    description: Resource that a test pod asks for, or a list of them, by network.
+    description: Resource that a test pod requests, or a list of them, by network.
     type: dict
     default: {}
   wire_namespace:
-    description: Namespace of the test pods. Unless given, each network's own.
+    description: Namespace of the test pods. By default that of each network.
     type: str
   wire_image:
     description: Image of the test pods.
     type: str
   wire_gpu_resource:
-    description: Resource of a GPU that a test pod asks for as well, where GPU memory is tested.
+    description: Resource of a GPU that a test pod also requests, if GPU memory is tested.
     type: str
   wire_runtime_class:
     description: RuntimeClass of the test pods.
     type: str
   state:
     description:
-      - With V(absent), the run takes hosts and the cluster side back to what they were before the first run, as
-        C(rdma.fabric.teardown) does. Every deletion is tried by a dry run, the rights that the removal takes are looked
-        at, and so is which pods still use a network or a device of the set.
-      - Where C(--limit) leaves hosts of O(spec) out, the cluster side stays, and nothing is asked about it.
+      - With V(absent), the run restores hosts and the cluster side to their state before the first run, as
+        C(rdma.fabric.teardown) does. Every deletion is checked by a dry run, as are the rights for the removal, and
+        pods that still use a network or a device of the set.
+      - If C(--limit) excludes hosts of O(spec), the cluster side stays, and is not checked.
     type: str
     choices: [present, absent]
     default: present
@@ -171,17 +171,18 @@ EXAMPLES = r"""
 
 RETURN = r"""
 objects:
-  description: How many objects are wanted of the cluster.
+  description: Number of objects of the cluster side.
   returned: success
   type: int
   sample: 46
 server:
-  description: Address of the API server that answered, empty where none was asked.
+  description: Address of the API server that answered, empty if none was contacted.
   returned: success
   type: str
   sample: https://10.0.0.10:6443
 user:
-  description: Name under which the API server knows the user, empty where none was asked or an old server tells none.
+  description: Name under which the API server knows the user, empty if none was contacted or an old server does not
+    return it.
   returned: success
   type: str
   sample: kubernetes-admin
@@ -192,15 +193,16 @@ requests:
   sample: {"post": 2, "list": 14, "patch": 3}
 api_servers:
   description:
-    - The nodes that run the API server, each with what tells it. They are looked for where the run may interrupt hosts,
-      by turns or by their consents to reboots and reloads.
+    - The nodes that run the API server, each with how it was detected. They are searched if the run may interrupt
+      hosts, in turns or by their consents to reboots and reloads.
   returned: success
   type: dict
   sample: {cp-1: 10.0.0.10 is its address}
 notices:
   description:
-    - What the server can't judge yet, which rights could not be judged, and what k8s_batch would say of the objects.
-    - That no cluster is asked, where nothing is wanted of one.
+    - What the server can't check yet, which rights could not be checked, and the notices of k8s_batch about the
+      objects.
+    - With hosts only, that no cluster is contacted.
     - In check mode, what a removal needs a consent for.
   returned: success
   type: list

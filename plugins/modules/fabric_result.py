@@ -100,7 +100,7 @@ statistic:
       type: str
       sample: 2 hosts planned, 4 steps pending
     paths:
-      description: Where the files of the run lie, by what they are.
+      description: Paths of the run's files, by kind.
       returned: always
       type: dict
       sample: {report: /srv/run/report.html, plans: /srv/run/hosts}

@@ -87,7 +87,7 @@ options:
     type: str
     default: ''
   state:
-    description: What the hosts are brought to, for what is said before the first turn.
+    description: The state to which the hosts are brought, for the messages before the first turn.
     type: str
     choices: [present, absent, previous]
     default: present

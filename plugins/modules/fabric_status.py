@@ -56,10 +56,10 @@ options:
   output_file:
     description:
       - File on the controller that RV(status) is written to as JSON. In check mode it is not written.
-      - Counters that it has from an earlier status are what they are compared with.
+      - Counters are compared with those of the earlier status in this file.
     type: path
   gpus:
-    description: Whether DCGM exporters are asked for errors of GPUs.
+    description: Whether to query DCGM exporters for errors of GPUs.
     type: bool
     default: false
 seealso:

@@ -125,7 +125,7 @@ notices:
   type: list
   elements: str
 in_use:
-  description: The pods that keep the set from being removed, each with what it uses.
+  description: The pods that prevent the removal of the set, each with what it uses.
   returned: on failure for that reason
   type: list
   elements: str

@@ -64,14 +64,14 @@ options:
     required: true
   networks:
     description:
-      - Networks to test, as C(name) or C(namespace/name). All networks of O(spec) unless given.
+      - Networks to test, as C(name) or C(namespace/name). By default all networks of O(spec).
     type: list
     elements: str
     default: []
   resources:
     description:
-      - Resource that a test pod asks for, or a list of them, by network.
-      - Needed where O(spec) does not tell it, or tells several.
+      - Resource that a test pod requests, or a list of them, by network.
+      - Required if O(spec) does not determine it, or allows several.
     type: dict
     default: {}
   node:
@@ -80,11 +80,11 @@ options:
         that the cluster has, and C(rdma_fabric_node_name) of its host unless that has the same name in the inventory.
       - A neighbour is the node of another host of O(spec), Ready, not cordoned, without a slot
         (M(rdma.fabric.node_slot)), with a free device. Each node has its own order of neighbours, the same in each run.
-      - Where the pair fails, a second neighbour is asked. Only when the node fails with both, or there is no other, the
-        task fails. Otherwise RV(notices) names the first neighbour.
-      - A network whose device the node does not offer, or for which there is no neighbour, is not tested, which
-        RV(notices) tells.
-      - Results are written to C(wire/NODE.json) in O(run_dir). O(pairs) means nothing then.
+      - If the pair fails, a second neighbour is tried. The task fails only if the node fails with both, or there is no
+        other. Otherwise RV(notices) names the first neighbour.
+      - A network whose device the node does not offer, or for which there is no neighbour, is not tested, and
+        RV(notices) says so.
+      - Results are written to C(wire/NODE.json) in O(run_dir). O(pairs) has no effect then.
     type: str
   pairs:
     description:
@@ -95,41 +95,41 @@ options:
     default: all
   namespace:
     description:
-      - Namespace of the test pods. Unless given, each network's own.
+      - Namespace of the test pods. By default that of each network.
     type: str
   image:
     description:
       - Image with C(sh), C(sleep), C(ping) of iputils, C(rping), C(ib_write_bw) and C(ib_write_lat).
       - Without the last, no latency is measured.
-      - Programs that measure are held to the CPUs of the NIC's NUMA node by C(taskset). Without it they run on any CPU,
-        which RV(recap) tells, and with O(node) the message of a test that failed.
-      - V(mellanox/rping-test) through the registry mirrors of O(spec), unless given.
+      - C(taskset) binds the measuring programs to the CPUs of the NIC's NUMA node. Without it they run on any CPU;
+        RV(recap) says so, and with O(node) the message of a failed test.
+      - The default is V(mellanox/rping-test), through the registry mirrors of O(spec).
     type: str
   gpu_resource:
     description:
-      - Resource of a GPU, such as V(nvidia.com/gpu), of which each test pod asks for one as well. Without it no GPU
-        memory is tested.
+      - Resource of a GPU, such as V(nvidia.com/gpu), of which each test pod also requests one. Without it no GPU memory
+        is tested.
       - With it C(ib_write_bw) also writes from the memory of one GPU to that of the other, both ways, and the rate is
-        judged by the way between GPU and NIC. Nodes without a GPU take no part.
+        judged by the path between GPU and NIC. Nodes without a GPU do not take part.
       - It takes an O(image) whose perftest was built with CUDA.
     type: str
   runtime_class:
     description:
-      - RuntimeClass of the test pods, such as V(nvidia). Clusters whose container runtime gives pods their GPU only by
-        one need it with O(gpu_resource), k3s and RKE2 among them.
-      - The usual runtime of each node, unless given.
+      - RuntimeClass of the test pods, such as V(nvidia). With O(gpu_resource), it is required in clusters whose
+        container runtime gives pods their GPU only with one, such as k3s and RKE2.
+      - The default is the default runtime of each node.
     type: str
   size:
     description:
-      - Bytes of one message of C(ib_write_bw). 1048576, or 65536 on an emulated device, unless given.
+      - Bytes of one message of C(ib_write_bw), by default 1048576, or 65536 on an emulated device.
     type: int
   iterations:
     description:
-      - Messages that C(ib_write_bw) sends on each queue pair. 5000, or 100 on an emulated device, unless given.
+      - Messages that C(ib_write_bw) sends on each queue pair, by default 5000, or 100 on an emulated device.
     type: int
   queue_pairs:
     description:
-      - Queue pairs of C(ib_write_bw). 4, or 1 on an emulated device, unless given.
+      - Queue pairs of C(ib_write_bw), by default 4, or 1 on an emulated device.
     type: int
   timeout:
     description:
@@ -143,7 +143,7 @@ options:
     default: 60
   parallel:
     description:
-      - Pairs of a round that are tested at a time, and pods that are looked into at a time, from 1 to 256.
+      - Pairs of a round that are tested, and pods that are inspected, at the same time, from 1 to 256.
       - Each takes a thread on the controller, and one stream through the API server to a kubelet. Pairs that are tested
         at the same time share no node, but may share links between switches, which more of them load more.
       - With O(node) there is one pair at a time.
@@ -151,8 +151,9 @@ options:
     default: 16
   minimum:
     description:
-      - Share of the expected rate below which a test fails, such as V(0.9), which is used unless another is given.
-      - Of GPU memory less may be asked for, by the way between GPU and NIC. This only lowers that.
+      - Share of the expected rate below which a test fails, by default V(0.9).
+      - For GPU memory the default is lower, depending on the path between GPU and NIC, and this value can only lower it
+        further.
     type: float
 seealso:
   - module: rdma.fabric.fabric_report

@@ -83,11 +83,11 @@ options:
       - With V(present), the cluster holds the objects of O(waves) and O(src).
       - With V(absent), every object of the set is deleted, those of the last wave first. No object has to be
         given.
-      - With V(adopted), given objects that the NVIDIA Network Operator or the SR-IOV Network Operator looked
-        after become objects of the set as they are. They lose the operator's owner references, label and digest, so
-        that they stay when its custom resources are deleted. Nothing else of them changes, so that no pod is made anew.
-        What the operator had set counts as applied by this collection, so that a later V(present) changes it to what
-        is given then. An operator that still runs is refused before anything is changed. Other objects stay.
+      - With V(adopted), given objects that the NVIDIA Network Operator or the SR-IOV Network Operator managed become
+        objects of the set unchanged. They lose the operator's owner references, label and digest, so that they stay
+        when its custom resources are deleted. Nothing else of them changes, so that no pod is recreated. Fields that
+        the operator had set count as applied by this collection, so that a later V(present) changes them to the given
+        values. A running operator is refused before anything is changed. Other objects stay.
       - With V(released), every object of the set stays as it is, without an owner. The set's label and what the server
         recorded for this collection are taken off it, and the set's inventory is deleted. An operator that is started
         then takes the objects over. Objects that are given have no effect.
@@ -98,7 +98,7 @@ options:
     description:
       - Whether to delete objects that an earlier run applied and that are no longer given.
       - Objects of the kinds C(Namespace) and C(CustomResourceDefinition) are never pruned.
-      - When no object at all is given, the whole set would go. That is refused. Use O(state=absent) for it.
+      - If no object at all is given, the whole set would be deleted. That is refused. Use O(state=absent) for it.
     type: bool
     default: true
   delete_definitions:
@@ -111,16 +111,16 @@ options:
     description:
       - Whether to wait until the pods of all C(DaemonSet), C(Deployment) and C(StatefulSet) objects are available, or
         with O(state=absent) until all objects are gone.
-      - A C(DaemonSet) for which there is no node is ready, with a notice. Where the objects hold a C(NodeFeatureRule),
-        nodes have half a minute to get their labels once everything else has become ready.
-      - Pods of a C(DaemonSet) on nodes that are not Ready are not waited for where nothing else is missing. A notice
-        names these nodes. That takes the right to list nodes and pods.
+      - A C(DaemonSet) without a matching node is ready, with a notice. If the objects contain a C(NodeFeatureRule),
+        nodes have 30 seconds to get their labels once everything else is ready.
+      - The task does not wait for pods of a C(DaemonSet) on nodes that are not Ready if nothing else is missing. A
+        notice names these nodes. This needs the right to list nodes and pods.
     type: bool
     default: true
   wait_timeout:
     description:
-      - How long to wait, in seconds. The time begins anew with each pod of a C(DaemonSet) that is replaced or becomes
-        available, so that a roll on many nodes is waited for while it goes on.
+      - How long to wait, in seconds. The time starts again with each pod of a C(DaemonSet) that is replaced or becomes
+        available, so that the task waits for a rollout on many nodes as long as it progresses.
     type: int
     default: 600
   await_kinds:
@@ -212,7 +212,7 @@ results:
     action:
       description:
         - V(created), V(configured), V(unchanged), V(deleted), V(adopted), V(released), or V(kept) for an object that is
-          no longer wanted and may not be deleted.
+          no longer rendered and may not be deleted.
       type: str
       sample: configured
     fields:
@@ -223,7 +223,7 @@ results:
 waits:
   description:
     - How ready each workload is.
-    - In check mode nothing is waited for. Workloads that are in the cluster already are shown as they are.
+    - Check mode waits for nothing. Workloads that are already in the cluster are shown as they are.
   returned: always
   type: list
   elements: dict
@@ -237,7 +237,7 @@ waits:
       available: 3
       seconds: 4.2
 unwaited:
-  description: How many workloads were not waited for, as O(wait) is V(false).
+  description: Number of workloads that were not waited for because O(wait) is V(false).
   returned: always
   type: int
   sample: 0

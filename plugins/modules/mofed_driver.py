@@ -127,7 +127,7 @@ options:
     default: []
   storage_modules:
     description:
-      - What becomes of loaded modules of storage over RDMA. With V(stage) they leave the reload to a reboot. With
+      - What to do with loaded modules of storage over RDMA. With V(stage) they leave the reload to a reboot. With
         V(unload) those that nothing uses are unloaded for it and loaded again after it.
     type: str
     choices: [stage, unload]

@@ -46,25 +46,25 @@ options:
     required: true
   state:
     description:
-      - With V(drained), the node is cordoned and no pod that has to leave is on it.
+      - With V(drained), the node is cordoned and all pods that have to leave are gone.
       - With V(cordoned), the node is cordoned, and its pods stay.
-      - With V(uncordoned), the node takes pods again if it was cordoned by this module, whichever run that was unless
-        O(run) names one. If it had been cordoned before, the mark goes and the cordon stays.
-      - With V(ready), the node could take pods again, as it is waited for with V(uncordoned), and it stays cordoned.
-      - With V(empty), the node is as V(drained) has left it, which is for right before its host is interrupted. No pod
-        is evicted. The task fails, and names what it has found, where the node takes pods, or where a pod that holds a
-        device has come to it. Check mode does not look.
+      - With V(uncordoned), the node takes pods again if this module cordoned it, in any run or only in that of O(run).
+        If it had been cordoned before, the mark is removed and the cordon stays.
+      - With V(ready), the task waits as with V(uncordoned), and the node stays cordoned.
+      - With V(empty), the task checks that the node is still as V(drained) left it, for use right before its host is
+        interrupted. No pod is evicted. The task fails with the reason if the node takes pods, or if a pod that holds a
+        device has started on it. Check mode does not check this.
     type: str
     choices: [drained, cordoned, uncordoned, ready, empty]
     default: drained
   reason:
-    description: Why the node is cordoned, for those who look at it.
+    description: Why the node is cordoned, for people.
     type: str
     default: maintenance by rdma.fabric
   run:
     description:
-      - What the run is called, in the mark.
-      - With O(state=uncordoned), only a node that a run of this name has cordoned is given back.
+      - Name of the run in the mark.
+      - With O(state=uncordoned), only a node that a run of this name cordoned is given back.
     type: str
     default: ''
   pods:
@@ -76,16 +76,16 @@ options:
     choices: [devices, all]
     default: devices
   resources:
-    description: Patterns of the resource names that stand for devices. C(*) is any text.
+    description: Patterns of resource names that count as devices. C(*) matches any text.
     type: list
     elements: str
     default: ['rdma/*', 'nvidia.com/*', 'amd.com/*', 'gpu.intel.com/*', 'intel.com/*', 'openshift.io/*']
   pod_selector:
-    description: Label selector. Only pods that it takes leave, as C(drain.podSelector) of the operator says.
+    description: Label selector. Only matching pods leave, as with C(drain.podSelector) of the operator.
     type: str
     default: ''
   force:
-    description: Whether to evict pods without a controller, which nothing makes anew, and those of a deleted DaemonSet.
+    description: Whether to evict pods without a controller, which nothing recreates, and those of a deleted DaemonSet.
     type: bool
     default: false
   delete_empty_dir:
@@ -95,51 +95,52 @@ options:
   wait_for:
     description:
       - Label selector of jobs. Once the node is cordoned, O(state=drained) and O(state=cordoned) wait until none of its
-        pods is running or pending there, as C(waitForCompletion.podSelector) of the operator says.
+        pods is running or pending there, as with C(waitForCompletion.podSelector) of the operator.
       - Check mode waits for nothing.
     type: str
     default: ''
   wait_timeout:
     description:
-      - How long they are waited for, in seconds. V(0) is without limit. Those that are still there then are named in a
-        notice, and treated as any other pod.
+      - How long to wait for them, in seconds. V(0) is without limit. Pods that still run then are named in a notice,
+        and treated like any other pod.
     type: int
     default: 0
   wait:
     description:
       - Whether O(state=uncordoned) waits until the node is Ready and offers each of O(resources) again that it offered
-        when it was cordoned. Such a node stays as it is, and the task fails, when that does not come in O(timeout).
-      - One that somebody else had cordoned before, or has uncordoned since, is waited for as well.
-      - A node that this module has not cordoned is not waited for, unless O(before) says that it was. Check mode waits
-        for nothing.
+        when it was cordoned. If this takes longer than O(timeout), the node stays as it is and the task fails.
+      - It also waits for a node that somebody else had cordoned before, or has uncordoned since.
+      - It does not wait for a node that this module has not cordoned, unless O(before) says that it was. Check mode
+        waits for nothing.
     type: bool
     default: true
   before:
     description:
       - What O(state=drained) or O(state=cordoned) has returned as RV(before). It is for O(state=uncordoned),
         O(state=ready) and O(state=empty).
-      - The mark goes with the node where somebody deletes it, as the node controllers of clouds do while a machine is
-        off. One that its kubelet has registered anew since is cordoned, marked and given the labels of this collection
-        again, and waited for as any other, until it has the labels by which pods of the fabric come to it, too. One
-        that is not there yet is waited for within O(timeout), but for O(wait=false) and check mode.
+      - The mark is lost if somebody deletes the node, as the node controllers of clouds do while a machine is off. A
+        node that its kubelet has registered again since is cordoned, marked and labelled by this collection again, and
+        the wait includes the labels that select it for pods of the fabric. The task waits for a node that is not
+        registered yet within O(timeout), except with O(wait=false) and in check mode.
     type: dict
     default: {}
   turn_file:
     description:
-      - File on the controller that keeps how long the drain took and which pods were in its way, for the report of the
+      - File on the controller that records how long the drain took and which pods delayed it, for the report of the
         run.
-      - It is for the playbooks that interrupt hosts in turn. Nothing is kept in check mode, nor before
+      - It is for the playbooks that interrupt hosts in turn. Nothing is written in check mode, nor before
         O(rdma.fabric.node_slot#module:turn_file) has begun the file.
     type: path
   rebooted:
     description:
       - Whether the node was rebooted since it was drained. Then O(wait) does not end before its kubelet reports another
-        boot, as what it said before the reboot is still to be read for a while.
+        boot, because its status from before the reboot stays visible for a while.
     type: bool
     default: false
   give_back:
     description:
-      - Whether a node whose drain fails takes pods again, as nothing was changed on it. The task fails all the same.
+      - Whether a node whose drain fails takes pods again, because nothing was changed on it. The task fails in both
+        cases.
       - One that an earlier run has left cordoned stays cordoned, as its host may have been changed since. So does one
         that somebody else had cordoned before.
     type: bool
@@ -233,28 +234,28 @@ requests:
   type: dict
   sample: {get: 4, list: 3, patch: 1, post: 2}
 gone:
-  description: Whether there is no such node, or none any more.
+  description: Whether the node does not exist, or no longer exists.
   returned: failure
   type: bool
 unanswered:
-  description: Whether the API server gave no answer, so that what has become of the node is not known.
+  description: Whether the API server did not answer, so that the state of the node is unknown.
   returned: failure
   type: bool
 missing:
-  description: What kept the node from being given back.
+  description: Why the node could not be given back.
   returned: when the wait of O(state=uncordoned) was in vain
   type: list
   elements: str
   sample: ["it offers none of rdma/rdma_shared_device_a, as it did before"]
 in_the_way:
-  description: What forbids to interrupt the node.
+  description: Why the node must not be interrupted.
   returned: when O(state=empty) has found something
   type: list
   elements: str
   sample: ["pod training/worker-0 has come to it: it has the resource rdma/rdma_shared_device_a"]
 notices:
   description:
-    - Who else has cordoned the node, that it was registered anew, and which jobs were not waited for any longer.
+    - Who else has cordoned the node, that it was registered again, and which jobs still ran when the wait ended.
   returned: success
   type: list
   elements: str

@@ -29,7 +29,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Nothing is waited for. What the node lacks now is in RV(missing).
+      - Waits for nothing. RV(missing) has what the node lacks now.
   diff_mode:
     support: full
   idempotent:
@@ -42,25 +42,25 @@ options:
   taint:
     description:
       - The taint, as C(kubectl taint) takes it, with the effect C(NoSchedule) or C(NoExecute).
-      - One that the kubelet has registered the node with is taken over.
+      - A taint with which the kubelet has registered the node is taken over.
       - It is needed unless O(validated) tells it.
     type: str
     default: ''
   state:
     description:
-      - With V(tainted), a node that has not joined is tainted. One that is not registered yet is left alone. One
-        without the taint that runs pods fails the task, as it is no new one; pods of DaemonSets and of the kubelet, and
-        those that tolerate the taint, are no matter.
-      - With V(joined), the node is verified, marked, and without the taint. One that is not registered yet is waited
-        for. One without the taint that runs no pods is tainted first.
+      - With V(tainted), a node that has not joined is tainted. A node that is not registered yet is left alone. A node
+        without the taint that runs pods fails the task, because it is not new; pods of DaemonSets and of the kubelet,
+        and those that tolerate the taint, do not count.
+      - With V(joined), the node is verified, marked, and without the taint. The task waits for a node that is not
+        registered yet. A node without the taint that runs no pods is tainted first.
       - With V(failed), a node with the taint keeps it, and says why.
     type: str
     choices: [tainted, joined, failed]
     default: tainted
   spec:
     description:
-      - The specification, as M(rdma.fabric.fabric_input) returns it. Its DaemonSets that a node's labels take are
-        wanted on the node, and so are the resources that its device plugins offer.
+      - The specification, as M(rdma.fabric.fabric_input) returns it. The node needs the DaemonSets that select its
+        labels, and the resources that its device plugins offer.
     type: dict
     default: {}
   validated:

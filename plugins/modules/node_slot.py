@@ -43,7 +43,7 @@ attributes:
   idempotent:
     support: full
     details:
-      - A slot that the run has is written again when a quarter of its duration has passed. That is no change.
+      - A slot that the run has is renewed when a quarter of its duration has passed. That does not count as a change.
 options:
   node:
     description: Name of the node, as the cluster has it.
@@ -190,7 +190,7 @@ run:
   type: str
   sample: admin@controller-4711-9034221
 state:
-  description: What was asked for, as O(state) has it.
+  description: The requested O(state).
   returned: success
   type: str
   sample: taken
@@ -200,12 +200,12 @@ lease:
   type: str
   sample: rdma-fabric-slot-upgrade-0
 waited:
-  description: How long the slot was waited for, in seconds.
+  description: How long the task waited for the slot, in seconds.
   returned: success
   type: float
   sample: 31.5
 blocked:
-  description: In check mode, what would be waited for now.
+  description: In check mode, what a run would wait for now.
   returned: success
   type: str
   sample: '1 of 1 slots are taken; by worker-2 (run admin@controller-4711-9034221, renewed 2026-01-01T00:00:00.000000Z)'
@@ -215,7 +215,7 @@ requests:
   type: dict
   sample: {get: 0, list: 2, watch: 1, post: 0, put: 1}
 lost:
-  description: What has become of O(lease), where the node has no slot any more. Empty otherwise.
+  description: What happened to O(lease), if the node no longer has a slot. Empty otherwise.
   returned: success
   type: str
   sample: it is of worker-2 (run admin@controller-4712-9034399, renewed 2026-01-01T00:00:00.000000Z) now

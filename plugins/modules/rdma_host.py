@@ -294,7 +294,7 @@ summary:
       description: Pairs of a GPU and its nearest NIC.
       type: int
     labels:
-      description: Labels that the host's node has or shall have.
+      description: Labels that the host's node has or should have.
       type: dict
     digest:
       description: Digest over what the plan changes.

@@ -286,12 +286,12 @@ counters:
       type: dict
       sample: {"excessive_buffer_overrun_errors": 15, "link_downed": 255, "port_rcv_switch_relay_errors": 2}
     hw_counters:
-      description: Those of the driver. Those of queues of ConnectX have 32 bits and begin anew.
+      description: Those of the driver. Those of queues of ConnectX have 32 bits and wrap around.
       returned: always
       type: dict
       sample: {"local_ack_timeout_err": 2705, "np_cnp_sent": 1333}
     saturated:
-      description: Those of the port that stand at their largest value, so that they can't rise any more.
+      description: Those of the port that have reached their largest value, so that they can't rise further.
       returned: always
       type: list
       elements: str
