@@ -83,7 +83,7 @@ options:
   max_unavailable_per_domain:
     description:
       - How many nodes of one failure domain may be out of service at once, as a number, as a percentage of its hosts,
-        or V(0) without limit; V(1) unless given.
+        or V(0) without limit; by default V(1).
     type: str
     default: ''
   state:

@@ -129,8 +129,8 @@ SETTING_ROWS = (
         "helm_chart_repository",
         "str",
         (
-            "URL of the repository of a chart that is given by its name, C(https://helm.ngc.nvidia.com/nvidia) unless "
-            "given.",
+            "URL of the repository of a chart that is given by its name, by default "
+            "C(https://helm.ngc.nvidia.com/nvidia).",
         ),
         _PREFLIGHT,
     ),
