@@ -18,6 +18,8 @@ OURS = ("rdma_fabric_", "_rdma_fabric_")
 FILES = [*(CHECKOUT / "roles").glob("*/tasks/*.yml"), *(CHECKOUT / "playbooks").rglob("*.yml")]
 # Of add_host: where the host is, not what is left in its variables.
 PLACE = {"name", "groups"}
+# What facts of a host have set is given back by its own name, one of ours (roles/host/tasks/hook.yml).
+GIVEN_BACK = "{{ item }}"
 
 
 def names_left(node: Any) -> Iterator[str]:
@@ -44,7 +46,7 @@ def test_every_name_that_is_left_in_variables_bears_the_name_of_the_collection()
     none_of(
         f"{place}: {name} begins with neither of {', '.join(OURS)}"
         for name, place in named()
-        if not name.startswith(OURS)
+        if not name.startswith(OURS) and name != GIVEN_BACK
     )
 
 
