@@ -54,6 +54,7 @@ RUN = (
             "report",
             "verify",
             "playbook join",
+            "playbook preview",
             "playbook site",
             "playbook support",
             *TURNS,
