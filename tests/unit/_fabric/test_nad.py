@@ -240,6 +240,32 @@ def test_flawed_configurations_are_placed(config: Any, paths: list[str]) -> None
     assert judged(config) == paths
 
 
+@pytest.mark.parametrize(
+    ("config", "paths"),
+    [
+        ({"type": "sriov", "vlan": 0, "vlanQoS": 0, "vlanProto": "802.1Q", "link_state": "", "trust": "on"}, []),
+        ({"type": "sriov", "vlan": 5, "vlanQoS": 7, "vlanProto": "802.1AD", "min_tx_rate": 5, "max_tx_rate": 0}, []),
+        ({"type": "sriov", "vlan": None, "vlanQoS": None, "link_state": None, "spoofchk": None}, []),
+        ({"type": "ib-sriov", "link_state": "enable", "rdmaIsolation": True, "vlanQoS": 9}, []),
+        ({"type": "macvlan", "link_state": "up", "trust": True}, []),
+        ({"type": "sriov", "link_state": "enabled"}, ["link_state"]),
+        ({"type": "ib-sriov", "link_state": True}, ["link_state"]),
+        ({"type": "sriov", "spoofchk": "true", "trust": True}, ["spoofchk", "trust"]),
+        ({"type": "sriov", "vlanQoS": 0, "vlanProto": "802.1q"}, ["vlanQoS", "vlanProto"]),
+        ({"type": "sriov", "vlan": 5, "vlanQoS": 8}, ["vlanQoS"]),
+        ({"type": "sriov", "vlan": 5, "vlanQoS": "3"}, ["vlanQoS"]),
+        ({"type": "sriov", "vlan": 0, "vlanQoS": 3, "vlanProto": "802.1ad"}, ["vlanQoS", "vlanProto"]),
+        ({"type": "sriov", "vlan": 5, "vlanProto": "qinq"}, ["vlanProto"]),
+        ({"type": "sriov", "min_tx_rate": "1", "max_tx_rate": -1}, ["min_tx_rate", "max_tx_rate"]),
+        ({"type": "sriov", "min_tx_rate": 20, "max_tx_rate": 10}, ["min_tx_rate"]),
+        ({"type": "ib-sriov", "ibKubernetesEnabled": "true", "vfioPciMode": 1}, ["ibKubernetesEnabled", "vfioPciMode"]),
+        ({"plugins": [{"type": "tuning"}, {"type": "sriov", "link_state": "up"}]}, ["plugins[1].link_state"]),
+    ],
+)
+def test_what_a_program_of_functions_refuses_when_a_pod_starts_is_placed(config: Any, paths: list[str]) -> None:
+    assert judged(config) == paths
+
+
 def test_a_partition_that_ib_kubernetes_refuses_is_told_with_one_that_it_takes() -> None:
     # Its IsPKeyValid takes 15 bits; the sixteenth, which UFM has a field for, stands in many tables of partitions.
     (problem,) = check_attachment(json.dumps({"type": "ib-sriov", "pkey": "0x8001"}))

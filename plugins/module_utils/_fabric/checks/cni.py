@@ -161,7 +161,7 @@ def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
 
 def _check_virtual_function(path: str, plugin: dict[str, Any]) -> list[Problem]:
     problems = []
-    vlan = plugin.get("vlan", 0)
+    vlan = 0 if plugin.get("vlan") is None else plugin["vlan"]
     if not isinstance(vlan, int) or isinstance(vlan, bool) or not 0 <= vlan <= 4094:
         problems.append(Problem(f"{path}vlan", f"must be 0 to 4094, not {vlan!r}"))
     return problems

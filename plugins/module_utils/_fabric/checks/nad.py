@@ -16,7 +16,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ..common.jsontext import Problem, compact, kind_of, parse_json
 from ..common.objects import Object, build
-from . import node_slices, nv_ipam, sriov_networks
+from . import node_slices, nv_ipam, sriov_networks, virtual_functions
 from .cni import CNI_VERSION, RESOURCE_NAME, check_configuration, configuration_remarks, plugins_of, wire_of
 from .ipam import Claim, claims, conflict, earlier_sharing, ignored_by_nv_ipam, uses_node_slices
 from .nv_ipam import PoolKey
@@ -114,7 +114,7 @@ def check_attachment(config: Any) -> list[Problem]:
     if not config.strip():
         return []
     value, problems = parse_json(config)
-    return problems or check_configuration(value)
+    return problems or [*check_configuration(value), *virtual_functions.check(value)]
 
 
 def attachment_remarks(config: str, annotations: dict[str, str] | None = None) -> list[Problem]:
