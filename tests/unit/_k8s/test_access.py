@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
@@ -131,3 +133,23 @@ def test_a_server_without_reviews_of_rights_leaves_them_unknown() -> None:
     server.without = {f"/apis/authorization.k8s.io/v1/{kind.lower()}s" for kind in (RULES, ACCESS)}
     found = missing_rights(connect(server), needed())
     assert (found.needs, found.unknown) == (frozenset(), frozenset(needed()))
+
+
+@pytest.mark.parametrize("rules", [None, {}])
+def test_a_list_of_rules_that_is_none_is_followed_by_single_questions(rules: object) -> None:
+    class Silent(Reviewer):
+        def _answer(self, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+            return {"resourceRules": rules} if kind == RULES else super()._answer(kind, spec)
+
+    server = Silent({"": [rule("", "configmaps", "patch")]})
+    assert missing_rights(connect(server), needed()) == Missing()
+    assert server.reviews.count(ACCESS) == 3
+
+
+def test_the_right_to_a_resource_is_none_to_its_subresource() -> None:
+    server = Reviewer({"": [rule("", "pods", "create")]})
+    server.complete = False
+    into = Need("", "pods/exec", "n1", "create")
+    assert missing_rights(connect(server), {into: frozenset()}) == Missing(frozenset([into]))
+    server.hidden = [rule("", "pods/exec", "create")]
+    assert missing_rights(connect(server), {into: frozenset()}) == Missing()
