@@ -161,3 +161,33 @@ def test_a_confirmation_whose_answer_was_lost_ends_the_wait(clock: Clock) -> Non
     assert result["msg"].startswith(LINE) and "confirmed or taken back" in result["msg"]
     assert "by itself" not in result["msg"] and "next: " in result["msg"]
     assert clock.now < 10
+
+
+@pytest.mark.parametrize("problems", [[], ["could not write /etc/netplan/x: read-only"]])
+def test_a_change_that_was_taken_back_fails_the_task_with_what_is_left_of_it(clock: Clock, problems: list[str]) -> None:
+    guard = {"token": "abc", "seconds": 40, "steps": [LINE]}
+    before = {"changed": True, "failed": True, "msg": "step 2 failed", "guard": guard}
+    result = settle(before, lambda: {"guard": {**REVERTED, "problems": problems}}, lambda: None)
+    assert (result["failed"], result["changed"], result["guard"]["state"]) == (True, True, "reverted")
+    assert result["msg"].startswith(f"step 2 failed; {LINE}: the host could not be reached")
+    assert ("except for this: could not write" in result["msg"]) is bool(problems)
+    assert clock.now == 0.0
+
+
+def test_a_host_is_asked_until_it_has_taken_the_change_back_by_itself(clock: Clock) -> None:
+    """A host that comes back by the revert itself is only reached after the time of the guard."""
+
+    def ask() -> Any:
+        if clock.now <= 40 + 30:
+            raise LOST
+        return {"guard": REVERTED}
+
+    guard = {"token": "abc", "seconds": 40, "steps": [LINE]}
+    assert settle({"changed": True, "guard": guard}, ask, lambda: None)["guard"]["state"] == "reverted"
+
+
+def test_where_nothing_is_under_guard_no_connection_is_dropped(clock: Clock) -> None:
+    host = Host(LOST)
+    result = {"changed": True, "msg": "1 of 1 step executed", "guard": None}
+    assert settle(result, host.ask, host.reset) is result
+    assert (host.asked, host.connections) == (0, 0)
