@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.problem import problem_of
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.outputs import Ends, judge_bandwidth, judge_ping
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import TROUBLES, Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState
@@ -254,6 +255,21 @@ def test_packets_that_do_not_fit_are_told_and_rdma_is_tried_all_the_same() -> No
     tests = proved(shell)
     assert tests[3]["summary"] == "packets of 9000 bytes do not pass uncut"
     assert skipped(tests) == []
+
+
+@pytest.mark.parametrize(("received", "verdict"), [(4, "pass"), (3, "pass"), (2, "fail"), (1, "fail")])
+def test_one_packet_of_several_may_be_lost_and_no_more(received: int, verdict: str) -> None:
+    text = LOST_PING.replace("0 received, 100%", f"{received} received, {100 - 25 * received}%")
+    judged = judge_ping(Output(0 if received == 4 else 1, text, ""), 9000)
+    assert judged.verdict == verdict
+    assert judged.summary.startswith(f"{received} of 4 packets of 9000 bytes")
+
+
+def test_a_measured_rate_is_not_good_where_the_program_itself_failed() -> None:
+    ends = Ends(100.0, None, False)
+    assert judge_bandwidth(Output(0, table(95.0), ""), "", ends, None).verdict == "pass"
+    judged = judge_bandwidth(Output(3, table(95.0), ""), "", ends, None)
+    assert (judged.verdict, judged.summary) == ("fail", "ib_write_bw ended with status 3")
 
 
 def test_a_client_that_comes_too_early_comes_again() -> None:
