@@ -77,8 +77,10 @@ def test_an_answer_without_the_usual_parts_is_still_a_fault(status: dict[str, An
 
 
 def test_only_faults_that_concern_every_request_end_the_run_at_once() -> None:
-    fatal = {code for code in (400, 401, 403, 404, 409, 410, 422, 429, 500) if fault_from_response(code, {}, "x").fatal}
-    assert fatal == {401, 429, 500}
+    codes = (302, 400, 401, 403, 404, 405, 407, 409, 410, 413, 415, 422, 429, 500, 503)
+    faults = {code: fault_from_response(code, {}, "x") for code in codes}
+    assert {code for code, fault in faults.items() if fault.fatal} == {302, 401, 407, 429, 500, 503}
+    assert {code for code, fault in faults.items() if fault.passing} == {429, 500, 503}
 
 
 @pytest.mark.parametrize(
