@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import run_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.joining import say_who_is_left
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SRIOV_CONFIG, spec_of
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -470,6 +471,14 @@ def test_where_nodes_join_a_host_that_fails_keeps_no_other_one_from_its_reboot()
     _left_behind, left, reboot = result["notices"]
     assert left.startswith("not as wanted, and left as they are since their nodes work: c; rdma.fabric.upgrade")
     assert reboot.endswith(": a; their nodes take no pods yet, so none is drained")
+
+
+def test_only_nodes_that_work_and_lack_something_are_said_to_be_left() -> None:
+    lacks = {"rdma_fabric_host_result": {**FINE, "summary": {"steps": 2}}}
+    variables = {"joins": new(**lacks), "works": WORKS, "unknown": lacks, "unread": {**NEW}, "left": {**WORKS, **lacks}}
+    (notice,) = say_who_is_left(list(variables), variables)
+    assert "since their nodes work: left; rdma.fabric.upgrade" in notice
+    assert say_who_is_left(["joins", "works", "unknown", "unread"], variables) == []
 
 
 @pytest.mark.parametrize(
