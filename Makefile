@@ -17,7 +17,7 @@ endif
 GIVE_BACK = ; status=$$?; "$(PYTHON)" tools/environment.py give-back; exit $$status
 
 .DEFAULT_GOAL := help
-.PHONY: help pictures preview demo lab lab-down lab-status lab-ssh test lint unit integration guests sanity matrix molecule molecule-lab bench build env env-run env-test lock changelog clean
+.PHONY: help pictures preview demo lab lab-down lab-status lab-ssh test lint unit integration guests sanity matrix molecule molecule-lab molecule-quick-starts bench build env env-run env-test lock changelog clean
 
 help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
@@ -31,7 +31,8 @@ help:
 	@echo "make unit         unit tests"
 	@echo "make integration  tests against a real API server"
 	@echo "make guests       the long tests on booted hosts and their cluster (root; half an hour); not part of make test"
-	@echo "make molecule     the molecule scenario against a real API server; molecule-lab: the one on booted hosts"
+	@echo "make molecule     the molecule scenario against a real API server; molecule-lab: the one on booted hosts;"
+	@echo "                  molecule-quick-starts: those of SR-IOV, host devices, IPoIB and several rails"
 	@echo "make sanity       ansible-test sanity"
 	@echo
 	@echo "make matrix       every supported ansible-core and kubernetes.core with every Python found here, on controllers and"
@@ -91,6 +92,9 @@ matrix: env-test
 
 molecule-lab: env-test
 	@$(VENV_PYTHON) -m tools.scenario roce-shared $(GIVE_BACK)
+
+molecule-quick-starts: env-test
+	@$(VENV_PYTHON) -m tools.gates artifact programs quick-starts $(GIVE_BACK)
 
 bench: env-test
 	@$(VENV_PYTHON) -m tests.bench $(GIVE_BACK)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The molecule scenarios: ``python -m tools.scenario [default|roce-shared]``.
+"""The molecule scenarios: ``python -m tools.scenario [default|roce-shared|quick-starts|NAME]``.
 
-``default`` runs on the recorded fleet and a real API server. ``roce-shared`` runs on the hosts of the inventory that
+``default`` runs on the recorded fleet and a real API server, the quick starts on two hosts of one recording and such a
+server: each by its NAME, or one after the other. ``roce-shared`` runs on the hosts of the inventory that
 RDMA_FABRIC_INVENTORY names; otherwise on the running lab whose directory RDMA_FABRIC_LAB names; otherwise on a lab of
 its own.
 """
@@ -28,7 +29,9 @@ from tools.ending import run_command
 from tools.fleet import write_nodes
 
 FOLDER = BUILD / "molecule"
-DEFAULT, ROCE_SHARED = "default", "roce-shared"
+DEFAULT, ROCE_SHARED, ALL_QUICK_STARTS = "default", "roce-shared", "quick-starts"
+QUICK_STARTS = ("sriov", "host-device", "ipoib", "multirail")
+NAMES = (DEFAULT, ROCE_SHARED, ALL_QUICK_STARTS, *QUICK_STARTS)
 CLUSTER_VARIABLES = ("KUBECONFIG", "K8S_AUTH_KUBECONFIG")
 INVENTORY = "RDMA_FABRIC_INVENTORY"
 RUNNING_LAB = "RDMA_FABRIC_LAB"
@@ -37,8 +40,8 @@ RUNNING_LAB = "RDMA_FABRIC_LAB"
 def main(arguments: list[str]) -> int:
     """Run ``molecule test`` for one scenario; return the exit status."""
     (name,) = arguments or [DEFAULT]
-    if name not in (DEFAULT, ROCE_SHARED):
-        print(f"no scenario is called {name}; there are {DEFAULT} and {ROCE_SHARED}", file=sys.stderr)
+    if name not in NAMES:
+        print(f"no scenario is called {name}; there are {', '.join(NAMES)}", file=sys.stderr)
         return 2
     folder = FOLDER / name
     try:
@@ -48,9 +51,9 @@ def main(arguments: list[str]) -> int:
                 shutil.rmtree(folder)
             _artifact, collections = build_and_install()
             environment = scenario_environment(folder, collections)
-            if name == DEFAULT:
-                return run_default(folder, collections, environment)
-            return run_roce_shared(folder, environment)
+            if name == ROCE_SHARED:
+                return run_roce_shared(folder, environment)
+            return run_recorded(name, folder, collections, environment)
     except Interrupted as interruption:
         return EXIT_SIGNAL_BASE + interruption.number
     except EXPECTED_FAILURES as error:
@@ -68,17 +71,18 @@ def scenario_environment(folder: Path, collections: Path) -> dict[str, str]:
     }
 
 
-def molecule_argv(name: str) -> list[str]:
-    """Return the command that runs a scenario."""
-    return [str(PROGRAMS / "molecule"), "test", "--scenario-name", name]
+def molecule_argv(*names: str) -> list[str]:
+    """Return the command that runs scenarios, one after the other."""
+    return [str(PROGRAMS / "molecule"), "test", *(word for name in names for word in ("--scenario-name", name))]
 
 
-def run_default(folder: Path, collections: Path, environment: Mapping[str, str]) -> int:
-    """Run the scenario on a control plane of its own with the recorded hosts as nodes."""
+def run_recorded(name: str, folder: Path, collections: Path, environment: Mapping[str, str]) -> int:
+    """Run one scenario, or all quick starts, on a control plane of its own with the recorded hosts as nodes."""
     nodes = folder / "nodes.json"
     write_nodes(nodes, collections)
+    names = QUICK_STARTS if name == ALL_QUICK_STARTS else (name,)
     lab = [sys.executable, "-m", "tests.lab", "up", "--dir", str(folder / "cluster"), "--nodes", str(nodes), "--"]
-    return run_command([*lab, *molecule_argv(DEFAULT)], CHECKOUT, environment)
+    return run_command([*lab, *molecule_argv(*names)], CHECKOUT, environment)
 
 
 def run_roce_shared(folder: Path, environment: Mapping[str, str]) -> int:

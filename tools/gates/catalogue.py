@@ -267,4 +267,12 @@ GATES: tuple[Gate, ...] = (
         after=("programs", "artifact"),
         missing=programs_missing,
     ),
+    Gate(
+        "quick-starts",
+        "the molecule scenarios of the quick starts against a real API server",
+        lambda: module("tools.scenario", "quick-starts"),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+        on_request=True,  # the gate `integration` has their inventories, each with a pod
+    ),
 )

@@ -12,9 +12,11 @@ from typing import Any, Mapping
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
+from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 from tools import scenario
 from tools.checkout import CHECKOUT
-from tools.scenario import main, on_own_hosts, run_roce_shared
+from tools.scenario import main, on_own_hosts, run_recorded, run_roce_shared
 
 
 class StandInLab:
@@ -115,8 +117,42 @@ def test_an_unknown_scenario_is_refused_before_anything_is_built(capsys: pytest.
     assert "roce-shared" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["default", "roce-shared"])
-def test_check_alone_deletes_nothing_from_the_cluster_that_is_named(name: str) -> None:
-    settings = yaml.safe_load((CHECKOUT / "molecule" / name / "molecule.yml").read_text(encoding="utf-8"))
+@pytest.mark.parametrize(("name", "names"), [("sriov", ("sriov",)), ("quick-starts", scenario.QUICK_STARTS)])
+def test_quick_starts_run_by_name_or_one_after_the_other_on_one_cluster(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, names: tuple[str, ...]
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(scenario, "write_nodes", lambda *_arguments: 0)
+
+    def run(argv: list[str], *_rest: object) -> int:
+        started.append(argv)
+        return 3
+
+    monkeypatch.setattr(scenario, "run_command", run)
+    assert run_recorded(name, tmp_path, tmp_path, ENVIRONMENT) == 3
+    (argv,) = started
+    command = argv[argv.index("--") + 1 :]
+    assert command[1:] == ["test", *(word for each in names for word in ("--scenario-name", each))]
+
+
+def test_the_inventory_of_a_quick_start_is_that_of_its_guide() -> None:
+    none_of(
+        f"molecule/{name}/hosts.yml differs from the inventory of docs/guide-{name}.md"
+        for name in scenario.QUICK_STARTS
+        if yaml.safe_load((CHECKOUT / "molecule" / name / "hosts.yml").read_text(encoding="utf-8"))
+        != yaml.safe_load(blocks_of(guide(f"guide-{name}.md"))[0])
+    )
+
+
+def test_every_scenario_can_be_started_by_its_name() -> None:
+    there = {path.parent.name for path in (CHECKOUT / "molecule").glob("*/molecule.yml")}
+    assert there == set(scenario.NAMES) - {scenario.ALL_QUICK_STARTS}
+
+
+@pytest.mark.parametrize(
+    "file", ["molecule/default/molecule.yml", "molecule/roce-shared/molecule.yml", ".config/molecule/config.yml"]
+)
+def test_check_alone_deletes_nothing_from_the_cluster_that_is_named(file: str) -> None:
+    settings = yaml.safe_load((CHECKOUT / file).read_text(encoding="utf-8"))
     assert settings["scenario"]["check_sequence"] == ["check"]
     assert settings["scenario"]["test_sequence"][-1] == "cleanup"
