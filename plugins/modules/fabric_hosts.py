@@ -63,8 +63,8 @@ options:
         give a pod an address of a host is reported like a failed host.
       - So is an uplink of a host that pods may get whole, from a device plugin, through the CNI plugin host-device, or
         through macvlan in the mode C(passthru), which takes everything that its master receives.
-      - The SR-IOV device plugin excludes a function that itself has an IPv4 default route. It does not see uplinks below
-        bonds, bridges and VLANs, those with IPv6 only, and those without a default route.
+      - The SR-IOV device plugin excludes a function that itself has an IPv4 default route. It does not see uplinks
+        below bonds, bridges and VLANs, those with IPv6 only, and those without a default route.
     type: dict
     default: {}
   run_dir:

@@ -146,6 +146,26 @@ class TestFailures:
         assert "verification failed: ens2f0 has an MTU of 1400, not 9000" in outcome["msg"]
         assert outcome["failed_step"]["undone"] == ["run ip link set dev ens2f0 mtu 1500"]
 
+    @pytest.mark.parametrize("after", ["ens2f0", "ens2f1"], ids=["before-it-is-verified", "after-it-was-verified"])
+    def test_an_mtu_that_another_program_changes_meanwhile_is_set_again(
+        self, after: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """NetworkManager gives a VLAN the MTU of the device below it, a moment after that one has got another."""
+        kernel = host("egx-01")
+        wish = {"interfaces": [{"pci": f"0000:37:00.{port}", "mtu": 9000} for port in (0, 1)]}
+        answers = [1400]
+
+        def answered(argv: Any, timeout: float) -> Any:
+            result = Kernel.run(kernel, argv, timeout)
+            if "set" in argv and after in argv and answers:
+                kernel.tree.add_file("/sys/class/net/ens2f0/mtu", f"{answers.pop()}\n")
+            return result
+
+        monkeypatch.setattr(kernel, "run", answered)
+        outcome = applied(kernel, wish)
+        assert (outcome.get("failed"), outcome["plan"]["steps"]) == (None, [])
+        assert [kernel.read(f"/sys/class/net/ens2f{port}/mtu") for port in (0, 1)] == ["9000\n", "9000\n"]
+
     def test_an_interface_that_vanishes_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = host("egx-01")
         seen = kernel.run

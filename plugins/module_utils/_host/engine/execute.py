@@ -32,6 +32,7 @@ from .ports import PCI_DEVICES, NoPort, fill
 from .steps import Plan, Step, is_executable
 
 # A wait looks at the host this often at first, then ever less often.
+_BEFORE_AGAIN = 1.0
 _FIRST_INTERVAL = 0.05
 _LONGEST_INTERVAL = 1.0
 
@@ -100,6 +101,16 @@ def _failure_of(
 
 
 def _do(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> None:
+    problem = _problem_after(work, machine, clock, watch)
+    if problem and work.again:
+        clock.sleep(_BEFORE_AGAIN)
+        problem = _problem_after(work, machine, clock, watch)
+    if problem:
+        raise _StepFailed(Fault(f"verification failed: {problem}"), None, len(work.do))
+
+
+def _problem_after(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> str:
+    """Execute the operations of a step and return what its verification finds; raises _StepFailed."""
     done = 0
     for operation in work.do:
         ready = operation
@@ -116,11 +127,9 @@ def _do(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> None
     try:
         if watch is not None:
             watch.during(0.0)
-        problem = work.verify(machine)
+        return work.verify(machine)
     except Exception as error:
         raise _StepFailed(error, None, done) from error
-    if problem:
-        raise _StepFailed(Fault(f"verification failed: {problem}"), None, done)
 
 
 def perform(operation: Operation, machine: Machine, clock: Clock) -> None:

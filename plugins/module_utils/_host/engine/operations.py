@@ -120,13 +120,15 @@ class Work(NamedTuple):
 
     ``undo`` is executed when ``do`` fails half way or ``verify`` finds fault; it must be safe from every state that
     ``do`` goes through. ``verify`` returns what is wrong, empty when nothing is. ``undo_after_boot`` takes back what
-    acts at a boot, and could cut the host off, once the host has started with it.
+    acts at a boot, and could cut the host off, once the host has started with it. ``again``: where ``verify`` finds
+    fault, ``do`` is executed once more after a moment, as another program may have answered an earlier step meanwhile.
     """
 
     do: Sequence[Operation]
     undo: Sequence[Operation] = ()
     verify: Callable[[Host], str] = holds
     undo_after_boot: Sequence[Operation] = ()
+    again: bool = False
 
 
 class CommandFailed(Exception):

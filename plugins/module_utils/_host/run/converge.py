@@ -188,9 +188,10 @@ def _apply(
         return applied_result(seen.wish, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
     execution = _keep_driver(machine, clock, seen, now, run) or _execute(machine, clock, seen, now, watch)
     after = assess(machine, desired, run, address, has_run=True)
-    if _has_forgotten(execution) and any(map(is_executable, after.plan["steps"])):
+    left = before_turn(after.plan) if run.defers_reload else after.plan
+    if _has_forgotten(execution) and any(map(is_executable, left["steps"])):
         # What a driver forgets held before, so that nothing of it was planned.
-        execution = _continued(execution, _execute(machine, clock, after, after.plan, watch))
+        execution = _continued(execution, _execute(machine, clock, after, left, watch))
         after = assess(machine, desired, run, address, has_run=True)
     if execution.failure is None:
         execution.failure = _keep_word(machine, clock, after, desired, run, changed=True)

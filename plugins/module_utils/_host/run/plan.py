@@ -130,10 +130,11 @@ def makes_forget(step: Step) -> bool:
 
     So they do where the driver is loaded anew, virtual functions where another number is made, and a port of mlx5 where
     its e-switch gets another mode: it begins with one channel and rings of the usual length as the representor of the
-    uplink (the kernel's mlx5 core/en_rep.c, mlx5e_build_rep_params).
+    uplink (the kernel's mlx5 core/en_rep.c, mlx5e_build_rep_params). A VLAN loses its MTU where NetworkManager gives it
+    that of the device below it, a moment after that one has got another.
     """
     made_anew = step["concern"] == "vfs" and isinstance(step["to"], int) and bool(step["from"])
-    return _reloads(step) or step["id"] == "driver:restore" or step["concern"] == "eswitch" or made_anew
+    return _reloads(step) or step["id"] == "driver:restore" or step["concern"] in ("eswitch", "mtu") or made_anew
 
 
 def _reloads(step: Step) -> bool:

@@ -216,7 +216,8 @@ def work(context: Context, step: Step) -> Work:
     def verify(host: Host) -> str:
         return "; ".join(filter(None, (differs(host, fill(name, host), to) for name in former)))
 
-    return Work(do, undo, verify)
+    # NetworkManager gives a VLAN the MTU of the device below it, a moment after that one has got it.
+    return Work(do, undo, verify, again=True)
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
