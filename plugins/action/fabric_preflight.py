@@ -275,7 +275,7 @@ class ActionModule(ChartAction):
         objection = objection_to_platform(connection, said=bool((spec.get("settings") or {}).get("openshift")))
         problems += [f"the cluster: {objection}"] if objection else []
         objects = objects_of(waves)
-        release, unseen = seen_or_told(lambda: read_release(connection), "nobody looked how old the server is")
+        release, unseen = seen_or_told(lambda: read_release(connection), "the version of the server was not checked")
         problems += [f"the cluster: {problem}" for problem in (too_new(release, objects) if release else [])]
         old = [*unseen, *(say_old(release) if release else [])]
         return [*old, *say_running_operators(connection), *say_other_daemon_sets(connection, objects)]

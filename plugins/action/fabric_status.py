@@ -169,7 +169,7 @@ def earlier_counters(path: Path | None) -> Any:
 def slots_in(connection: Connection, namespace: str) -> tuple[Sequence[Json], str]:
     """Return the Leases of slots in a namespace, or why the user may not list them. Raises ApiFault."""
     slots = leases_of(connection, namespace, GROUP_LABEL)
-    leases, untold = seen_or_told(slots.read, "nobody looked who has a slot")
+    leases, untold = seen_or_told(slots.read, "the slots were not read")
     return leases or [], "".join(untold)
 
 

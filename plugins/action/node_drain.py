@@ -163,11 +163,11 @@ class ActionModule(ClusterAction):
         self._mark_again(cluster, arguments, kept, found)
         problems = in_the_way(cluster, _wishes(arguments))
         if problems:
-            anew = "was registered anew since it was drained, and " if self._anew else ""
+            anew = "was registered again since it was drained, and " if self._anew else ""
             raise ActionFailure(
                 f"node {cluster.name} {anew}is not to be interrupted: {'; '.join(problems)}. Its host "
-                "is left as it is, and so are these pods: see what has brought them (a toleration of the cordon, a "
-                "node name, somebody who has uncordoned the node), then run again",
+                "is left as it is, and so are these pods: find out what created them (a toleration of the cordon, a "
+                "node name, an uncordoned node), then run again",
                 node=cluster.name,
                 changed=self._anew,
                 in_the_way=problems,
@@ -285,7 +285,8 @@ class ActionModule(ClusterAction):
         }
         if self._anew:
             answer["changed"] = True
-            answer["notices"].insert(0, f"node {cluster.name} was registered anew since it was drained; cordoned again")
+            again = f"node {cluster.name} was registered again since it was drained; cordoned again"
+            answer["notices"].insert(0, again)
         mark = None if self._cordoned is None else mark_of(self._cordoned)
         if self._cordoned is not None and mark is not None:
             labels = self._cordoned["metadata"].get("labels") or {}

@@ -211,8 +211,8 @@ class ActionModule(HostAction):
                 return self._run_module(desired, arguments, task_vars)
         except TimedOut:
             raise ActionFailure(
-                f"{host} has not answered for {arguments['timeout']} s (rdma_fabric_host_timeout). What was begun may "
-                "go on there: look at the host by its console, then run again"
+                f"{host} has not answered for {arguments['timeout']} s (rdma_fabric_host_timeout). The work may "
+                "still be running there: check the host on its console, then run again"
             ) from None
 
     def _run_module(self, desired: HostSpec, arguments: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -342,7 +342,7 @@ def _support(result: Mapping[str, Any], run: Run) -> Ending:
     paths = {"archive": result["dest"]}
     if missing:
         return Ending(FAILED, ", ".join(counts), paths, Step(f"send it as it is, or {_FIX}", _AGAIN), {})
-    return Ending(UNCHANGED, ", ".join(counts), paths, Step("look through it, then send it to whoever helps"), {})
+    return Ending(UNCHANGED, ", ".join(counts), paths, Step("review it, then send it to those who help you"), {})
 
 
 def _word(result: Mapping[str, Any], run: Run) -> str:

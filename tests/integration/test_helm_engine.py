@@ -328,4 +328,4 @@ def test_the_shipped_role_is_enough_where_the_release_is_as_wanted(cluster: Cont
     assert again.changed["localhost"] == 0, again.output
     shown = user.run("status", variables=other, cluster=cluster, kubeconfig=ci).refused()
     assert shown.message.startswith("no node offers rdma/shared;"), shown.output
-    assert "nobody looked" not in shown.output
+    assert "were not read" not in shown.output

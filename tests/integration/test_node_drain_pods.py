@@ -59,7 +59,7 @@ OF_PROOF, FINISHED = "a test pod of a [wire proof](guide-verify.md#the-pods)", "
 ENDING, SKIPPED = "being deleted", f"with the label `{SKIP_LABEL}=true`"
 UNSELECTED = "not matched by `pod_selector`"
 NO_DEVICE = "it holds no RDMA device"
-NO_CONTROLLER, DATA = "it has no controller, so nothing makes it anew", "the data in its emptyDir volumes would be lost"
+NO_CONTROLLER, DATA = "it has no controller, so nothing recreates it", "the data in its emptyDir volumes would be lost"
 
 CASES = {
     "a device": Case(MANAGED, EVICTED, "rdma/drained"),

@@ -188,6 +188,6 @@ def test_one_whose_play_was_killed_waits_no_longer(place: Place, proxy: FaultyPr
         killed = time.monotonic()
         # Nothing is told of the slots from here on: it looks by itself.
         said = play.stdout.read() if play.stdout else ""
-    assert "the play that has asked for this was ended" in said
+    assert "the play that requested this was stopped" in said
     assert time.monotonic() - killed < 10
     assert place.holders() == [f"{place.first}/one"]

@@ -136,7 +136,7 @@ def test_hosts_alone_need_no_cluster(user: User, host: Path, kubeconfig: str | N
     outcome = user.run("site", inventory=host, variables=given).succeeded()
     assert outcome.counts["egx-01"]["ok rdma.fabric.rdma_host"] == 1
     assert "with hosts only, no cluster is contacted" in " ".join(outcome.output.split())
-    assert user.report()["cluster"]["skipped"] == "nothing is wanted of a cluster, so none was asked"
+    assert user.report()["cluster"]["skipped"] == "the input has nothing for a cluster, so none was contacted"
 
 
 def test_a_user_without_rights_is_told_all_of_them_before_a_host_is_changed(
@@ -222,7 +222,7 @@ def test_a_user_with_some_rights_is_told_the_others_and_nothing_is_changed(
     user.run("site", variables=fabric, cluster=control_plane).succeeded()
     # Nothing is to be written any more, and nothing more than to look is needed.
     outcome = user.run("site", variables=fabric, cluster=control_plane, kubeconfig=some).succeeded()
-    assert "nobody looked whether an operator runs" in outcome.output
+    assert "not checked whether an operator runs" in outcome.output
 
 
 def test_an_operator_that_runs_is_named_before_a_host_is_changed(

@@ -128,9 +128,9 @@ def test_a_host_that_is_not_reached_is_named_and_reported_and_nothing_is_pushed(
     assert [row["name"] for row in report["hosts"]] == sorted(name for name in names if name != "gone")
     remark = next(each for each in report["remarks"] if each["kind"] == "unfinished")
     assert (remark["host"], f"  - gone: {remark['devices'][0]['seen']}") == ("gone", why)
-    assert report["cluster"]["skipped"] == "not every host of the run was brought to the end"
+    assert report["cluster"]["skipped"] == "not every host of the run succeeded"
     assert "Connection refused" in (user.here / "rdma-fabric-run" / "report.html").read_text(encoding="utf-8")
-    assert "attention: A host was not brought to the end: gone" in outcome.output
+    assert "attention: A host did not succeed: gone" in outcome.output
 
 
 def test_a_host_that_is_left_out_is_no_matter(
@@ -163,7 +163,7 @@ def test_a_preview_shows_the_hosts_that_were_read_and_fails(fabric: Json, user: 
     outcome = user.run("preview", inventory=inventory_of(tmp_path, "one", "gone"), variables=fabric)
     assert outcome.status != 0
     assert [row["name"] for row in user.report()["hosts"]] == ["one"]
-    assert "attention: A host was not brought to the end: gone" in outcome.output
+    assert "attention: A host did not succeed: gone" in outcome.output
 
 
 def with_a_localhost_that_fails(folder: Path, *, reached: bool) -> Path:

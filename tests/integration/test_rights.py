@@ -206,7 +206,7 @@ def test_who_may_not_look_for_operators_is_told_so(bare: ControlPlane, pusher: P
     assert say_running_operators(connection_of(pusher)) == []
     somebody = person(bare, *(each for each in PUSH if "deployments" not in each["resources"]))
     (notice,) = say_running_operators(connection_of(somebody))
-    assert "nobody looked whether an operator runs" in notice
+    assert "not checked whether an operator runs" in notice
     assert "deployments" in notice
 
 

@@ -77,7 +77,7 @@ def test_without_a_cluster_equal_hosts_are_one_line_and_nothing_needs_a_person(u
         "hosts: 3",
         "     3  as asked      cpu-01, egx-01, egx-02",
         "cluster: nothing is asked of one",
-        "result: everything is as asked for; next: nothing to do",
+        "result: everything matches the input; next: nothing to do",
     ]
     assert sum(done.changed.values()) == 0
     assert done.counts["egx-01"] == {"ok rdma.fabric.rdma_host": 1}
@@ -139,7 +139,7 @@ def test_the_cluster_is_read_and_not_changed(fleet_cluster: ControlPlane, user: 
     assert f"1 node: {RESOURCE} 63 (offering-1)" in screen
     assert "1 node: none (cpu-01)" in screen
     assert "networks    1 of 1 there" in screen
-    assert "result: everything is as asked for" in screen
+    assert "result: everything matches the input" in screen
 
 
 def without_leases(cluster: ControlPlane, name: str) -> Path:
@@ -179,7 +179,7 @@ def test_a_node_that_a_failed_upgrade_left_its_slot_and_a_new_node_need_a_person
         assert [each.verb for each in listed if "rdma.fabric%2Fslots" in each.uri] == ["list"]
         assert "  cordoned    1 node by somebody else (SchedulingDisabled): by-hand\n" in shown
         assert f"  slots       cpu-01: held by run run-2, renewed {SINCE}\n" in shown
-        assert "result: everything is as asked for" in shown
+        assert "result: everything matches the input" in shown
 
         cordon = to_cordon(api.call("GET", f"{nodes}/gpu-07"), Mark("root@ctl", RUN, WHY, SINCE))
         assert cordon.patch is not None
@@ -202,7 +202,7 @@ def test_a_node_that_a_failed_upgrade_left_its_slot_and_a_new_node_need_a_person
         delete_nodes(api, ["new-01"])
         somebody = without_leases(fleet_cluster, "status-without-leases")
         told = user.run("status", inventory=hosts, cluster=fleet_cluster, kubeconfig=somebody).succeeded()
-        assert "  slots       nobody looked who has a slot: " in told.output
+        assert "  slots       the slots were not read: " in told.output
     finally:
         delete_nodes(api, ["gpu-07", "by-hand", "new-01"])
         for index in range(2):

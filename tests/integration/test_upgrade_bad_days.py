@@ -223,7 +223,7 @@ def test_a_host_that_does_not_answer_any_more_has_failed_within_its_limit_and_st
     with fleet.running(rdma_fabric_host_timeout=limit, **FIRST_ONLY) as outcome, fleet.held_in_its_change(FIRST):
         failed = outcome().refused()
     assert f"{FIRST} has not answered for 4 s (rdma_fabric_host_timeout)" in failed.output
-    assert "look at the host by its console, then run again" in said(failed)
+    assert "check the host on its console, then run again" in said(failed)
     assert (fleet.cordoned(), fleet.holders()) == ([FIRST], [fleet.nodes[FIRST]])
     assert f"{FIRST} has not answered for 4 s" in reason_on(fleet, FIRST)
     assert "one" not in fleet.changed()

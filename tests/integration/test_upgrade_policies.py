@@ -251,7 +251,7 @@ def test_each_field_has_its_effect_or_a_notice(fleet_of: Callable[[Mapping[str, 
     assert fleet.wrong_in_the_look(look) == []
     said = " ".join(look.output.split())
     assert "to be changed in turn, 2 nodes out of service at once: " in said
-    assert said.count("autoUpgrade: lets a run upgrade drivers, and starts none") == len(cases)
+    assert said.count("autoUpgrade: lets a run upgrade drivers, and starts no run") == len(cases)
 
     able = ",".join(host for host, case in fleet.cases.items() if case.drains)
     version = fleet.version()

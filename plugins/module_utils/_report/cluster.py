@@ -40,11 +40,11 @@ def cluster_section(
 
 def _skipped(cluster: dict[str, Any] | None, rendered: list[dict[str, Any]]) -> str | None:
     if cluster is None:
-        return "no cluster was asked for, the objects were rendered only"
+        return "no cluster was given, so the objects were only rendered"
     if "results" in cluster:
         return None
     if cluster.get("skipped") is True and not rendered:
-        return "nothing is wanted of a cluster, so none was asked"
+        return "the input has nothing for a cluster, so none was contacted"
     # A skipped task registers true and the reason beside it.
     reason = cluster.get("skip_reason") if cluster.get("skipped") is True else cluster.get("skipped")
     return str(reason or "the batch apply gave no result")

@@ -10,7 +10,7 @@ from typing import Any, Mapping, Sequence
 PUSH = "push"
 PROOF = "proof"
 PARTS = (PUSH, PROOF)
-_HOSTS_LEFT_BEHIND = "not every host of the run was brought to the end"
+_HOSTS_LEFT_BEHIND = "not every host of the run succeeded"
 
 
 class Parts:

@@ -190,7 +190,7 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "unfinished": {
         "severity": ATTENTION,
-        "title": "A host was not brought to the end",
+        "title": "A host did not succeed",
         "meaning": "The run failed on this host, or did not reach it. "
         "What the report shows of the host may be from an earlier run.",
         "next": "Fix what is said here and run again, or leave the host out (--limit).",

@@ -107,7 +107,7 @@ def _why_it_stays(pod: Json, wishes: Wishes, held: str) -> str:
         return "the pod selector does not take it"
     if not held:
         return "it holds no RDMA device, GPU or secondary network"
-    return "it has finished and holds nothing any more" if _has_finished(pod) and not wishes.everything else ""
+    return "it has finished and no longer holds anything" if _has_finished(pod) and not wishes.everything else ""
 
 
 def _why_it_forbids(pod: Json, wishes: Wishes, owner: Json, *, orphan: bool) -> str:
@@ -115,11 +115,11 @@ def _why_it_forbids(pod: Json, wishes: Wishes, owner: Json, *, orphan: bool) -> 
     if is_test_pod(pod):
         return ""
     if orphan and not wishes.force:
-        return f"its DaemonSet {owner.get('name')} is gone, so nothing makes it anew (force: true evicts it)"
+        return f"its DaemonSet {owner.get('name')} is gone, so nothing recreates it (force: true evicts it)"
     if _has_empty_dir(pod) and not wishes.delete_empty_dir:
         return "the data in its emptyDir volumes would be lost (delete_empty_dir: true evicts it)"
     if not owner and not wishes.force:
-        return "it has no controller, so nothing makes it anew elsewhere (force: true evicts it)"
+        return "it has no controller, so nothing recreates it elsewhere (force: true evicts it)"
     return ""
 
 

@@ -62,7 +62,7 @@ def sleep_while_it_runs(process: str, sleep: Callable[[float], None] = time.slee
     def sleep_and_look(seconds: float) -> None:
         sleep(seconds)
         if has_ended(process):
-            raise ActionFailure("the play that has asked for this was ended; run it again")
+            raise ActionFailure("the play that requested this was stopped; run it again")
 
     return sleep_and_look
 

@@ -169,7 +169,7 @@ def host_line(difference: Mapping[str, Any]) -> str:
 
 def _cluster_lines(cluster: Mapping[str, Any] | None) -> list[str]:
     if cluster is None:
-        return ["objects: nothing is wanted of a cluster"]
+        return ["objects: the input has none for a cluster"]
     lines = [_headline("objects", cluster["objects"])]
     shown = [row for row in cluster["objects"] if row["state"] not in (SAME, NOT_COMPARED)]
     for row in shown[:_MOST_OBJECTS]:

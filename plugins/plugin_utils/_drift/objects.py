@@ -28,7 +28,7 @@ _STATES = {UNCHANGED: SAME, CONFIGURED: DIFFERS, CREATED: MISSING, DELETED: LEFT
 _DELETED_SINCE = "an earlier run applied it, so it was deleted since"
 _NEVER_APPLIED = "no earlier run applied it"
 _NO_RECORD = "what earlier runs applied is recorded nowhere, so it was deleted since or is new"
-_DROPPED = "an earlier run applied it, and the input does not ask for it any more"
+_DROPPED = "an earlier run applied it, and the input no longer asks for it"
 _UNRECORDED = "it has the label of the set, but no run has recorded it"
 _RECORD_ONLY = "its values are as wanted, but not the record of who applied them"
 

@@ -108,9 +108,9 @@ def _reverted(answer: Mapping[str, Any]) -> str:
 def _forgotten(guard: Mapping[str, Any]) -> str:
     """Return the sentence for a host that has told before what became of the change, and nobody heard it."""
     return (
-        f"{' and '.join(guard['steps'])}: the host has nothing of this change of the uplink under guard any more, so "
-        "it was confirmed or taken back, and the answer that said which was lost; next: run again, or preview the host "
-        "to see whether the change is there"
+        f"{' and '.join(guard['steps'])}: the host no longer guards this change of the uplink, so it was confirmed "
+        "or reverted, and the answer that said which was lost; next: run again, or preview the host to see whether the "
+        "change is there"
     )
 
 
@@ -118,7 +118,7 @@ def _unknown(guard: Mapping[str, Any], error: str) -> str:
     why = f" ({error})" if error else ""
     seconds = guard["seconds"]
     return (
-        f"{' and '.join(guard['steps'])}: the host could not be asked after this change of the uplink{why}; it takes "
-        f"it back by itself {seconds} seconds after the last step, {seconds + _OPERATION:g} at most; next: look at its "
+        f"{' and '.join(guard['steps'])}: the host could not be asked after this change of the uplink{why}; it reverts "
+        f"it on its own {seconds} seconds after the last step, {seconds + _OPERATION:g} at most; next: look at its "
         "console if it stays away"
     )

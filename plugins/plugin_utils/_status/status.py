@@ -35,7 +35,7 @@ _NEXT = {
     UNREACHABLE: "fix it, or leave it out with --limit",
     REFUSED: "rdma.fabric.site --check --diff says why of each step",
     CONSENT: "rdma.fabric.site --check --diff names the variable of each step",
-    PENDING: "rdma.fabric.site brings them to what is asked for",
+    PENDING: "rdma.fabric.site applies it",
     REBOOT: "rdma.fabric.site -e rdma_fabric_allow_reboot=true, or reboot them yourself",
 }
 _CREATED, _UNCHANGED = "created", "unchanged"
@@ -191,7 +191,7 @@ def screen(status: Mapping[str, Any]) -> list[str]:
     lines += _cluster_lines(status["cluster"])
     attention = status["attention"]
     if not attention:
-        return [*lines, "result: everything is as asked for; next: nothing to do"]
+        return [*lines, "result: everything matches the input; next: nothing to do"]
     noun = "thing needs" if len(attention) == 1 else "things need"
     return [*lines, f"result: {len(attention)} {noun} a person", *(f"  - {text}" for text in attention)]
 

@@ -89,8 +89,8 @@ def say_in_use(users: Sequence[str]) -> str:
     noun, verb = ("pod", "uses") if len(users) == 1 else ("pods", "use")
     return (
         f"{len(users)} {noun} still {verb} networks or devices of this set: {named(list(users), _MOST_NAMED)}; without "
-        "the programs of the networks no such pod starts any more, and the end of one gives back neither its addresses "
-        "nor its functions"
+        "the programs of the networks no such pod starts, and one that ends gives back neither its addresses nor its "
+        "functions"
     )
 
 
@@ -99,8 +99,8 @@ def say_lost(users: Sequence[str]) -> str:
     noun, verb = ("pod", "uses") if len(users) == 1 else ("pods", "use")
     return (
         f"{len(users)} {noun} {verb} networks or resources that this push removes or renames: "
-        f"{named(list(users), _MOST_NAMED)}; they run on, but no pod that asks for these starts any more (next: change "
-        "what makes these pods first, or keep the networks and resources)"
+        f"{named(list(users), _MOST_NAMED)}; they keep running, but no new pod that asks for these starts (next: first "
+        "change what creates these pods, or keep the networks and resources)"
     )
 
 

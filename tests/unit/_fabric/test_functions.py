@@ -410,5 +410,5 @@ class TestExclusive:
 def test_a_name_that_only_an_alternative_name_can_be_is_told() -> None:
     names = ["ens1f0", "rail0-of-the-first-card", "rail1-of-the-first-card#0-3"]
     notices = fabric_of(policy(nicSelector={"pfNames": names})).accepted().notices
-    said = [notice.path for notice in notices if "alternative names are not looked at" in notice.problem]
+    said = [notice.path for notice in notices if "alternative names are ignored" in notice.problem]
     assert said == ["spec.nicSelector.pfNames[1]", "spec.nicSelector.pfNames[2]"]

@@ -160,5 +160,5 @@ def test_an_owner_that_would_take_the_object_along_is_named() -> None:
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: b\n  ownerReferences:\n"
         "  - {apiVersion: mellanox.com/v1alpha1, kind: NicClusterPolicy, name: c, uid: d}\ndata: {e: f}\n"
     )
-    notice = of_text(text).accepted().said("deletes this object as soon as that owner is not there any more")
+    notice = of_text(text).accepted().said("deletes this object as soon as that owner is gone")
     assert (notice.path, notice.line) == ("metadata.ownerReferences", 6)

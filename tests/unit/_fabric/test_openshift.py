@@ -161,4 +161,4 @@ def test_objects_of_its_kinds_are_applied_there() -> None:
 
 def test_what_reboots_nodes_outside_of_a_run_is_named() -> None:
     fabric = Fabric([given(MACHINES, "MachineConfig")], [], settings=OPENSHIFT).accepted()
-    assert "reboot nodes by itself" in fabric.said("machine config operator").problem
+    assert "reboot nodes on its own" in fabric.said("machine config operator").problem

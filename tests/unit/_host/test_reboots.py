@@ -158,7 +158,7 @@ class TestBefore:
         kernel = host("rocky-9")
         outcome = applied(kernel, **WISH)
         assert outcome["reboot_required"]
-        assert any("nobody has looked whether it is complete" in said for said in outcome["plan"]["notices"])
+        assert any("it was not checked for completeness" in said for said in outcome["plan"]["notices"])
 
     def test_a_host_that_needs_no_reboot_is_not_looked_at(self) -> None:
         kernel = two_kernels(gone=INITRD)

@@ -175,7 +175,7 @@ class TestPresent:
         assert (result.changed, result.requests["patch"]) == (False, 1)
         assert result.notices == [
             "sent in every run though nothing changes: ConfigMap ns/a (data.key): the server stores something other"
-            " than what is asked for, as a mutating webhook makes it"
+            " than what was sent, as a mutating webhook changes it"
         ]
 
     def test_long_lists_are_read_page_by_page(self) -> None:

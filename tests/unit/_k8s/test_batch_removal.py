@@ -92,7 +92,7 @@ class TestPrune:
         server.intercept = lambda _number, _method, path: refusal if path == "/api/v1/configmaps" else None
         result = apply(server, wave(config_map("a")))
         (notice,) = result.notices
-        assert "nobody looked whether the set 'web' was in another namespace before: list configmaps" in notice
+        assert "it was not checked whether the set 'web' was in another namespace before: list configmaps" in notice
 
     def test_what_another_set_recorded_in_its_namespace_is_no_business_of_this_one(self) -> None:
         server = FakeServer(namespaces=())

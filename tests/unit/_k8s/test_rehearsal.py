@@ -202,7 +202,7 @@ def test_nothing_is_listed_where_nothing_is_pushed_that_may_be_there_already() -
 def test_who_may_not_list_daemon_sets_is_told_that_nobody_looked_and_an_outage_is_one() -> None:
     server = Reviewer({"": []})
     (notice,) = say_other_daemon_sets(connect(server), [of_component("multus"), of_component("nfd")])
-    assert notice.startswith("nobody looked whether the cluster has another Multus or Node Feature Discovery: ")
+    assert notice.startswith("not checked whether the cluster has another Multus or Node Feature Discovery: ")
     assert "daemonsets" in notice
     server.intercept = lambda _number, _method, _path: failure(500, "InternalError", "no etcd")
     server.rules = {"": [ALL]}

@@ -138,4 +138,4 @@ def test_an_operator_that_runs_beside_a_push_is_named_and_one_without_pods_is_no
     assert notice.startswith("the operator ns/busy-operator runs")
     server.rules = {}
     (notice,) = say_running_operators(connect(server))
-    assert notice.startswith("nobody looked whether an operator runs: ")
+    assert notice.startswith("not checked whether an operator runs: ")

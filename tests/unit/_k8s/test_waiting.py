@@ -399,7 +399,7 @@ def test_a_wait_goes_on_through_an_outage_longer_than_any_request_is_tried() -> 
 def test_an_outage_that_outlasts_the_wait_is_named_when_its_time_is_over() -> None:
     controller = Controller(lambda _name, _now: PENDING)
     away(controller, 5, 9999)
-    with pytest.raises(BatchError, match="1 of 2 pods are available; it could not be read any more") as slow:
+    with pytest.raises(BatchError, match="1 of 2 pods are available; it could no longer be read") as slow:
         controller.apply(daemon_set("d"), wait_timeout=60.0)
     assert "etcd has no leader" in str(slow.value)
     assert controller.time.seconds <= 60.0 + 5.0

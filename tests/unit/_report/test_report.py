@@ -53,9 +53,9 @@ def test_a_host_that_was_left_behind_needs_attention_and_is_why_nothing_was_push
     report = report_of(cluster=None, unfinished=[{"host": host, "why": "unreachable: refused"}])
     jsonschema.validate(json.loads(report_text(report)), SCHEMA)
     assert report["summary"]["verdict"] == "attention"
-    assert f"attention: A host was not brought to the end: {host}" in recap_lines(report)
+    assert f"attention: A host did not succeed: {host}" in recap_lines(report)
     assert f"remark unfinished: {host}: unreachable: refused" in outline(report)
-    assert report["cluster"]["skipped"] == "not every host of the run was brought to the end"
+    assert report["cluster"]["skipped"] == "not every host of the run succeeded"
 
 
 def test_the_same_input_in_another_order_gives_the_same_bytes() -> None:
@@ -222,7 +222,7 @@ def test_objects_stand_in_their_wave_with_what_changed() -> None:
 @pytest.mark.parametrize(
     ("cluster", "reason"),
     [
-        (None, "no cluster was asked for, the objects were rendered only"),
+        (None, "no cluster was given, so the objects were only rendered"),
         ({"skipped": "this is a preview"}, "this is a preview"),
         (
             {"changed": False, "skipped": True, "skip_reason": "Conditional result was False"},
@@ -241,7 +241,7 @@ def test_without_a_push_the_rendered_objects_are_listed_and_the_reason_is_said(c
 def test_a_run_that_wants_nothing_of_a_cluster_says_why_none_was_asked() -> None:
     skipped = {"changed": False, "skipped": True, "skip_reason": "Conditional result was False"}
     section = report_of(cluster=skipped, rendered=[])["cluster"]
-    assert section["skipped"] == "nothing is wanted of a cluster, so none was asked"
+    assert section["skipped"] == "the input has nothing for a cluster, so none was contacted"
 
 
 def test_images_say_who_uses_them_and_whether_the_digest_is_pinned() -> None:

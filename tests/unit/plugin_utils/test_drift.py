@@ -142,7 +142,7 @@ class TestObjects:
         server.put("configmaps", {**stray, "metadata": {**stray["metadata"], "name": "stray"}})
         found = rows(compared(server, wave(config_map("b"))))
         assert found["DaemonSet d"]["state"] == found["ConfigMap stray"]["state"] == "left_over"
-        assert found["DaemonSet d"]["why"] == "an earlier run applied it, and the input does not ask for it any more"
+        assert found["DaemonSet d"]["why"] == "an earlier run applied it, and the input no longer asks for it"
         assert found["ConfigMap stray"]["why"] == "it has the label of the set, but no run has recorded it"
         assert [each["manager"] for each in found["ConfigMap stray"]["managers"]] == ["rdma-fabric"]
 

@@ -90,6 +90,6 @@ def test_who_waits_for_a_play_that_was_killed_goes_no_further() -> None:
     play = running_play()
     slept: list[float] = []
     sleep_while_it_runs(play, slept.append)(2.0)
-    with pytest.raises(ActionFailure, match="was ended"):
+    with pytest.raises(ActionFailure, match="was stopped"):
         sleep_while_it_runs(f"{play.rpartition('/')[0]}/4194999-1", slept.append)(3.0)
     assert slept == [2.0, 3.0]

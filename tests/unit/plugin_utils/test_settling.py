@@ -158,8 +158,8 @@ def test_a_confirmation_whose_answer_was_lost_ends_the_wait(clock: Clock) -> Non
     guard = {"token": "abc", "seconds": 120, "steps": [LINE]}
     result = settle({"changed": True, "msg": "1 of 1 step executed", "guard": guard}, ask, lambda: None)
     assert (result["failed"], result["changed"], result["guard"]["state"]) == (True, True, "unknown")
-    assert result["msg"].startswith(LINE) and "confirmed or taken back" in result["msg"]
-    assert "by itself" not in result["msg"] and "next: " in result["msg"]
+    assert result["msg"].startswith(LINE) and "confirmed or reverted" in result["msg"]
+    assert "on its own" not in result["msg"] and "next: " in result["msg"]
     assert clock.now < 10
 
 

@@ -78,7 +78,7 @@ def test_hosts_in_the_same_state_are_one_line_with_their_number() -> None:
     classes = host_classes([document(f"gpu-{number}") for number in range(1, 31)], {}, {})
     text = shown(classes, None)
     assert "    30  as asked      gpu-1, gpu-2, gpu-3, gpu-4, gpu-5, gpu-6 and 24 more" in text
-    assert text.splitlines()[-1] == "result: everything is as asked for; next: nothing to do"
+    assert text.splitlines()[-1] == "result: everything matches the input; next: nothing to do"
     assert len(text.splitlines()) == 4
 
 

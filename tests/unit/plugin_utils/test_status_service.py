@@ -165,7 +165,7 @@ def test_many_are_a_few_lines() -> None:
 
 
 def test_slots_that_may_not_be_listed_are_said_and_not_red() -> None:
-    unread = "nobody looked who has a slot: forbidden"
+    unread = "the slots were not read: forbidden"
     assert shown([], [], unread=unread) == ([f"  slots       {unread}"], [])
 
 

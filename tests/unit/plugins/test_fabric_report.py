@@ -296,4 +296,4 @@ def test_a_document_that_an_earlier_run_has_left_broken_of_a_host_that_failed_ag
     result = report(run_dir, spec=spec, unfinished=[{"host": first, "why": why}])
     assert not result.get("failed")
     assert (result["outcome"], result["summary"]["hosts"]["total"]) == ("failed", len(others))
-    assert f"attention: A host was not brought to the end: {first}" in result["recap"]
+    assert f"attention: A host did not succeed: {first}" in result["recap"]

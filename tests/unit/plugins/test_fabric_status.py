@@ -67,7 +67,7 @@ def test_who_may_not_list_leases_is_told_and_another_fault_is_one_of_the_cluster
     server = FakeServer()
     server.intercept = lambda *_request: failure(403, "Forbidden", 'leases is forbidden: User "ci" cannot list')
     found, unread = slots_in(connect(server), "ns")
-    assert found == [] and unread.startswith("nobody looked who has a slot: ") and "cannot list" in unread
+    assert found == [] and unread.startswith("the slots were not read: ") and "cannot list" in unread
     server.intercept = lambda *_request: failure(401, "Unauthorized", "Unauthorized")
     with pytest.raises(ApiFault, match="Unauthorized"):
         slots_in(connect(server), "ns")

@@ -260,7 +260,7 @@ def test_how_a_run_ends() -> None:
     result = {"summary": "7 hosts recorded", "dest": "/run/support.tar.gz", "attention": []}
     whole = ending_of("support", result, Run("support", False))
     assert (whole.result, whole.paths) == ("unchanged", {"archive": "/run/support.tar.gz"})
-    assert whole.step.text == "look through it, then send it to whoever helps"
+    assert whole.step.text == "review it, then send it to those who help you"
     partly = ending_of("support", {**result, "attention": ["host gone: unreachable"]}, Run("support", False))
     assert (partly.result, partly.counts) == ("failed", "7 hosts recorded, 1 thing not read")
     assert partly.step.playbook == ""

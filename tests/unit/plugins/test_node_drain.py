@@ -113,7 +113,7 @@ def test_one_that_is_whole_is_given_back_and_named(server: Nodes) -> None:
     result = drain("uncordoned", before=before, rebooted=True)
     assert not result.get("failed"), result
     assert (result["changed"], result["cordoned"], cordoned(server)) == (True, False, False)
-    assert result["notices"] == ["node n was registered anew since it was drained; cordoned again"]
+    assert result["notices"] == ["node n was registered again since it was drained; cordoned again"]
     assert mark_of(server.objects[NODE]) is None
 
 
@@ -246,7 +246,7 @@ def test_one_that_was_registered_anew_is_cordoned_again_before_it_is_looked_at(s
     registered(server, "third")
     come(server)
     failed = drain("empty", before=before)
-    assert failed["msg"].startswith("node n was registered anew since it was drained, and is not to be interrupted")
+    assert failed["msg"].startswith("node n was registered again since it was drained, and is not to be interrupted")
     assert (failed["changed"], cordoned(server)) == (True, True)
 
 

@@ -56,7 +56,7 @@ def absent_nodes(pools: Iterable[Mapping[str, Any]], nodes: Collection[str]) -> 
         if absent:
             found.append(
                 f"{pool['kind']} {pool['name']}: staticAllocations keep parts for {named(absent, _MOST_NAMED)}, and "
-                "the cluster has no node of that name: nobody gets them (right for nodes that are still to come; next: "
+                "the cluster has no node of that name: no node gets them (fine for nodes that join later; next: "
                 "kubectl get nodes shows the names)"
             )
     return found

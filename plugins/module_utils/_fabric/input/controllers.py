@@ -112,12 +112,12 @@ def contested(cluster: Policy | None, hosts: Mapping[str, Mapping[str, Any]]) ->
 def _remark_cards(deployed: Deployed, cluster: Policy, section: Mapping[str, Any], objects: Sequence[Resource]) -> None:
     place = cluster.at(nic_configuration.SECTION)
     problem = (
-        "deploys a controller that works on hosts by itself: as its templates say it sets parameters of firmware, "
-        "updates firmware, names interfaces and reboots nodes, in no slot of this collection's"
+        "deploys a controller that changes hosts on its own: as its templates say, it sets firmware parameters, "
+        "updates firmware, renames interfaces and reboots nodes, outside the slots of this collection"
     )
     hint = (
-        "it starts none of that before the maintenance operator gives it the node, which is not deployed here: install "
-        "its chart; a host's own firmware (rdma_fabric_interfaces) is refused beside it"
+        "it starts none of that before the maintenance operator, which is not deployed here, gives it the node: "
+        "install its chart; a host's own firmware (rdma_fabric_interfaces) is refused beside it"
     )
     place.notice(problem, hint)
     claim = nic_configuration.claim_of(section)
@@ -130,7 +130,7 @@ def _remark_cards(deployed: Deployed, cluster: Policy, section: Mapping[str, Any
     if claim and not nic_configuration.makes_claim(section):
         for name in ("storageClassName", "availableStorageSize"):
             if section[nic_configuration.STORAGE].get(name):
-                place.at(nic_configuration.STORAGE, name).notice("has no effect here", "the claim is somebody else's")
+                place.at(nic_configuration.STORAGE, name).notice("has no effect here", "the claim belongs to others")
 
 
 def _remark_flows(deployed: Deployed, cluster: Policy, section: Mapping[str, Any]) -> None:

@@ -64,9 +64,7 @@ def _remark_owners(resource: Resource) -> None:
     """
     metadata = resource.content.get("metadata")
     if isinstance(metadata, Mapping) and metadata.get("ownerReferences"):
-        problem = (
-            "names an owner by its uid: Kubernetes deletes this object as soon as that owner is not there any more"
-        )
+        problem = "names an owner by its uid: Kubernetes deletes this object as soon as that owner is gone"
         hint = "take it out, unless the owner outlives the fabric"
         resource.place.at("metadata", "ownerReferences").notice(problem, hint)
 

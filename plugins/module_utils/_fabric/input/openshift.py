@@ -28,7 +28,8 @@ def check(cluster: Policy | None, objects: Iterable[Resource], settings: Mapping
             place.violation(f"is {shown(api_version)}, a kind of OpenShift, and the cluster is said to be none", hint)
         elif group == _MACHINES:
             hint = "give it apart from this run, and wait for its pool before hosts are changed"
-            place.notice("has the machine config operator change and reboot nodes by itself, in no turn of a run", hint)
+            problem = "makes the machine config operator change and reboot nodes on its own, outside the turns of a run"
+            place.notice(problem, hint)
 
 
 def _remark_sections(cluster: Policy | None) -> None:

@@ -24,7 +24,7 @@ from .models_sriov import SRIOV_MODELS, SRIOV_NETWORK_MODELS
 ATTACHMENT_API = "k8s.cni.cncf.io/v1"
 ATTACHMENT_KIND = "NetworkAttachmentDefinition"
 
-_RECORD = "remove it: its controller writes it, and would write it anew"
+_RECORD = "remove it: its controller writes it, and would write it again"
 WHO_DRAINS = (
     "remove it; rdma.fabric.upgrade drains nodes in turn, and rdma_fabric_max_unavailable says how many are out of "
     "service at once"

@@ -59,19 +59,19 @@ def remark_upgrades(section: Mapping[str, Any], place: Place, *, container: bool
         "rdma.fabric.upgrade does, and rdma.fabric.site with rdma_fabric_drain: true, unless an rdma_fabric_drain_* "
         "variable, rdma_fabric_max_unavailable or rdma_fabric_reboot_parallel says otherwise"
     )
-    place.notice("counts where a run drains nodes", hint)
+    place.notice("applies when a run drains nodes", hint)
     if container:
         hint = "delete them one by one, each on a drained node: docs/guide-drivers.md has a play for it"
         asking = place.at("autoUpgrade") if policy.get("autoUpgrade") else place
         asking.notice("replaces no pod of the driver: a changed one waits until the old pod is deleted", hint)
         if policy.get("safeLoad") and policy.get("autoUpgrade"):
-            problem = "has each driver wait, at every start of its pod, until somebody takes an annotation off the node"
+            problem = "has each driver wait, at every start of its pod, until an annotation is removed from the node"
             hint = f"drain the node, then: kubectl annotate node NODE {SAFE_LOAD}-"
             place.at("safeLoad").notice(problem, hint)
         return
     if policy.get("autoUpgrade"):
         hint = "nodes are upgraded when you start rdma.fabric.upgrade; without it the driver that a host has stays"
-        place.at("autoUpgrade").notice("lets a run upgrade drivers, and starts none", hint)
+        place.at("autoUpgrade").notice("lets a run upgrade drivers, and starts no run", hint)
     if policy.get("safeLoad"):
         hint = "rdma_fabric_drain: false leaves their pods alone; at boot a host has its driver before its pods start"
         problem = "has rdma.fabric.site drain nodes, too, before it reloads or reboots their hosts"

@@ -45,7 +45,7 @@ def of_present_cards(host: Host, wished: Wished) -> tuple[Wished, dict[str, str]
 
 
 def _said(moved: Moved) -> str:
-    where = f"is at {moved.now_at} now" if moved.now_at else "is not found any more, and another one is there"
+    where = f"is at {moved.now_at} now" if moved.now_at else "is gone, and another one is there"
     return (
         f"{moved.address}: the card that settings are kept for {where}, so nothing was set here and for its virtual "
         "functions; next: give the card's present address in rdma_fabric_interfaces, and run again"

@@ -144,7 +144,7 @@ def _consequence(context: Context, former: Wish, key: Setting, nic: Nic | None) 
     if key == "vfs" and nic is not None:
         count = enabled_functions(nic)
         noun = "virtual function" if count == 1 else "virtual functions"
-        return f"its {count} {noun}, which no boot makes any more: {', '.join(context.actual.vf_addresses(nic))}"
+        return f"its {count} {noun}, which no boot creates any longer: {', '.join(context.actual.vf_addresses(nic))}"
     if key == "mtu":
         return f"its MTU of {former[key]}, which is the driver's own then (Ethernet: 1500)"
     if key == "state":

@@ -152,7 +152,7 @@ def _loss_step(loss: Loss) -> Step:
         action=f"let {loss.name} go with the next boot",
         before=loss.value,
         after=None,
-        reason="nothing asks for it any more",
+        reason="the input no longer asks for it",
         interrupts=f"{loss.consequence}, from the next boot on",
         undo="ask for it again before the next boot",
         when=BOOT,
@@ -205,4 +205,4 @@ def _guarded(context: Context) -> list[str]:
         return [f"{what} acts at the next boot; the first run after it confirms it"]
     if guard["state"] == "armed":
         return [f"{what} waits for its confirmation; until then no run changes this host"]
-    return [f"{what} was not confirmed in time and was taken back by the host; the next run that applies fails with it"]
+    return [f"{what} was not confirmed in time, so the host reverted it; the next run that applies fails with it"]

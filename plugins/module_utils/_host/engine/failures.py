@@ -43,7 +43,7 @@ _GENERAL = {
     "ENODEV": "the device went away; next: find out why in the kernel's log (dmesg) and run again",
     "ENXIO": "the device went away; next: find out why in the kernel's log (dmesg) and run again",
     "ENOMEM": "there is no memory left; next: free some and run again",
-    "ENOENT": "it is not there (any more); next: run again, the plan is made from what is there then",
+    "ENOENT": "it does not exist (any longer); next: run again, which plans from the current state",
     "EOPNOTSUPP": "the driver does not support it; next: leave the setting out, or use a driver that has it",
 }
 _NO_PROGRAM = "the program is not installed or not on PATH; next: install the package that has it and run again"

@@ -143,7 +143,7 @@ def removal_step(
     concern: str,
     path: str,
     *,
-    reason: str = "rdma.fabric wrote it, and nothing that is asked for needs it any more",
+    reason: str = "rdma.fabric wrote it, and nothing in the input needs it any longer",
     when: str = BOOT,
     detail: str = "",
 ) -> Step:

@@ -184,7 +184,7 @@ class Guard:
 
     def _gone(self) -> Fault:
         if self._is_taken_back():
-            what = "the host has taken its change of the uplink back by itself; next: raise rdma_fabric_revert_seconds"
+            what = "the host has reverted its change of the uplink; next: raise rdma_fabric_revert_seconds"
         else:
             what = f"somebody confirmed its change of the uplink, or removed {GUARD_FILE}; next: find out who did"
         return Fault(f"while the run was still at work, {what}, and run again")

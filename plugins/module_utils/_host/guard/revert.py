@@ -277,7 +277,7 @@ def confirmation(machine: Machine, clock: Clock, token: str, *, check: bool) -> 
 def _taken_back(answer: Answer) -> str:
     if answer.state == REVERTING:
         return f"{_lines(answer)}: the host is taking this change of the uplink back; next: run again in a minute"
-    said = f"{_lines(answer)}: the host has taken this change of the uplink back, as its time was over"
+    said = f"{_lines(answer)}: the host has reverted this change of the uplink, as its time was over"
     if answer.problems:
         said += f", except for this: {'; '.join(answer.problems)}"
     return f"{said}; next: run again and confirm in time, or raise rdma_fabric_revert_seconds"
@@ -287,7 +287,7 @@ def _unknown(machine: Machine, clock: Clock) -> str:
     waiting = read_record(machine, GUARD_FILE)
     if waiting is None:
         return (
-            "no change of the uplink waits on this host, and none with this token was taken back since the last run; "
+            "no change of the uplink waits on this host, and none with this token was reverted since the last run; "
             "next: preview the host, which shows whether the change is there"
         )
     left = max(1, round(waiting.deadline - clock.now()))

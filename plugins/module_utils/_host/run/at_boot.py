@@ -138,7 +138,7 @@ def _reverted(machine: Machine, clock: Clock) -> tuple[bool, tuple[str, ...]]:
     try:
         return revert_if_due(machine, clock), ()
     except HostError as error:
-        return False, (f"an unconfirmed change of the uplink may not have been taken back: {explain(error, None, {})}",)
+        return False, (f"an unconfirmed change of the uplink may not have been reverted: {explain(error, None, {})}",)
 
 
 def _begin(machine: Machine, clock: Clock, launch: Callable[[Machine, str], None]) -> tuple[str, ...]:

@@ -97,8 +97,8 @@ def _with_cards(former: Iterable[FormerCard], aside: Baseline, cards: Cards) -> 
 
 def _of_bridge(address: str) -> str:
     return (
-        f"{address}: the bridge that had this address is not found any more, so its original ACS setting is left out; "
-        "bridges get theirs anew with each boot"
+        f"{address}: the bridge that had this address is gone, so its original ACS setting is left out; each boot sets "
+        "ACS again"
     )
 
 

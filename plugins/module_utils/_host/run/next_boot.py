@@ -33,8 +33,8 @@ _KEEPS_MIG = ("Ampere",)
 _LOSES_MIG = ("Hopper", "Blackwell")
 _MOST_NAMED = 4
 _UNTOLD = (
-    "no file that this release reads tells which kernel the next boot starts, so nobody has looked whether it is "
-    "complete and has its drivers"
+    "the kernel of the next boot is in no file that this release reads, so it was not checked for completeness and "
+    "drivers"
 )
 _HELD = "held back: the reboot is refused"
 
@@ -115,7 +115,7 @@ def _of_mig(facts: Facts) -> list[str]:
         )
         if changing:
             notices.append(
-                f"MIG goes {word} with the reboot for {_some(changing)}, as somebody asked for it earlier (pending); "
+                f"MIG goes {word} with the reboot for {_some(changing)}, as requested earlier (pending); "
                 f"next: nvidia-smi -i ADDRESS -mig {int(not pending)} takes that back"
             )
     return notices
@@ -257,7 +257,7 @@ def _missed(expected: str, running: str, next_boot: NextBoot) -> Step:
     elif next_boot["kernel"] == expected:
         cause = (
             f"the boot loader still takes {expected} by {_entry(next_boot)}, so that one failed and another was tried, "
-            "or somebody chose one at the console (journalctl --list-boots)"
+            "or one was chosen at the console (journalctl --list-boots)"
         )
     else:
         cause = f"the boot loader takes {next_boot['kernel']} by {_entry(next_boot)}"

@@ -28,10 +28,7 @@ FILE = StateFile(
     "what the host was brought to",
     "restore the file from a backup, or remove it; the host can't be rolled back then until it has reached two states",
 )
-NOTHING_BEFORE = (
-    "no state is kept that this host was brought to before the one that is asked for, so it stays as it is; to take "
-    "back everything use state: absent"
-)
+NOTHING_BEFORE = "no earlier state of this host is kept, so it stays as it is; to revert everything use state: absent"
 _MOST_KEPT = 2
 
 

@@ -128,7 +128,7 @@ def _repository(place: Place, value: object) -> Repository | None:
         )
     if not repository["gpg_check"] and (repository["url"] or "").startswith("http://"):
         place.at("gpg_check").notice(
-            "is false and the URL is http: whoever is on the way to the mirror can replace packages, which run as root",
+            "is false and the URL is http: anyone on the way to the mirror can replace packages, which run as root",
             "use https, or give the public key",
         )
     return repository

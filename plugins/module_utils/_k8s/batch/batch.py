@@ -211,7 +211,7 @@ def _left_unlabelled(session: Session) -> list[Key]:
         selectors = {"labelSelector": f"{SET_LABEL}={request.set_name}"}
         return list_objects(session.connection, place, resource, selectors)
 
-    untold = f"nobody looked whether the set {request.set_name!r} was in another namespace before"
+    untold = f"it was not checked whether the set {request.set_name!r} was in another namespace before"
     bodies, notices = seen_or_told(look, untold)
     session.result.notices += notices
     left: list[Key] = []
@@ -322,7 +322,8 @@ def _refuse(session: Session) -> None:
     request = session.request
     lost = [key for key in session.recorded if not is_kept_kind(key)]
     if lost and request.prune and not session.items:
-        message = f"no object is wanted, so pruning would remove all of the set {request.set_name!r}: {names_of(lost)}"
+        emptied = f"pruning would remove all of the set {request.set_name!r}: {names_of(lost)}"
+        message = f"the input has no objects, so {emptied}"
         hint = "give the objects that are wanted; to remove the set, ask for it with state: absent"
         session.result.failures.append((None, ApiFault(Fault.INVALID, message, hint=hint)))
     problem = size_problem(request.set_name, union((item.key for item in session.items), session.recorded))
@@ -418,7 +419,7 @@ def _finished(session: Session) -> BatchResult:
         more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
         result.notices.append(
             f"sent in every run though nothing changes: {'; '.join(shown[:MOST_NAMED])}{more}: the server stores"
-            " something other than what is asked for, as a mutating webhook makes it"
+            " something other than what was sent, as a mutating webhook changes it"
         )
     if not (session.request.absent or session.request.adopted):
         done = {change.key.identity for change in result.changes}

@@ -201,7 +201,7 @@ class Lease:
         problem = (
             f"another run of the set {self.set_name!r} has not ended after {_LONGEST_WAIT:g} s: {_holder_of(live)}"
         )
-        hint = f"wait until it has ended, then run again; nobody else may write to the set while it has {self.key}"
+        hint = f"wait until it has ended, then run again; no other run may write to the set while it has {self.key}"
         return ApiFault(Fault.CONFLICT, problem, hint=hint)
 
     def _lost(self, live: Json | None) -> ApiFault:

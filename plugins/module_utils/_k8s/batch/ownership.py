@@ -29,7 +29,7 @@ _MARKS = {
 }
 # Up to so many new objects of a kind in a namespace are read one by one, more by one LIST.
 _MOST_READS = 10
-_HINT = "remove it there, or leave it out here; what nothing manages any more is taken over"
+_HINT = "remove it there, or leave it out here; what nothing manages any longer is taken over"
 _HINT_OF_OPERATORS = "leave it out here, or stop the operator and run rdma.fabric.adopt, which takes it over as it is"
 
 

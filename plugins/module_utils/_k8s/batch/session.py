@@ -159,7 +159,7 @@ def failure_text(result: BatchResult, *, check: bool = False) -> str:
     lines.append(f"{verb} before that: {names_of(changed)}" if changed else "nothing was changed")
     if result.not_applied:
         lines.append(f"not applied: {names_of(result.not_applied)}")
-    lines.append("The next run goes on from here.")
+    lines.append("The next run continues from here.")
     return "\n".join(lines)
 
 

@@ -188,7 +188,7 @@ def _look_again(session: Session, keys: list[Key], deadline: float) -> str:
     except ApiFault as fault:
         if not fault.passing:
             raise
-        return f"; it could not be read any more: {fault.message}"
+        return f"; it could no longer be read: {fault.message}"
     return ""
 
 

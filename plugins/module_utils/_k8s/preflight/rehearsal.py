@@ -206,8 +206,8 @@ def say_running_operators(connection: Connection) -> list[str]:
 
 
 def seen_or_said(look: Callable[[], list[str]], what: str) -> list[str]:
-    """Return what there is to say after a look, or that nobody looked where the user may not; raises ApiFault."""
-    found, untold = seen_or_told(look, f"nobody looked {what}")
+    """Return what there is to say after a look, or that it was not checked where the user may not; raises ApiFault."""
+    found, untold = seen_or_told(look, f"not checked {what}")
     return [*(found or []), *untold]
 
 
@@ -269,7 +269,7 @@ def _notices(user: str, besides: frozenset[Need], unknown: frozenset[Need]) -> l
     found = []
     if not user:
         found.append(
-            "the API server is older than 1.28 and tells nobody's name; the rights were looked at all the same"
+            "the API server is older than 1.28 and does not tell the user's name; the rights were checked all the same"
         )
     if besides:
         rights = "; ".join(grouped(besides))

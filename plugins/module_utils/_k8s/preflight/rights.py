@@ -67,7 +67,7 @@ Needs = Dict[Need, "frozenset[str]"]
 
 
 OPERATOR_NEEDS: Needs = {Need("apps", "deployments", "", "list"): frozenset()}
-"""What looking for an operator needs; without it a push says that nobody looked."""
+"""What looking for an operator needs; without it a push says that it was not checked."""
 DOUBLE_NEEDS: Needs = {Need("apps", "daemonsets", "", "list"): frozenset()}
 """What looking for somebody else's DaemonSets needs that do what a push deploys; without it, the same."""
 USER_NEEDS: Needs = {Need("", "pods", "", "list"): frozenset()}
@@ -109,7 +109,7 @@ def comparison_needs(keys: Iterable[Key], find: Find, set_name: str, namespace: 
 def status_needs(namespace: str) -> Needs:
     """Return what a status reads beside the objects: nodes and, in a namespace, slots.
 
-    Without the nodes there is no status of the cluster; without the slots it says that nobody looked.
+    Without the nodes there is no status of the cluster; without the slots it says that they were not read.
     """
     return dict.fromkeys([Need("", "nodes", "", "list"), Need(LEASE_GROUP, "leases", namespace, "list")], frozenset())
 

@@ -75,7 +75,7 @@ SIGNS: Mapping[str, str] = {
     "completer_retry_err": "packets were sent again",
     "roce_adp_retrans": "packets were sent again",
     "roce_adp_retrans_to": "packets were sent again after a timeout",
-    "roce_slow_restart": "the sender began anew, slowly",
+    "roce_slow_restart": "the sender started again, slowly",
     "out_of_buffer": "packets found no receive buffer",
     "rnr_nak_retry_err": "the receiver was not ready",
     "rcvd_rnr_err": "the receiver was not ready",

@@ -99,7 +99,7 @@ def _ping_not_run(text: str) -> Judged:
     if _NO_RAW_SOCKET.search(text):
         step = "set net.ipv4.ping_group_range for pods, or allow NET_RAW in the namespace of the test pods"
         return failed("ping may not open its socket", "the container has no NET_RAW and no ping group", step)
-    cause = "its output is none of the known ones"
+    cause = "its output has no known form"
     return failed(f"ping failed: {_first_line(text)}", cause, "run it by hand in a pod")
 
 

@@ -77,7 +77,7 @@ _KNOWN = (
     ),
     (
         r"the pod was deleted",
-        "somebody or something deleted it while it was needed",
+        "it was deleted while it was needed",
         "find out who deletes pods here, then run again",
     ),
     (

@@ -314,7 +314,7 @@ def test_a_card_as_its_controller_sees_it_is_no_input() -> None:
 
 
 def test_it_is_said_what_the_controllers_do_to_hosts_and_what_they_wait_for() -> None:
-    notice = of_policy({CARDS: IMAGES}).accepted().said("works on hosts by itself")
+    notice = of_policy({CARDS: IMAGES}).accepted().said("changes hosts on its own")
     assert notice.path == f"spec.{CARDS}"
     assert "reboots nodes" in notice.problem and "maintenance operator" in notice.hint
     notice = of_policy({FLOWS: {}}).accepted().said("SR-IOV Network Operator")

@@ -60,8 +60,8 @@ def test_what_nothing_asks_for_any_more_is_a_step_with_what_goes(entries: list[d
     assert list(found) == [f"boot:{UNIT_FILE}", *(f"boot:{PF}:{key}" for key in ("mtu", "state", "vfs"))]
     assert found[f"boot:{PF}:vfs"] == (
         f"needs consent: boot {PF} (enp1s0f0): let the virtual functions go with the next boot [boot; interrupts its 2 "
-        f"virtual functions, which no boot makes any more: {VF0}, 0000:01:10.2, from the next boot on] allow it with "
-        "rdma_fabric_allow_vf_reset: true"
+        f"virtual functions, which no boot creates any longer: {VF0}, 0000:01:10.2, from the next boot on] allow it "
+        "with rdma_fabric_allow_vf_reset: true"
     )
     assert "interrupts its MTU of 9000, which is the driver's own then (Ethernet: 1500)" in found[f"boot:{PF}:mtu"]
 

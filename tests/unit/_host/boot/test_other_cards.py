@@ -179,7 +179,7 @@ def test_another_model_gets_nothing() -> None:
     ran(before, WANTED)
     kernel = rebooted(before, {}, lambda fresh: fresh.tree.add_file(f"{DEVICES}/{FIRST}/device", "0x1017\n"))
     assert mtus(kernel) == [1500, 4200, 2000]
-    assert problems(kernel)[0].startswith(refused(FIRST, "is not found any more, and another one is there"))
+    assert problems(kernel)[0].startswith(refused(FIRST, "is gone, and another one is there"))
 
 
 def test_a_card_that_is_gone_is_told_as_ever() -> None:

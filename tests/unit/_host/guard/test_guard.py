@@ -256,7 +256,7 @@ class TestConfirmation:
         told = confirmation(kernel, kernel, TOKEN, check=False)
         assert (told["failed"], told["guard"]["state"]) == (True, REVERTED)
         assert "set the MTU to 9000" in told["msg"]
-        assert "has taken this change of the uplink back" in told["msg"]
+        assert "has reverted this change of the uplink" in told["msg"]
 
     def test_a_task_in_check_mode_fails_and_writes_nothing(self) -> None:
         kernel = host()
@@ -342,7 +342,7 @@ class TestRevert:
         guarded(kernel)
         watch(kernel, kernel)
         (notice,) = preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"][-1:]
-        assert "was taken back by the host" in notice
+        assert "the host reverted it" in notice
         told = obstacle(kernel, kernel)
         assert "the host has reverted it" in told
         assert "set the MTU to 9000" in told
@@ -357,7 +357,7 @@ class TestRevert:
         told = confirmation(kernel, kernel, TOKEN, check=False)
         assert mtu(kernel, UPLINK) == "1400"
         assert [problem.split(":")[0] for problem in told["guard"]["problems"]] == ["could not run no-such-program"]
-        assert "one and two: the host has taken " in told["msg"]
+        assert "one and two: the host has reverted " in told["msg"]
         assert ", except for this: could not run no-such-program: " in told["msg"]
 
     @pytest.mark.parametrize("code", ["EROFS", "ENOSPC", "EIO"])

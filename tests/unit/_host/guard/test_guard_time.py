@@ -106,7 +106,7 @@ def test_a_run_that_finds_its_change_taken_back_fails_and_brings_no_record_back(
     takes(kernel, 400.0, monkeypatch)
     outcome = run(kernel)
     assert outcome["failed"] is True
-    assert "while the run was still at work, the host has taken its change of the uplink back" in outcome["msg"]
+    assert "while the run was still at work, the host has reverted its change of the uplink" in outcome["msg"]
     assert "create 4 virtual functions" in outcome["msg"] and "rdma_fabric_revert_seconds" in outcome["msg"]
     # What the kernel finished after the host took it back is taken back by the run.
     assert kernel.read(COUNT).strip() == "0"
@@ -127,7 +127,7 @@ def test_a_record_that_goes_while_it_is_written_stays_away(kernel: Kernel, monke
     monkeypatch.setattr(kernel, "replace", late)
     outcome = run(kernel)
     assert len(written) == 3
-    assert outcome["failed"] is True and "taken its change of the uplink back by itself" in outcome["msg"]
+    assert outcome["failed"] is True and "reverted its change of the uplink" in outcome["msg"]
     assert not kernel.exists(GUARD_FILE)
     assert revert(kernel, kernel)
     assert confirm(kernel, kernel, TOKEN).state == REVERTED
@@ -159,7 +159,7 @@ def test_the_last_operation_of_a_step_does_not_outlast_it_unseen(
 
     monkeypatch.setattr(kernel, "run", slow)
     outcome = run(kernel)
-    assert outcome["failed"] is True and "taken its change of the uplink back by itself" in outcome["msg"]
+    assert outcome["failed"] is True and "reverted its change of the uplink" in outcome["msg"]
     assert mtu(kernel, "enp1s0f0") == "1500"
     assert kernel.read(COUNT).strip() == "0"
 

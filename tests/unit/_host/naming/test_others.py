@@ -240,7 +240,7 @@ class TestReplaced:
     def test_the_plan_says_what_is_taken_over(self) -> None:
         outcome = applied(host(**{self.SITE: self.RAIL}), WISH)
         assert "it has MTUBytes=2000, RxBufferSize=4096, " in outcome["diff"]["prepared"]
-        assert f"of {self.SITE}, which udev does not use for it any more" in outcome["diff"]["prepared"]
+        assert f"of {self.SITE}, which udev no longer uses for it" in outcome["diff"]["prepared"]
 
     def test_a_change_of_that_file_is_followed(self) -> None:
         kernel = host(**{self.SITE: self.RAIL})

@@ -197,4 +197,4 @@ def test_with_consent_the_step_says_that_nothing_takes_it_back() -> None:
     outcome = previewed(node(STATIC), sysctls={f"net.ipv6.conf.{UPLINK}.disable_ipv6": 1}, **ALLOWED)
     step = outcome["plan"]["steps"][0]
     assert step["interrupts"] == "what reaches the node by the uplink"
-    assert "under no guard" in step["detail"] and "IPv6 with all of its addresses" in step["detail"]
+    assert "this is not guarded" in step["detail"] and "IPv6 with all of its addresses" in step["detail"]

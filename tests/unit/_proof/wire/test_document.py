@@ -277,7 +277,7 @@ def test_a_proof_that_hosts_kept_from_beginning_is_told_as_that() -> None:
     left_behind = [{"host": "rdma-1", "why": "unreachable: refused"}]
     report = report_of(document(TWO), wanted=["proof"], unfinished=left_behind)
     assert (report["validation"], report["summary"]["failed"]) == (None, [])
-    said = {"what": "The proof on the wire", "why": "not every host of the run was brought to the end"}
+    said = {"what": "The proof on the wire", "why": "not every host of the run succeeded"}
     assert said in report["summary"]["not_done"]
 
 

@@ -29,7 +29,7 @@ NO_CNI = 'FailedCreatePodSandBox: Failed to create pod sandbox: rpc error: plugi
         (NO_CNI + "netlink receive: operation not permitted", "could not be set up"),
         ("UnexpectedAdmissionError: Allocate failed due to rpc error", "refused to hand out"),
         ("the pod has ended (Failed): DeadlineExceeded", "ended from outside"),
-        ("the pod was deleted", "somebody or something deleted it"),
+        ("the pod was deleted", "it was deleted"),
         ("CreateContainerError: context deadline exceeded", "could not start"),
     ],
 )

@@ -189,7 +189,7 @@ def _load(case: Case) -> Work:
     interrupted = interrupted_reload(case.state)
     snapshot = interrupted or case.state["snapshot"]
     if snapshot is None:
-        raise Fault("the network of the host was not read, so it could not be brought back after a reload")
+        raise Fault("the network of the host was not read, so it could not be restored after a reload")
     by_service = case.wish.is_vendor and (case.state["openibd"] or _installs(case))
     return reload_work(reload_of_stack(case.state, by_service, interrupted), snapshot, module_graph.IDENTITY)
 

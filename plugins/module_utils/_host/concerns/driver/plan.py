@@ -180,7 +180,7 @@ def _files(case: Case) -> list[Step]:
                 "driver",
                 path,
                 target=path,
-                action="remove a file of rdma.fabric that the driver does not need any more",
+                action="remove a file of rdma.fabric that the driver no longer needs",
                 before="present",
                 after="absent",
                 reason=f"{case.wish.asked_by} asks for {case.wish.title}",
@@ -397,7 +397,7 @@ def _interrupted(context: Context) -> str:
 
 
 def _load_detail(case: Case) -> str:
-    parts = ["links, addresses, routes, bonds, VLANs and virtual functions are brought back"]
+    parts = ["links, addresses, routes, bonds, VLANs and virtual functions are restored"]
     functions = sum(len(case.actual.vf_addresses(nic)) for nic in case.actual.nvidia_nics())
     if functions:
         parts.append(f"the {functions} virtual functions are removed and created again")

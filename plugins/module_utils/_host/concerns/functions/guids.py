@@ -52,7 +52,7 @@ ERRORS = MappingProxyType(
             "a command of the firmware failed; next: read the kernel's log (dmesg: mlx5_cmd_out_err, syndrome), update "
             "the firmware, and run again"
         ),
-        "EBUSY": "somebody uses the function; next: end that (rdma resource show), and run again",
+        "EBUSY": "the function is in use; next: end that (rdma resource show), and run again",
     }
 )
 

@@ -42,8 +42,8 @@ _LINKS_SECONDS = 120.0
 ERRORS = MappingProxyType(
     {
         "EBUSY": (
-            "the driver says that the functions are in use (by virtual machines or RDMA programs), or somebody else "
-            "changes them at the same time; next: end who uses them (rdma resource show, the pods of this node), see "
+            "the driver says that the functions are in use (by virtual machines or RDMA programs), or something else "
+            "changes them at the same time; next: stop what uses them (rdma resource show, the pods of this node), see "
             "that no SR-IOV operator owns the card, and run again"
         ),
         "ERANGE": ("it is more than sriov_totalvfs; next: raise NUM_OF_VFS in the firmware (mstconfig), or lower vfs"),

@@ -268,5 +268,5 @@ def _detail(context: Context, interface: Interface, wanted: int, now: int) -> st
         how += "; InfiniBand functions stay down until they have GUIDs and the subnet manager allows virtual ports"
     if now:
         # k8snetworkplumbingwg/sriov-network-device-plugin, issue 276.
-        how += "; an SR-IOV device plugin that runs here goes on offering the former ones until it is started anew"
+        how += "; an SR-IOV device plugin that runs here keeps offering the former ones until it is restarted"
     return how

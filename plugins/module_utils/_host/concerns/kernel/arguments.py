@@ -81,7 +81,7 @@ def _change(context: Context, adds: list[str], removes: list[str]) -> Step:
     parts = [f"with {' '.join(adds)}"] if adds else []
     parts += [f"without {' '.join(removes)}"] if removes else []
     action = f"boot {' and '.join(parts)}" if parts else f"write {own_file(context)} as rdma.fabric writes it"
-    reason = f"the next boot would not have {' '.join(adds)}" if adds else "nothing asks for them any more"
+    reason = f"the next boot would not have {' '.join(adds)}" if adds else "the input no longer asks for them"
     if not parts:
         reason = "somebody changed it"
     return make_step(

@@ -45,7 +45,7 @@ ERRORS = MappingProxyType(
         "EINVAL": _NOT_FOR_THIS_KERNEL,
         "ENOKEY": _NOT_SIGNED,
         "EKEYREJECTED": _NOT_SIGNED,
-        "is in use": "somebody came to use the module; next: end that, or reboot, and run again",
+        "is in use": "the module is in use now; next: stop what uses it, or reboot, and run again",
         "ENODEV": "the module found no device of its kind; next: leave it out of rdma_fabric_kernel_modules",
         "EPERM": (
             "loading modules is forbidden; next: run as root (become: true) outside of a container, with "

@@ -24,7 +24,7 @@ _SPOKEN = {"ipv4": "IPv4", "ipv6": "IPv6"}
 # The kernel uses the larger of the interface's own value and that of all interfaces (inetdevice.h, IN_DEV_MAXCONF).
 _LARGER_COUNTS = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
 _THE_UPLINK = "what reaches the node by the uplink"
-_UNGUARDED = "this is under no guard: nothing takes it back where the node is not reached any more"
+_UNGUARDED = "this is not guarded: nothing reverts it if the node becomes unreachable"
 _SECONDS = 10.0
 _NOT_ALLOWED = (
     "the kernel rejects this write; next: run as root (become: true) on the host itself, not in a container, "

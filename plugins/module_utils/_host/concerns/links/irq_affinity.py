@@ -188,7 +188,7 @@ def plan_irqbalance(context: Context) -> ConcernPlan:
             action=f"leave the interrupts of {functions} alone" if wanted else "balance all interrupts again",
             before=sorted(ours),
             after=sorted(wanted),
-            reason="it would move them" if wanted else "nothing asks for irq_affinity any more",
+            reason="it would move them" if wanted else "the input no longer asks for irq_affinity",
             undo="bring its former files back and start it again",
             detail="it is started again where it runs" if facts["systemd"] else "",
         )

@@ -18,7 +18,7 @@ from ...machine.access import Host
 _UP = 0x1
 # The driver brings its firmware and queues up.
 _SECONDS = 60.0
-_GONE = "the interface is gone or has another name now; next: run again, the plan is made from what is there"
+_GONE = "the interface is gone or was renamed; next: run again, which plans from the current state"
 ERRORS = MappingProxyType(
     {
         "EIO": "the device does not come up; next: read the kernel's log (dmesg), repair the cause and run again",

@@ -29,7 +29,7 @@ _RANGE = (
     "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show tells "
     "the interface's maxmtu), and for a virtual function raise the physical one"
 )
-_GONE = "the interface is gone or has another name now; next: run again, the plan is made from what is there"
+_GONE = "the interface is gone or was renamed; next: run again, which plans from the current state"
 ERRORS = MappingProxyType(
     {
         "mtu greater than device maximum": _RANGE,

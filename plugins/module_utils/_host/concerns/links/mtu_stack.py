@@ -203,7 +203,7 @@ def limit_problem(nic: Nic | None, netdev: Netdev, wanted: int) -> str:
         if wanted > IPOIB_DATAGRAM_MAX >= netdev["mtu"]:
             return (
                 f"IPoIB in datagram mode carries at most {IPOIB_DATAGRAM_MAX} ({IPOIB_2K_MAX} on a fabric with an MTU "
-                "of 2K); RDMA itself uses the MTU of the subnet manager, whatever is set here"
+                "of 2K); RDMA itself uses the MTU of the subnet manager, regardless of this setting"
             )
     elif nic is not None and nic["driver"] == NETDEV_DRIVER and wanted > MLX5_ETHERNET_MAX:
         return f"mlx5 carries at most {MLX5_ETHERNET_MAX}"

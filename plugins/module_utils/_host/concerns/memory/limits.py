@@ -106,7 +106,7 @@ def _reload(context: Context) -> Step:
         action="let systemd read its configuration again",
         before=found(context)["default"],
         after=wanted_limits(context),
-        reason="it reads limits when it is told to; services that run go on as they are",
+        reason="it reads limits when told to; running services keep theirs",
         when=NOW,
         undo="systemctl daemon-reload once the files are as before",
     )

@@ -104,7 +104,7 @@ def _taken_over(name: Name) -> list[str]:
     lines = [line for line in name.replaced["lines"] if not line.startswith("[")]
     if not lines or not name_path(name.interface).endswith(".link"):
         return []
-    return [f"it has {', '.join(lines)} of {name.replaced['file']}, which udev does not use for it any more"]
+    return [f"it has {', '.join(lines)} of {name.replaced['file']}, which udev no longer uses for it"]
 
 
 def _keep(context: Context, name: Name) -> Step:
@@ -198,7 +198,7 @@ def _tidy(context: Context, planned: Iterable[Step]) -> list[Step]:
                 removal_step(
                     "naming",
                     path,
-                    reason="rdma.fabric wrote it, and rdma_fabric_interfaces asks for no such name any more",
+                    reason="rdma.fabric wrote it, and rdma_fabric_interfaces no longer asks for that name",
                 )
             )
     return steps

@@ -71,7 +71,7 @@ class Representors:
         actual = self._context.actual
         uplinks = {name: actual.uplink_reason(None, actual.netdevs[name]) for name in self.by_current}
         refused = {
-            name: f"it carries the uplink ({reason}) and is named when it is made anew"
+            name: f"it carries the uplink ({reason}) and is named when it is created again"
             for name, reason in uplinks.items()
             if reason is not None
         }

@@ -45,7 +45,7 @@ _VFIO = "vfio-pci"
 _WHOLE_REGISTER = 0xFFFF
 # Who could open the file gets EPERM for lockdown alone: the kernel's drivers/pci/pci-sysfs.c (pci_write_config, 5.4).
 _LOCKED_DOWN = (
-    "the kernel is locked down and lets nobody write to configuration space; next: look at "
+    "the kernel is locked down and rejects writes to configuration space; next: look at "
     f"{LOCKDOWN}, switch Secure Boot off or take lockdown= out of the kernel arguments, or leave acs and "
     "max_read_request out"
 )
@@ -156,7 +156,7 @@ def _environment(context: Context) -> str:
         return "this is a virtual machine: bridges and registers of its devices belong to the machine that it runs on"
     if system["lockdown"] not in {None, "none"}:
         return (
-            f"the kernel is locked down ({system['lockdown']}), so nobody may write to configuration space: change it "
+            f"the kernel is locked down ({system['lockdown']}), so configuration space can't be written: change it "
             "in the BIOS, or switch Secure Boot off"
         )
     return ""

@@ -56,7 +56,7 @@ ERRORS = MappingProxyType(
         "Network is down": _DOWN,
         "IPv6 is disabled": "IPv6 is switched off for the interface; next: enable it, or ask for no routes of IPv6",
         "Cannot find device": (
-            "the interface is gone or has another name now; next: run again, the plan is made from what is there"
+            "the interface is gone or was renamed; next: run again, which plans from the current state"
         ),
         "EAFNOSUPPORT": _WITHOUT,
         "EOPNOTSUPP": _WITHOUT,
@@ -153,7 +153,7 @@ def _rules_step(context: Context) -> list[Step]:
             action=", ".join(f"remove rule {rule_text(rule)}" for rule in unwanted),
             before=[rule_text(rule) for rule in unwanted],
             after=[],
-            reason="rdma.fabric set them, and no interface asks for them any more",
+            reason="rdma.fabric set them, and no interface asks for them any longer",
             interrupts=_INTERRUPTS,
             undo="set them again",
             when=NOW,
