@@ -90,7 +90,8 @@ def manager_files(context: Context, wanted: Mapping[str, str]) -> dict[str, str]
     entries = [*context.entries_without_device, *(one.wanted for one in context.interfaces if one.netdev is None)]
     if not any(entry.get(key) for entry in entries for key in ("mtu", "state", "routes", "routing-policy")):
         return dict(wanted)
-    found = {path: text for path, text in context.boot_files.items() if path in _SECTIONS or _is_drop_in(path)}
+    drop_ins = f".network.d/{networkd.DROP_IN}"
+    found = {path: text for path, text in context.boot_files.items() if path in _SECTIONS or path.endswith(drop_ins)}
     merged = {
         path: _merged(context, path, found[path], wanted[path]) for path in _SECTIONS if path in {*found} & {*wanted}
     }
@@ -138,10 +139,6 @@ def _definitions(context: Context) -> set[str]:
     owners = [owner_of(context.actual, netdev, named[name]) for name, netdev in context.actual.netdevs.items()]
     ids = [owner.definition for owner in owners if owner is not None and owner.definition is not None]
     return {json.dumps(definition)[1:-1] for definition in ids}
-
-
-def _is_drop_in(path: str) -> bool:
-    return path.endswith(f".network.d/{networkd.DROP_IN}")
 
 
 class Kept(NamedTuple):

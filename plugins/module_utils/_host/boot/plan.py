@@ -54,7 +54,6 @@ def _file_step(context: Context, path: str, found: list[Persistence], routed: li
     return make_step(
         CONCERN,
         path,
-        target=path,
         action=f"keep {', '.join(told)}",
         before=context.boot_files.get(path),
         after=manager_files(context)[path],
@@ -80,7 +79,6 @@ def _refused(entry: Persistence) -> Step:
         f"{entry.interface.key}:{entry.manager}",
         target=entry.name,
         action=f"keep {_told(entry)}",
-        before=None,
         after=[entry.mtu, entry.state],
         reason=f"{'no manager' if entry.manager == NOBODY else entry.manager} configures {entry.name} at boot",
         refusal=entry.refusal,
@@ -93,7 +91,6 @@ def _refused_routes(entry: KeptRoutes) -> Step:
         f"{entry.interface.key}:routing",
         target=entry.name,
         action=f"keep {_told_routes(entry)}",
-        before=None,
         after=[*map(route_text, entry.routes), *map(rule_text, entry.rules)],
         reason="the kernel forgets routes and rules at a reboot",
         refusal=entry.refusal,

@@ -84,9 +84,9 @@ def make_step(
     concern: str,
     key: str,
     *,
-    target: str,
+    target: str = "",
     action: str,
-    before: Value,
+    before: Value = None,
     after: Value,
     reason: str,
     interrupts: str = NOTHING,
@@ -100,7 +100,8 @@ def make_step(
     """Return one step, refused where a ``refusal`` says why and what to do about it: then nothing is changed.
 
     ``key`` names what the step is about within its concern (a PCI address, a module), so that ids stay equal from
-    run to run. ``consent`` is the variable that allows the step.
+    run to run; ``target`` is what people call it, where that is something else. ``before`` is None where nothing was
+    there, or nothing is known of it. ``consent`` is the variable that allows the step.
     """
     if refusal:
         interrupts, undo, when, detail = NOTHING, "nothing is changed", NOW_AND_BOOT, refusal
@@ -108,7 +109,7 @@ def make_step(
     return {
         "id": f"{concern}:{key}",
         "concern": concern,
-        "target": target,
+        "target": target or key,
         "action": action,
         "from": before,
         "to": after,
@@ -151,7 +152,6 @@ def removal_step(
     return make_step(
         concern,
         path,
-        target=path,
         action=f"remove {path}",
         before="there",
         after="removed",

@@ -110,7 +110,7 @@ def _merged(
     notices: list[str] = []
     before = None
     for source, asked in requests:
-        chosen = [nic for nic in actual.nics.values() if _is_chosen(asked, nic, actual, own)]
+        chosen = [nic for nic in actual.nics.values() if nic["function"] == "pf" and _fits(asked, nic, actual, own)]
         if not chosen:
             guests = [nic["address"] for nic in actual.nics.values() if is_guest_function(nic)]
             passed = [address for address in guests if _fits(asked, actual.nics[address], actual, own)]
@@ -159,10 +159,6 @@ def _in_a_guest(functions: Sequence[str]) -> str:
     )
 
 
-def _is_chosen(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str, InterfaceSpec]) -> bool:
-    return nic["function"] == "pf" and _fits(asked, nic, actual, own)
-
-
 def _fits(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str, InterfaceSpec]) -> bool:
     if any(asked[key] and asked[key] != nic[key] for key in ("vendor", "device")):
         return False
@@ -175,15 +171,11 @@ def _fits(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str,
 def _all_names(actual: HostState, nic: Nic, own: Mapping[str, InterfaceSpec]) -> list[str]:
     """Return the names of a port: one that this very run renames has either."""
     known = own.get(nic["address"])
-    return [*_names(actual, nic), *([known["name"]] if known and known["name"] else [])]
-
-
-def _names(actual: HostState, nic: Nic) -> list[str]:
-    return [str(netdev["name"]) for netdev in actual.ports_of(nic)]
+    return [*(port["name"] for port in actual.ports_of(nic)), *([known["name"]] if known and known["name"] else [])]
 
 
 def _called(actual: HostState, nic: Nic) -> str:
-    return " ".join([nic["address"], *(f"({name})" for name in _names(actual, nic)[:1])])
+    return " ".join([nic["address"], *(f"({port['name']})" for port in actual.ports_of(nic)[:1])])
 
 
 def _functions(asked: FunctionRequest, names: Sequence[str]) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cmp_to_key
-from typing import Iterable, NamedTuple, Sequence
+from typing import Iterable, NamedTuple
 
 from ..machine.probe import Probe
 from ..spec.arguments import words_of
@@ -84,18 +84,14 @@ def in_order_of_grub(entries: Iterable[Entry]) -> list[Entry]:
     So an entry of another machine id may stand before newer kernels (rhboot/grub2, grub-core/commands/blscfg.c, bls_cmp
     and vercmp).
     """
-    newer = cmp_to_key(_newer)
-    return sorted(entries, key=lambda entry: newer(_parts(entry.id)), reverse=True)
+    newer = cmp_to_key(_compared)
+    return sorted(entries, key=lambda entry: [newer(part) for part in _parts(entry.id)], reverse=True)
 
 
 def _parts(text: str) -> list[str]:
     """Return name, version and release of a package's name."""
     parts = text.rsplit("-", 2)
     return [*parts, *[""] * (3 - len(parts))]
-
-
-def _newer(one: Sequence[str], other: Sequence[str]) -> int:
-    return next((found for found in map(_compared, one, other) if found), 0)
 
 
 def _compared(one: str, other: str) -> int:

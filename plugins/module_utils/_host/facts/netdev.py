@@ -98,15 +98,12 @@ def switched_carriers_of(probe: Probe, name: str) -> list[str]:
     if not ports or any(_is_hardware(probe, each) for each in (name, *carriers_of(probe, name))):
         return []
     flags = probe.number(f"{NET}/{name}/flags", base=16) or 0
-    return [] if flags & _NEVER_SWITCHED else [port for port in ports if not _is_representor(probe, port)]
+    names = {port: _port_name(probe, f"{NET}/{port}") or "" for port in ports if not flags & _NEVER_SWITCHED}
+    return [port for port, name in names.items() if not _REPRESENTOR_PORT.fullmatch(name)]
 
 
 def _is_hardware(probe: Probe, name: str) -> bool:
     return "/virtual/" not in (probe.target(f"{NET}/{name}") or "/virtual/")
-
-
-def _is_representor(probe: Probe, name: str) -> bool:
-    return _REPRESENTOR_PORT.fullmatch(_port_name(probe, f"{NET}/{name}") or "") is not None
 
 
 def _port_name(probe: Probe, base: str) -> str | None:

@@ -252,13 +252,8 @@ def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
         # A process without a sysfs of its own shows nothing; another one of the same namespace may.
         if found:
             seen.add(namespace)
-        holders.update((address, _holder(probe, pid)) for address in found)
+        holders.update((address, _pod(probe, pid) or str(_process(probe, pid))) for address in found)
     return holders
-
-
-def _holder(probe: Probe, pid: str) -> str:
-    """Return what a process is called: the pod that it belongs to, or its name."""
-    return _pod(probe, pid) or str(_process(probe, pid))
 
 
 def _pod(probe: Probe, pid: str) -> str | None:

@@ -78,7 +78,7 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     if run.removes:
         kept, cards, moved, former, said = _followed(host, kept)
     wish = baseline.removal(desired, baseline.without(kept, moved)) if run.removes else before or desired
-    if not run.removes and _asks_by_facts(wish):
+    if not run.removes and any(request["functions"] or request["netns_mode"] for request in wish["requests"]):
         from ..facts.asked_functions import with_requests
 
         # Which ports policies mean is known once the host was read; what is read of those ports depends on it.
@@ -108,11 +108,6 @@ def _followed(host: Host, kept: baseline.Baseline, asked: Collection[str] = ()) 
     cards = baseline.read_cards(host)
     away = [(each, place_of(host, each.address, each.card)) for each in baseline.read_former(host)]
     return followed(kept, cards, changed_cards(host, cards), asked, away)
-
-
-def _asks_by_facts(desired: HostSpec) -> bool:
-    """Return whether any request is about what only the facts of a host show to be meant."""
-    return any(request["functions"] or request["netns_mode"] for request in desired["requests"])
 
 
 def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, runs: bool) -> Plan:
@@ -159,13 +154,9 @@ def apply(
     if run.links:
         from .links import with_links
 
-        outcome = with_links(machine, clock, outcome, run, shut=_shut(seen), watch=watch)
+        shut = [port.key for port in seen.context.interfaces if port.wanted.get("state") == "down"]
+        outcome = with_links(machine, clock, outcome, run, shut=shut, watch=watch)
     return with_verdict(with_previous(outcome, run, known=not seen.stays), verdict)
-
-
-def _shut(seen: Assessment) -> list[str]:
-    """Return the PCI addresses of the interfaces that are to be down."""
-    return [interface.key for interface in seen.context.interfaces if interface.wanted.get("state") == "down"]
 
 
 def _verdict(seen: Assessment, run: Run) -> Verdict | None:

@@ -64,7 +64,7 @@ def plan_with_context(
     notices += [said for each in holds for said in each.notices(context)]
     for name in concerns:
         if name == "naming":
-            refused = [steps.make_step("naming", before=None, **entry._asdict()) for entry in unmatched]
+            refused = [steps.make_step("naming", **entry._asdict()) for entry in unmatched]
             context = replace(context, earlier=(*context.earlier, *refused))
         if name in CONCERNS and CONCERNS[name].is_about(context):
             context, said = _with_steps_of(CONCERNS[name].load(), context, holds)

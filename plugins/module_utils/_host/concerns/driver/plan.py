@@ -179,7 +179,6 @@ def _files(case: Case) -> list[Step]:
             make_step(
                 "driver",
                 path,
-                target=path,
                 action="remove a file of rdma.fabric that the driver no longer needs",
                 before="present",
                 after="absent",

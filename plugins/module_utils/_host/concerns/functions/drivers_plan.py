@@ -58,7 +58,7 @@ def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> lis
     wrong = {
         number: driver
         for number, driver in now.items()
-        if number not in bound_already and not _is_right(context, interface, driver, asked, created is not None)
+        if number not in bound_already and not _is_right(interface, driver, asked, created is not None)
     }
     if not wrong:
         return []
@@ -87,7 +87,7 @@ def _present(context: Context, interface: Interface, created: Step | None) -> Dr
     return {number: known[address]["driver"] for number, address in enumerate(addresses) if address in known}
 
 
-def _is_right(context: Context, interface: Interface, driver: str | None, asked: str, created: bool) -> bool:
+def _is_right(interface: Interface, driver: str | None, asked: str, created: bool) -> bool:
     """Say whether a function may stay as it is; a new one gets the driver of its interface by itself."""
     binds = binds_functions(interface.nic)
     if asked == VFIO:
@@ -137,7 +137,8 @@ def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str
         return "it is no physical function"
     functions = [] if created else context.actual.vfs_of(nic)
     if wanted == VFIO and _lacks_iommu(context, interface, created):
-        return _without_iommu(context)
+        way = _way_to_iommu(context)
+        return f"no IOMMU is on, and vfio-pci gives nothing away without one: {way}, and reboot"
     refusal = context.uplink_refusal(nic, interface.netdev)
     return refusal or held(context.actual, [vf for number, vf in enumerate(functions) if number in wrong])
 
@@ -159,10 +160,6 @@ def _iommu_is_coming(context: Context) -> bool:
         if step["concern"] == "kernel_arguments" and step["status"] in _COMING
     ]
     return not is_switched_on(shown, running) and any(is_switched_on(shown, line) for line in following)
-
-
-def _without_iommu(context: Context) -> str:
-    return f"no IOMMU is on, and vfio-pci gives nothing away without one: {_way_to_iommu(context)}, and reboot"
 
 
 def _way_to_iommu(context: Context) -> str:

@@ -112,7 +112,6 @@ def _step(context: Context) -> Step:
     return make_step(
         CONCERN,
         RULES,
-        target=RULES,
         action=f"keep network managers from the virtual functions of {', '.join(context.once(_ports))}",
         before=context.boot_files.get(RULES),
         after=context.once(boot_files)[RULES],

@@ -70,7 +70,6 @@ def _unfit(context: Context, argument: str) -> Step:
         argument,
         target=_TARGET,
         action=f"boot with {argument}",
-        before=None,
         after=argument,
         reason=f"rdma_fabric_kernel_arguments asks for {argument}",
         refusal=problem_of(context, argument),

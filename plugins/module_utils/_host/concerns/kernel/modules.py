@@ -84,7 +84,6 @@ def _load(name: str, now: bool, boot: bool) -> Step:
     return make_step(
         "modules",
         name,
-        target=name,
         action=f"load the kernel module {name}" if now else f"load the kernel module {name} at every boot",
         before="not loaded" if now else "loaded",
         after="loaded",
@@ -104,7 +103,6 @@ def _refused(context: Context, name: str) -> Step:
     return make_step(
         "modules",
         name,
-        target=name,
         action=f"load the kernel module {name}",
         before="not loaded",
         after="loaded",
@@ -121,7 +119,6 @@ def _tidy(unwanted: list[str]) -> Step:
     return make_step(
         "modules",
         LOAD_FILE,
-        target=LOAD_FILE,
         action=f"load {names} no longer at boot" if unwanted else f"write {LOAD_FILE} as rdma.fabric writes it",
         before=unwanted,
         after=[],
@@ -153,7 +150,6 @@ def _unloading(context: Context) -> ConcernPlan:
             make_step(
                 "modules",
                 name,
-                target=name,
                 action=f"unload the kernel module {name}",
                 before="loaded",
                 after="not loaded",

@@ -114,7 +114,6 @@ def _file_step(context: Context, wanted: list[Setting]) -> Step:
     return make_step(
         CONCERN,
         sysctls.FILE,
-        target=sysctls.FILE,
         action=f"have {settings_text} set at every boot",
         before=former,
         after=lasting,
@@ -252,12 +251,9 @@ def listed(context: Context) -> dict[str, str]:
 
 def _setting(context: Context, name: str, wanted: str, variable: str) -> Setting:
     interface = sysctls.interface_of(name)
-    if interface is None:
-        problem = "" if _is_there(context, name) else f"this kernel has no {sysctls.attribute(name)}"
-        return Setting(name, wanted, value_of(context, name), variable, problem)
     later_names = {context.name_of(netdev): netdev["name"] for netdev in context.actual.netdevs.values()}
-    if interface in later_names:
-        former = sysctls.for_interface(name, str(later_names[interface]))
+    if interface is None or interface in later_names:
+        former = name if interface is None else sysctls.for_interface(name, later_names[interface])
         problem = "" if _is_there(context, former) else f"this kernel has no {sysctls.attribute(former)}"
         return Setting(name, wanted, value_of(context, former), variable, problem)
     if interface in context.actual.netdevs:

@@ -191,7 +191,6 @@ def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack
         f"{interface.key}{FUNCTIONS}",
         target=context.target_of(interface),
         action=f"set the MTU of its {count} new virtual functions to {to}",
-        before=None,
         after=to,
         reason=reason,
         undo="removing the functions ends it",

@@ -129,7 +129,6 @@ def _unsupported(context: Context, pool: Pool) -> Step:
         pool.key,
         target=f"huge pages of {pool.size}",
         action=f"reserve {pool.wanted}{pool.place}",
-        before=None,
         after=pool.wanted,
         reason="rdma_fabric_hugepages asks for it",
         refusal=f"processor and kernel have {', '.join(found(context)['sizes'])}",
@@ -159,7 +158,6 @@ def _file_step(context: Context, path: str) -> Step:
     return make_step(
         CONCERN,
         path,
-        target=path,
         action="reserve huge pages at every boot",
         before=context.boot_files.get(path),
         after=boot_files(context)[path],

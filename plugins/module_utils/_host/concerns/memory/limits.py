@@ -53,9 +53,7 @@ def _too_many_files(context: Context) -> list[Step]:
         make_step(
             CONCERN,
             NOFILE,
-            target=NOFILE,
             action=f"give everybody who logs in, and services, {NOFILE} {asked}",
-            before=None,
             after=asked,
             reason=f"rdma_fabric_limits asks for {NOFILE} {asked}",
             refusal=(
@@ -87,7 +85,6 @@ def _file_step(context: Context, path: str) -> Step:
     return make_step(
         CONCERN,
         path,
-        target=path,
         action=f"give {whom} {words}",
         before=context.boot_files.get(path),
         after=boot_files(context)[path],

@@ -106,8 +106,7 @@ def _at_boot(context: Context, name: Name) -> Work:
     The interface is found by its new name then: a port of virtio has it below another device.
     """
     work = _files_only(context, name.files)
-    netdev = name.interface.netdev
-    if name.live or not name.differs or netdev is None or not leads_back(context, netdev, name.wanted):
+    if name.live or not name.differs or not leads_back(context, name):
         return work
     link = ("ip", "link", "set", "dev")
     gone = (0, 1)

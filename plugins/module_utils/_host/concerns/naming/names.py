@@ -23,9 +23,9 @@ from .order import Rename, Turn, in_turn, refusals_of
 from .representors import Representors
 
 
-def refusal_of_unknown_name(context: Context, netdev: Netdev, wanted: str, *, is_uplink: bool) -> str:
+def refusal_of_unknown_name(context: Context, name: Name) -> str:
     """Return why an interface can't be renamed as long as configuration knows it by its present name, else nothing."""
-    current = netdev["name"]
+    netdev, current, wanted = name.netdev, name.current, name.wanted
     files = without_new_name(_references(context), current, wanted)
     if files:
         return (
@@ -34,7 +34,7 @@ def refusal_of_unknown_name(context: Context, netdev: Netdev, wanted: str, *, is
             f"{current} there once the host has started with the new name"
         )
     owner = owner_of(context.actual, netdev, current)
-    if not is_uplink or not _is_specific(owner) or _is_specific(owner_of(context.actual, netdev, wanted)):
+    if name.live or not _is_specific(owner) or _is_specific(owner_of(context.actual, netdev, wanted)):
         return ""
     file = owner.file if owner is not None else ""
     generated = " in /etc/netplan, run netplan generate" if owner is not None and owner.manager == NETPLAN else ""
@@ -44,21 +44,20 @@ def refusal_of_unknown_name(context: Context, netdev: Netdev, wanted: str, *, is
     )
 
 
-def notice_of_old_name(context: Context, netdev: Netdev, wanted: str) -> str:
+def notice_of_old_name(context: Context, name: Name) -> str:
     """Return what is left to do about configuration that knows an interface by both names, nothing without any."""
-    current = netdev["name"]
-    references = _references(context)
+    current, wanted, references = name.current, name.wanted, _references(context)
     files = references.get(current, []) if references.get(wanted) else []
     return f"{', '.join(files)} still has {current}; remove it there once the host runs with {wanted}" if files else ""
 
 
-def leads_back(context: Context, netdev: Netdev, wanted: str) -> bool:
+def leads_back(context: Context, name: Name) -> bool:
     """Return whether the host's configuration would find the interface if it got its present name back after a boot.
 
     Where it only knows the new one, the present name is what would cut the host off.
     """
-    current = netdev["name"]
-    now, then = (owner_of(context.actual, netdev, name) for name in (current, wanted))
+    current, wanted = name.current, name.wanted
+    now, then = (owner_of(context.actual, name.netdev, each) for each in (current, wanted))
     known = _references(context)
     return _is_specific(now) or (now == then and (current in known or wanted not in known))
 
@@ -126,7 +125,12 @@ class Names:
     def _refused(self) -> dict[str, str]:
         """Return why renames can't be done."""
         renames = {current: name for current, name in self.by_current.items() if name.differs}
-        refused = {name.current: why for name in renames.values() for why in [_unknown(self._context, name)] if why}
+        refused = {
+            name.current: why
+            for name in renames.values()
+            for why in [refusal_of_unknown_name(self._context, name)]
+            if why
+        }
         placeless = [current for current, name in renames.items() if name.interface.nic is None]
         refused.update({current: why for current, why in self.overruled.items() if current in renames})
         refused.update(dict.fromkeys(placeless, "it has no PCI function, so no boot file could find it"))
@@ -145,11 +149,6 @@ class Names:
         if not leaving.live and (name.live or not self._context.consents_to("uplink_change")):
             return f"{who}, and as an uplink it keeps it until the next boot"
         return ""
-
-
-def _unknown(context: Context, name: Name) -> str:
-    """Return why the host's network configuration would not find the interface under its new name, else nothing."""
-    return refusal_of_unknown_name(context, name.netdev, name.wanted, is_uplink=not name.live)
 
 
 def _overruled(context: Context, name: Name) -> str:

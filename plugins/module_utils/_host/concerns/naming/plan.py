@@ -150,7 +150,7 @@ def _at_boot(context: Context, name: Name) -> Step:
 
 def _after_boot(context: Context, name: Name) -> str:
     """Say what becomes of a name that cuts the host off."""
-    if not leads_back(context, name.netdev, name.wanted):
+    if not leads_back(context, name):
         return (
             f"the host can't take it back, as no configuration knows {name.current} any more: leave {name.current} "
             f"beside {name.wanted} there until the host has started"
@@ -176,7 +176,7 @@ def _refused(context: Context, name: Name, refusal: str, *, lost: bool = False) 
 def _notices(context: Context, names: Names) -> list[str]:
     """Name configuration that knows interfaces by the names that they lose too, and renames that wait for a boot."""
     losing = [names.by_current[turn.rename.current] for turn in names.turns] + names.staged
-    left = [(name, notice_of_old_name(context, name.netdev, name.wanted)) for name in losing]
+    left = [(name, notice_of_old_name(context, name)) for name in losing]
     found = [f"{context.target_of(name.interface)}: {said}" for name, said in left if said]
     found += [
         f"{context.target_of(name.interface)}: it is called {name.wanted} from the next boot on"

@@ -112,7 +112,13 @@ def work(context: Context, step: Step) -> Work:
     if setting == "tos":
         do = [*_ready_for_tos(context, subject), *do, *_without_former_name(context, subject)]
     if setting in CUTTING and _keeps_its_link(context, interface):
-        do.append(_wait_for_link(name))
+        do.append(
+            WaitFor(
+                "the link, which the driver takes down and up for this",
+                lambda host: host.read(f"{qos_paths.NET}/{fill(name, host)}/carrier").strip() == "1",
+                _LINK_SECONDS,
+            )
+        )
 
     def verify(host: Host) -> str:
         found = handler.read(subject, host)
@@ -152,14 +158,6 @@ def _keeps_its_link(context: Context, interface: Interface) -> bool:
     down = context.planned(f"link:{interface.key}")
     has_link = netdev is not None and netdev["up"] and netdev["carrier"]
     return bool(has_link and not (down is not None and down["to"] == "down") and interface.driver == NETDEV_DRIVER)
-
-
-def _wait_for_link(name: str) -> WaitFor:
-    return WaitFor(
-        "the link, which the driver takes down and up for this",
-        lambda host: host.read(f"{qos_paths.NET}/{fill(name, host)}/carrier").strip() == "1",
-        _LINK_SECONDS,
-    )
 
 
 def _attribute(path: str, text: str, tolerated: tuple[str, ...] = ()) -> Operation:

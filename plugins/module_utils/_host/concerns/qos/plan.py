@@ -56,7 +56,6 @@ def _file_steps(context: Context, files: Mapping[str, str]) -> list[Step]:
         make_step(
             CONCERN,
             path,
-            target=path,
             action="set RDMA devices up whenever they appear",
             before=context.boot_files.get(path),
             after=text,
