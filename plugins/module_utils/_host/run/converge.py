@@ -28,7 +28,7 @@ from ..machine.state_file import check
 from ..spec.host import CONSENTS, HostSpec
 from . import baseline, reached
 from .baseline import FILE as BASELINE
-from .plan import before_turn, makes_forget, plan_with_context, telling_turn
+from .plan import before_turn, plan_with_context, telling_turn, to_set_again
 from .reached import FILE as REACHED
 from .registry import ORDER, handler_of
 from .result import Outcome, Run, applied_result, host_result, with_previous, with_verdict
@@ -179,19 +179,15 @@ def _apply(
         return applied_result(seen.wish, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
     execution = _keep_driver(machine, clock, seen, now, run) or _execute(machine, clock, seen, now, watch)
     after = assess(machine, desired, run, address, has_run=True)
-    left = before_turn(after.plan) if run.defers_reload else after.plan
-    if _has_forgotten(execution) and any(map(is_executable, left["steps"])):
+    executed = [step for step, _seconds in execution.done]
+    left = to_set_again(before_turn(after.plan) if run.defers_reload else after.plan, executed)
+    if execution.failure is None and any(map(is_executable, left["steps"])):
         # What a driver forgets held before, so that nothing of it was planned.
         execution = _continued(execution, _execute(machine, clock, after, left, watch))
         after = assess(machine, desired, run, address, has_run=True)
     if execution.failure is None:
         execution.failure = _keep_word(machine, clock, after, desired, run, changed=True)
     return applied_result(after.wish, after.facts, seen.plan, after.plan, execution=execution, run=run)
-
-
-def _has_forgotten(execution: Execution) -> bool:
-    """Return whether a driver has forgotten settings of its ports while the plan was executed."""
-    return execution.failure is None and any(makes_forget(step) for step, _seconds in execution.done)
 
 
 def _continued(first: Execution, second: Execution) -> Execution:

@@ -130,11 +130,26 @@ def makes_forget(step: Step) -> bool:
 
     So they do where the driver is loaded anew, virtual functions where another number is made, and a port of mlx5 where
     its e-switch gets another mode: it begins with one channel and rings of the usual length as the representor of the
-    uplink (the kernel's mlx5 core/en_rep.c, mlx5e_build_rep_params). A VLAN loses its MTU where NetworkManager gives it
-    that of the device below it, a moment after that one has got another.
+    uplink (the kernel's mlx5 core/en_rep.c, mlx5e_build_rep_params).
     """
     made_anew = step["concern"] == "vfs" and isinstance(step["to"], int) and bool(step["from"])
-    return _reloads(step) or step["id"] == "driver:restore" or step["concern"] in ("eswitch", "mtu") or made_anew
+    return _reloads(step) or step["id"] == "driver:restore" or step["concern"] == "eswitch" or made_anew
+
+
+def to_set_again(plan: Plan, done: Sequence[Step]) -> Plan:
+    """Return the part of a ``plan`` made after steps were ``done`` that is about what these have taken away.
+
+    That is all of it after a step that makes ports forget. After MTUs it is MTUs: NetworkManager gives a VLAN that of
+    the device below it, a moment after that one has got another.
+    """
+    if any(map(makes_forget, done)):
+        return plan
+    steps = [step for step in plan["steps"] if step["concern"] == "mtu"] if _has_set_mtu(done) else []
+    return {**plan, "steps": steps}
+
+
+def _has_set_mtu(done: Sequence[Step]) -> bool:
+    return any(step["concern"] == "mtu" for step in done)
 
 
 def _reloads(step: Step) -> bool:
