@@ -117,9 +117,9 @@ facts:
       elements: dict
     netdevs:
       description:
-        - Interfaces of hardware and what stands on them. C(kind) is V(physical), V(representor), V(sub-function),
-          V(ipoib-child), or the kernel's word for a virtual one such as V(bond) or V(vlan); C(lower) names those
-          that it stands on, where it stands on some. Interfaces of containers are left out.
+        - Interfaces of hardware and those on top of them. C(kind) is V(representor), V(sub-function), V(ipoib-child),
+          or the kernel's word for a virtual one such as V(bond) or V(vlan); physical ones have no C(kind). C(lower)
+          names those that it is on top of, if any. Interfaces of containers are left out.
         - C(permanent_mac) is only told of members of a bond, whose C(mac) is that of the bond, and of a port with
           virtual functions whose C(mac) was changed.
       type: list

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Collection, Iterable, Mapping
 
+from .netdev import PHYSICAL
 from .shapes import Digest, Facts, Gpu, PcieLink
 
 # A longer text leaves the host as its digest only.
@@ -38,6 +39,7 @@ _NONE = {
     "link": ("speed_gts", "width"),
     "sriov": ("total", "enabled", "settings"),
 }
+_USUAL_NETDEV: Mapping[str, Any] = {"kind": PHYSICAL, "lower": []}
 _ACTIVE, _TRAINED = "ACTIVE", "LinkUp"
 
 
@@ -49,7 +51,7 @@ def as_returned(facts: Facts) -> dict[str, Any]:
         **facts,
         "nics": [_nic(nic) for nic in facts["nics"]],
         "gpus": gpus_as_returned(facts["gpus"]),
-        "netdevs": [_told(netdev, _OF_PLANS["netdevs"], usual={"lower": []}) for netdev in facts["netdevs"]],
+        "netdevs": [_told(netdev, _OF_PLANS["netdevs"], usual=_USUAL_NETDEV) for netdev in facts["netdevs"]],
         "rdma": [
             {**_told(device, _OF_PLANS["rdma"]), "ports": [_port(port) for port in device["ports"]]}
             for device in facts["rdma"]
@@ -146,6 +148,7 @@ def _completed(entry: Any, kind: str) -> Any:
     if kind == "sriov":
         found.setdefault("vfs", [])
     if kind == "netdevs":
+        found.setdefault("kind", PHYSICAL)
         found.setdefault("lower", [])
     if kind == "rdma" and isinstance(found.get("ports"), list):
         found["ports"] = [_completed(port, "ports") for port in found["ports"]]
