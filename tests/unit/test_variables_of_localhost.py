@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 CHECKOUT = Path(__file__).resolve().parents[2]
 FOLDERS = ("roles", "playbooks", "extensions", "molecule", "inventories")
 OF_HOSTS = re.compile(r"\bhostvars\b")
-ONE_VARIABLE = re.compile(r"hostvars\['localhost'\]\._?rdma_fabric_\w+")
+ONE_VARIABLE = re.compile(r"hostvars\['localhost'\](\._?rdma_fabric_\w+|\[item\])")
 
 
 def read_whole(text: str) -> Iterator[str]:
