@@ -43,7 +43,7 @@ def _failures(report: dict[str, Any]) -> Iterator[Need]:
     unknown = report["summary"]["unknown_interfaces"]
     if unknown:
         said = f"{unknown[0]}{f'; and {len(unknown) - 1} more' if len(unknown) > 1 else ''}"
-        yield Need("bad", "Interfaces are named that no host has", "notices", [], said)
+        yield Need("bad", "Interfaces that no host has", "notices", [], said)
 
 
 def _failing_nodes(network: dict[str, Any]) -> list[str]:

@@ -123,7 +123,7 @@ class TestSeeds:
         assert fabric.said('meets at "trainer-0"').line == 16
         assert "honoured" in fabric.said("spec.secondaryNetwork.ipamPlugin: is retired").hint
         assert fabric.said("multus v4.0.2 watches its token without a pause").line == 42
-        assert "rdma_fabric_drain: true" in fabric.said("spec.ofedDriver.upgradePolicy: counts").hint
+        assert "rdma_fabric_drain: true" in fabric.said("spec.ofedDriver.upgradePolicy: applies").hint
         assert "when you start rdma.fabric.upgrade" in fabric.said("spec.ofedDriver.upgradePolicy.autoUpgrade").hint
         assert "nothing here deploys it" in fabric.said("the program ib-sriov").hint
         assert "ibKubernetes" in fabric.said("waits for a GUID from ib-kubernetes").hint

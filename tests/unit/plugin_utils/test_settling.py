@@ -124,7 +124,7 @@ def test_a_host_that_can_not_be_asked_is_told_with_when_it_takes_the_change_back
     guard = {"token": "abc", "seconds": 40, "steps": [LINE]}
     result = settle({"changed": True, "msg": "1 of 1 step executed", "guard": guard}, ask, lambda: None)
     assert result["guard"]["state"] == "unreachable"
-    assert "takes it back by itself 40 seconds after the last step, 160 at most; next: look" in result["msg"]
+    assert "reverts it on its own 40 seconds after the last step, 160 at most; next: look" in result["msg"]
     assert "no route to host" in result["msg"]
 
 
