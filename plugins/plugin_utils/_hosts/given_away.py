@@ -129,9 +129,9 @@ def _functions(document: Document) -> Iterator[Function]:
 
 def _made(document: Document) -> dict[str, int]:
     """Return the number of functions that the plan of a host gives its ports, by their address."""
-    steps = document["plan"]["steps"]
-    own = [step for step in steps if step["concern"] == "vfs" and step["status"] == "planned"]
-    return {str(step["id"]).partition(":")[2]: int(step["to"] or 0) for step in own}
+    own = [step for step in document["plan"]["steps"] if step["concern"] == "vfs" and step["status"] == "planned"]
+    # Other steps of the concern are about settings of the functions.
+    return {str(step["id"]).partition(":")[2]: step["to"] for step in own if isinstance(step["to"], int)}
 
 
 def _first(names: Sequence[str]) -> str:

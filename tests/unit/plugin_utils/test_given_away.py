@@ -15,6 +15,8 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.given_away import (
     given_away,
     ports_without_functions,
@@ -39,11 +41,11 @@ def read() -> Any:
 
 def document(*uplinks: dict[str, Any], vfs: dict[str, int] | None = None, **labels: str) -> dict[str, Any]:
     facts = copy.deepcopy(read())
+    settings = {"vf_settings": {"mac": "deterministic"}}
+    wanted = [{"pci": pci, "vfs": count, **settings} for pci, count in (vfs or {}).items()]
+    plan = make_plan(check_spec({"interfaces": wanted}), copy.deepcopy(facts))
     facts["uplinks"] = list(uplinks)
-    steps = [
-        {"id": f"vfs:{pci}", "concern": "vfs", "status": "planned", "to": count} for pci, count in (vfs or {}).items()
-    ]
-    return {"host": HOST, "desired": {"node_labels": labels}, "facts": facts, "plan": {"steps": steps}}
+    return {"host": HOST, "desired": {"node_labels": labels}, "facts": facts, "plan": plan}
 
 
 def policy(selectors: Any, version: str = "v3.9.0") -> dict[str, Any]:
