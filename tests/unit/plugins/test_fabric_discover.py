@@ -257,7 +257,7 @@ def test_hosts_that_are_as_written_are_no_reason_to_refuse_and_comments_stay(tmp
         wanted = {each["pci"]: each for each in variables["rdma_fabric_interfaces"]}
         netdevs = [dict(each) for each in facts_of(host)["netdevs"]]
         for each in netdevs:
-            entry = wanted.get(each["pci"], {}) if each["kind"] == "physical" else {}
+            entry = wanted.get(each["pci"], {}) if "kind" not in each else {}
             each.update({key: entry[key] for key in ("name", "mtu") if key in entry})
         applied[host] = {**facts_of(host), "netdevs": netdevs}
     before = {path: path.read_text() for path in tmp_path.rglob("*.yml")}
