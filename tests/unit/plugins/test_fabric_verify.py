@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Mapping
 
@@ -49,17 +50,19 @@ def test_more_or_fewer_are_refused(parallel: int) -> None:
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_a_proxy_that_commands_can_not_go_through_is_refused_before_the_cluster_is_asked(check: bool) -> None:
+def test_a_proxy_that_commands_can_not_go_through_is_refused_before_the_cluster_is_asked(
+    check: bool, tmp_path: Path
+) -> None:
     lists: dict[str, Any] = {name: [] for name in ("node_policies", "networks", "attachments", "objects")}
     spec = {"namespace": None, "cluster_policy": None, "hosts": {}, **lists}
     connection = {"host": "https://192.0.2.1", "api_key": "t", "proxy": "https://127.0.0.1:9"}
-    given = {"spec": spec, "namespace": "rdma", "run_dir": "/nowhere", "image": "x", **connection}
+    given = {"spec": spec, "namespace": "rdma", "run_dir": str(tmp_path), "image": "x", **connection}
     result = run_action("fabric_verify", given, check=check, task_vars={"hostvars": {}, "groups": {}})
     assert "commands in pods can't go through a proxy of the kind https://" in result["msg"]
 
 
-def test_the_specification_is_given_or_what_was_validated() -> None:
-    given = {"run_dir": "/nowhere", "parallel": 0}
+def test_the_specification_is_given_or_what_was_validated(tmp_path: Path) -> None:
+    given = {"run_dir": str(tmp_path), "parallel": 0}
     assert "spec is needed" in run_action("fabric_verify", given)["msg"]
     variables = {"inventory_hostname": "gpu01", "rdma_fabric_preflight_result": {"spec": {"hosts": {"gpu01": {}}}}}
     result = run_action("fabric_verify", {**given, "validated": True}, task_vars=variables)
