@@ -13,6 +13,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.plan_classes import (
     notice_lines,
@@ -121,14 +122,17 @@ def _of_cluster_side(
     given = given_away(objects_of(render(spec))) if spec else None
     if not given and not has_ranges(spec):
         return _OfClusterSide([], [])
-    documents = list(documents_of_run(hosts, variables, Path(run_dir) if run_dir else None))
-    shared = overlaps(spec, of_read_hosts({each["host"]: each["facts"] for each in documents}))
-    cut = uplinks_given_away(given, documents) if given else []
-    found = [(_CUT_OFF, cut), (_SHARED, shared)]
+    cut: list[Violation] = []
+    odd: list[Notice] = []
+    routing: dict[str, Any] = {}
+    # One at a time: all documents of a large fleet would fill the memory.
+    for document in documents_of_run(hosts, variables, Path(run_dir) if run_dir else None):
+        routing[document["host"]] = {"routing": document["facts"].get("routing")}
+        cut += uplinks_given_away(given, document) if given else []
+        odd += ports_without_functions(given, document) if given else []
+    found = [(_CUT_OFF, together(dict.fromkeys(cut))), (_SHARED, overlaps(spec, of_read_hosts(routing)))]
     blocks = [(head, [f"  - {each.sentence()}" for each in violations]) for head, violations in found if violations]
-    return _OfClusterSide(
-        blocks, [each.sentence() for each in ports_without_functions(given, documents)] if given else []
-    )
+    return _OfClusterSide(blocks, [each.sentence() for each in together(dict.fromkeys(odd))])
 
 
 def _refused(

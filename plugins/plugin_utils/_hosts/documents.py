@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import datetime, timezone
 from pathlib import Path
@@ -100,21 +101,18 @@ def documents_of_run(
 ) -> Iterator[dict[str, Any]]:
     """Yield the document of each host that this run has read: as registered, or from the files of a run directory.
 
-    ``rdma_host`` returns facts and plan only where it does not write them. What can't be read is left out: whoever
-    reads all documents says what is wrong with them.
+    ``rdma_host`` returns facts and plan only where it does not write them, and writes nothing that it has not checked.
+    What can't be read is left out: the report, which reads all documents, says what is wrong with them.
     """
     for host in hosts:
         result = (variables.get(host) or {}).get("rdma_fabric_host_result")
         if not isinstance(result, Mapping) or not ("facts" in result or (directory and "summary" in result)):
             continue
-        if "facts" in result:
-            plan = plain(result.get("plan"))
-            document: Any = {"host": host, "facts": completed(plain(result["facts"])), "plan": plan}
-        else:
-            try:
-                document = parse_host_document(Path(str(directory)) / "hosts" / f"{host}.json")
-            except ValueError:
-                continue
+        if "facts" not in result:
+            with contextlib.suppress(ValueError):
+                yield parse_host_document(Path(str(directory)) / "hosts" / f"{host}.json")
+            continue
+        document = {"host": host, "facts": completed(plain(result["facts"])), "plan": plain(result.get("plan"))}
         if not host_document_violations(host, document):
             yield document
 

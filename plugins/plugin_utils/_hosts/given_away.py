@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host
     given_by,
     offers_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 
 Document = Mapping[str, Any]
 
@@ -43,13 +43,12 @@ def given_away(objects: Sequence[Mapping[str, Any]]) -> GivenAway:
     return GivenAway(offers_of(objects), given_by(objects))
 
 
-def uplinks_given_away(given: GivenAway, documents: Sequence[Document]) -> list[Violation]:
-    """Return the uplinks of hosts that pods may get; ``documents`` are those of hosts (``host, desired, facts, plan``).
+def uplinks_given_away(given: GivenAway, document: Document) -> list[Violation]:
+    """Return the uplinks of a host that pods may get; ``document`` is the host's (``host, desired, facts, plan``).
 
     The device plugin leaves out a function that has an IPv4 default route itself, and no other uplink.
     """
-    found = [each for document in documents for each in _of_host(given, document)]
-    return together(dict.fromkeys(found))
+    return list(_of_host(given, document)) if document["facts"]["uplinks"] else []
 
 
 def _of_host(given: GivenAway, document: Document) -> Iterator[Violation]:
@@ -76,23 +75,22 @@ def _of_host(given: GivenAway, document: Document) -> Iterator[Violation]:
                 yield Violation(f"host {document['host']}: network {each.network}", each.key, f"is {why}", hint)
 
 
-def ports_without_functions(given: GivenAway, documents: Sequence[Document]) -> list[Notice]:
+def ports_without_functions(given: GivenAway, document: Document) -> list[Notice]:
     """Return a notice for each port without functions that a resource selects by ``pfNames`` or ``rootDevices``.
 
     Since v3.5.0 the device plugin finds functions alone by them, so that a node offers nothing of such a port.
     """
     found = []
-    for document in documents:
-        labels = {**document["facts"]["labels"], **((document.get("desired") or {}).get("node_labels") or {})}
-        ports = [each for each in _functions(document) if each.port is None]
-        for offer in given.offers:
-            if offer.ports_by_name or not offer.runs_on(document["host"], labels):
-                continue
-            for key, item, port in _asked(offer, ports):
-                problem = f"{item} has no virtual functions, and the plugin finds these alone by {key}: it offers none"
-                hint = f'select the whole port by pciAddresses: ["{port.address}"], or make functions (vfs)'
-                found.append(Notice(f"host {document['host']}: resource {offer.resource}", key, problem, hint))
-    return together(dict.fromkeys(found))
+    labels = {**document["facts"]["labels"], **((document.get("desired") or {}).get("node_labels") or {})}
+    ports = [each for each in _functions(document) if each.port is None] if given.offers else []
+    for offer in given.offers:
+        if offer.ports_by_name or not offer.runs_on(document["host"], labels):
+            continue
+        for key, item, port in _asked(offer, ports):
+            problem = f"{item} has no virtual functions, and the plugin finds these alone by {key}: it offers none"
+            hint = f'select the whole port by pciAddresses: ["{port.address}"], or make functions (vfs)'
+            found.append(Notice(f"host {document['host']}: resource {offer.resource}", key, problem, hint))
+    return found
 
 
 def _asked(offer: Offer, ports: Sequence[Function]) -> Iterator[tuple[str, str, Function]]:

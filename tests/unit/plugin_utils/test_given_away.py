@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import together
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.given_away import (
     given_away,
     ports_without_functions,
@@ -55,8 +56,9 @@ def policy(selectors: Any, version: str = "v3.9.0") -> dict[str, Any]:
 
 
 def refused(spec: dict[str, Any], *documents: dict[str, Any]) -> list[str]:
-    found = uplinks_given_away(given_away(objects_of(render(spec))), documents)
-    return [violation.sentence() for violation in found]
+    given = given_away(objects_of(render(spec)))
+    found = [violation for each in documents for violation in uplinks_given_away(given, each)]
+    return [violation.sentence() for violation in together(found)]
 
 
 def test_a_member_of_the_uplink_s_bond_that_a_vendor_selects_is_refused() -> None:
@@ -135,8 +137,9 @@ def test_macvlan_takes_no_uplink_to_itself(keys: dict[str, str], count: int) -> 
 
 
 def said(spec: dict[str, Any], *documents: dict[str, Any]) -> list[str]:
-    found = ports_without_functions(given_away(objects_of(render(spec))), documents)
-    return [notice.sentence() for notice in found]
+    given = given_away(objects_of(render(spec)))
+    found = [notice for each in documents for notice in ports_without_functions(given, each)]
+    return [notice.sentence() for notice in together(found)]
 
 
 def test_a_whole_port_that_is_asked_for_by_name_is_said_to_be_offered_by_none() -> None:
