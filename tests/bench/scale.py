@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Mapping
+from typing import Mapping, Sequence
 
 import yaml
 
@@ -34,6 +34,8 @@ NOTHING = [
     }
 ]
 
+NO_OP, SITE = "nothing.yml", "rdma.fabric.site"
+
 
 def measure(folder: Path, largest: int = max(SIZES)) -> dict[str, float]:
     """Return all figures of fleets up to the ``largest``; ``folder`` gets the inventories, logs and run directories."""
@@ -52,18 +54,27 @@ def measure(folder: Path, largest: int = max(SIZES)) -> dict[str, float]:
         here.mkdir(parents=True)
         inventory = fleet_inventory(size, sorted(RECORDINGS.glob(f"*{SUFFIX}")))
         (here / "hosts.json").write_text(json.dumps(inventory), encoding="utf-8")
-        (here / "nothing.yml").write_text(yaml.safe_dump(NOTHING, sort_keys=False), encoding="utf-8")
-        for playbook, costs in (("nothing.yml", nothing), ("rdma.fabric.site", site)):
+        (here / NO_OP).write_text(yaml.safe_dump(NOTHING, sort_keys=False), encoding="utf-8")
+        taken: dict[str, list[Cost]] = {NO_OP: [], SITE: []}
+        # The speed of a machine drifts within minutes: what site is held against runs before it and after it.
+        for playbook in (NO_OP, SITE, NO_OP):
             variables = json.dumps({"rdma_fabric_run_dir": str(here / "run")})
             argv = [str(PROGRAMS / "ansible-playbook"), playbook, "-i", "hosts.json", "-e", variables]
             what = f"{playbook} on {size} of up to {largest} hosts"
-            rss = here / "rss"
+            rss = here / f"{playbook}.rss"
             told = {**environment, "RDMA_FABRIC_RSS": str(rss)}
-            cost = costs[size] = run_measured(argv, here, told, here / f"{playbook}.log", what)
-            # Of both playbooks; site, which runs last, is the one that counts.
-            main[size] = int(rss.read_text(encoding="ascii"))
-            say(f"  {what}: {cost.cpu_seconds:.1f} s of CPU, {main[size]} KiB, {cost.seconds:.0f} s")
+            cost = run_measured(argv, here, told, here / f"{playbook}.log", what)
+            taken[playbook].append(cost)
+            say(f"  {what}: {cost.cpu_seconds:.1f} s of CPU, {cost.rss_kib} KiB, {cost.seconds:.0f} s")
+        nothing[size], site[size] = mean(taken[NO_OP]), mean(taken[SITE])
+        main[size] = int((here / f"{SITE}.rss").read_text(encoding="ascii"))
     return figures(nothing, site, main)
+
+
+def mean(costs: Sequence[Cost]) -> Cost:
+    """Return what runs took on average, and the largest process of any."""
+    cpu, seconds = (sum(each[field] for each in costs) / len(costs) for field in (0, 1))
+    return Cost(cpu, seconds, max(each.rss_kib for each in costs))
 
 
 def figures(nothing: Mapping[int, Cost], site: Mapping[int, Cost], main: Mapping[int, int]) -> dict[str, float]:
