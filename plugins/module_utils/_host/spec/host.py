@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, TypedDict, cast
+from typing import TYPE_CHECKING, Callable, List, Mapping, NamedTuple, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 
@@ -265,41 +265,32 @@ def _note_two_owners(place: Callable[[str], Place], desired: HostSpec) -> None:
 
 
 def _requests(place: Place, value: object) -> list[HostRequest]:
-    requests: list[HostRequest] = []
-    for index, item in enumerate(list_of(place, value, "host requests")):
-        here = place.at(index)
-        if not isinstance(item, Mapping):
-            here.violation(f"is {kind_of(item)} ({shown(item)}), a mapping is needed")
-            continue
-        requests.append(cast(HostRequest, record_of(here, item, "", _REQUEST)))
-    return requests
+    return cast(List[HostRequest], _records(place, value, "host requests", _REQUEST))
 
 
 def _terms(place: Place, value: object) -> list[list[NodeRequirement]]:
-    terms: list[list[NodeRequirement]] = []
-    for index, term in enumerate(list_of(place, value, "terms of a node affinity") if value is not None else []):
-        at_term = place.at(index)
-        found: list[NodeRequirement] = []
-        for number, item in enumerate(list_of(at_term, term, "requirements on labels")):
-            here = at_term.at(number)
-            if not isinstance(item, Mapping):
-                here.violation(f"is {kind_of(item)} ({shown(item)}), a mapping is needed")
-                continue
-            known_keys(here, item, ("key", "operator", "values"))
-            key = text_of(here.at("key"), item.get("key"), "a label key", syntax.label_key_problem)
-            operator = text_of(here.at("operator"), item.get("operator"), "an operator", _operator_problem)
-            texts = [
-                text_of(here.at("values").at(at), each, "the text of a label")
-                for at, each in enumerate(list_of(here.at("values"), item.get("values") or [], "values"))
-            ]
-            values = [text for text in texts if text is not None]
-            found.append({"key": key or "", "operator": operator or "", "values": values})
-        terms.append(found)
-    return terms
+    terms = enumerate(list_of(place, value, "terms of a node affinity"))
+    found = [_records(place.at(index), term, "requirements on labels", _REQUIREMENT) for index, term in terms]
+    return cast(List[List[NodeRequirement]], found)
+
+
+def _records(place: Place, value: object, what: str, readers: Readers) -> list[dict[str, object]]:
+    records = []
+    for index, item in enumerate(list_of(place, value, what)):
+        here = place.at(index)
+        if isinstance(item, Mapping):
+            records.append(record_of(here, item, "", readers))
+        else:
+            here.violation(f"is {kind_of(item)} ({shown(item)}), a mapping is needed")
+    return records
 
 
 def _operator_problem(text: str) -> str:
     return "" if text in _OPERATORS else f"is none of {', '.join(_OPERATORS)}"
+
+
+def _empty_problem(text: str) -> str:
+    return "" if text else "is empty"
 
 
 def _section(place: Place, value: object) -> dict[str, object] | None:
@@ -343,6 +334,13 @@ _REQUEST: Readers = {
     "peer_memory": _section,
     "functions": function_request.read,
     "netns_mode": netns_mode,
+}
+_REQUIREMENT: Readers = {
+    "key": lambda place, value: text_of(place, value, "a label key", syntax.label_key_problem) or "",
+    "operator": lambda place, value: text_of(place, value, "an operator", _operator_problem) or "",
+    "values": lambda place, value: [
+        text for _where, text in texts_in(place, value or [], "values", "the text of a label", _empty_problem)
+    ],
 }
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 HOST_VARIABLES = (*(part.variable for part in _PARTS.values()), *CONSENTS.values(), "rdma_fabric_recording")
