@@ -52,8 +52,7 @@ def uplinks_given_away(given: GivenAway, document: Document) -> list[Violation]:
 
 
 def _of_host(given: GivenAway, document: Document) -> Iterator[Violation]:
-    facts = document["facts"]
-    labels = {**facts["labels"], **((document.get("desired") or {}).get("node_labels") or {})}
+    facts, labels = document["facts"], _labels(document)
     functions = {each.address: each for each in _functions(document)}
     macs = {str(netdev["name"]): str(netdev["mac"] or "").lower() for netdev in facts["netdevs"]}
     for uplink in facts["uplinks"]:
@@ -81,7 +80,7 @@ def ports_without_functions(given: GivenAway, document: Document) -> list[Notice
     Since v3.5.0 the device plugin finds functions alone by them, so that a node offers nothing of such a port.
     """
     found = []
-    labels = {**document["facts"]["labels"], **((document.get("desired") or {}).get("node_labels") or {})}
+    labels = _labels(document)
     ports = [each for each in _functions(document) if each.port is None] if given.offers else []
     for offer in given.offers:
         if offer.ports_by_name or not offer.runs_on(document["host"], labels):
@@ -130,6 +129,10 @@ def _made(document: Document) -> dict[str, int]:
     own = [step for step in document["plan"]["steps"] if step["concern"] == "vfs" and step["status"] == "planned"]
     # Other steps of the concern are about settings of the functions.
     return {str(step["id"]).partition(":")[2]: step["to"] for step in own if isinstance(step["to"], int)}
+
+
+def _labels(document: Document) -> dict[str, str]:
+    return {**document["facts"]["labels"], **((document.get("desired") or {}).get("node_labels") or {})}
 
 
 def _first(names: Sequence[str]) -> str:

@@ -144,12 +144,8 @@ def to_set_again(plan: Plan, done: Sequence[Step]) -> Plan:
     """
     if any(map(makes_forget, done)):
         return plan
-    steps = [step for step in plan["steps"] if step["concern"] == "mtu"] if _has_set_mtu(done) else []
-    return {**plan, "steps": steps}
-
-
-def _has_set_mtu(done: Sequence[Step]) -> bool:
-    return any(step["concern"] == "mtu" for step in done)
+    has_set_mtu = any(step["concern"] == "mtu" for step in done)
+    return {**plan, "steps": [step for step in plan["steps"] if has_set_mtu and step["concern"] == "mtu"]}
 
 
 def _reloads(step: Step) -> bool:
