@@ -12,10 +12,11 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.integration.draining import ENOUGH_SECONDS, until
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy, Plan
 from ansible_collections.rdma.fabric.tests.integration.slot_place import Json, Place, made_place
 from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults import kubeconfig_for
@@ -23,7 +24,6 @@ from ansible_collections.rdma.fabric.tests.lab.audit import ADMIN_USER, AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from tools.checkout import COLLECTIONS
 
-ENOUGH_SECONDS = 60.0
 # How soon a slot that is given back has its next holder: far less than the pause of one that looks at intervals.
 SOON = 3.0
 
@@ -53,13 +53,6 @@ class Away(Plan):
 
 def is_watch(_method: str, path: str) -> bool:
     return "watch=1" in path
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + ENOUGH_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.02)
 
 
 @contextmanager

@@ -43,6 +43,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rights 
     rollout_needs,
 )
 from ansible_collections.rdma.fabric.tests.integration.cert_manager import cert_manager_kinds
+from ansible_collections.rdma.fabric.tests.integration.draining import until
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User, stored
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -340,13 +341,6 @@ def test_a_node_that_joins_uses_all_of_the_shipped_role_and_nothing_else(
         delete_nodes(bare.api, {node})
     used = {(each.api_group, each.resource, each.verb) for each in asked if each.api_group != "authentication.k8s.io"}
     assert used == {(need.group, need.resource, need.verb) for need in joining_needs([node])}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.05)
 
 
 def pusher_name(kubeconfig: Path) -> str:
