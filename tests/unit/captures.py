@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict
 
@@ -16,9 +17,10 @@ TABLE = Path(__file__).resolve().parents[1] / "fixtures" / "captures.yml"
 Facts = Dict[str, Any]
 
 
+@lru_cache(maxsize=None)
 def captures() -> dict[str, dict[str, Facts]]:
     """Return the whole table: programs, their captures, and of each its source and its values."""
-    table: dict[str, dict[str, Facts]] = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    table: dict[str, dict[str, Facts]] = yaml.load(TABLE.read_text(encoding="utf-8"), yaml.CSafeLoader)
     return table
 
 

@@ -32,6 +32,8 @@ class Tree:
         # What reads ask for again and again: where paths lead, and the names in each directory.
         self._resolved: dict[str, str] = {}
         self._names: dict[str, set[str]] = {}
+        self._refused: dict[str, set[str]] = {}
+        self._refused_for: dict[str, str] = {}
         # Links with short ways first: the place of a link may lead through others.
         for path, target in sorted(document.get("links", {}).items(), key=lambda item: item[0].count("/")):
             self.add_link(path, target)
@@ -48,8 +50,18 @@ class Tree:
         """Return the path with every link followed."""
         place = self._resolved.get(path)
         if place is None:
-            place = self._resolved[path] = follow(path, self.links.get)
+            place = self._resolved[path] = self._followed(path)
         return place
+
+    def _followed(self, path: str) -> str:
+        """Return where a path leads: mostly to a name that is no link, in a directory that was asked for before."""
+        parent, _slash, name = path.rpartition("/")
+        if parent and name not in {"", ".", ".."}:
+            directory = self.resolve(parent)
+            place = f"{directory}/{name}" if directory != "/" else f"/{name}"
+            if place not in self.links:
+                return place
+        return follow(path, self.links.get)
 
     def add_file(self, path: str, content: str | bytes) -> None:
         """Make a file, with the directories above it."""
@@ -145,9 +157,7 @@ class Tree:
             raise HostError("ENOTDIR" if place in self.files else "ENOENT", path)
         if not self._names:
             self._list_all()
-        start = "/" if place == "/" else f"{place}/"
-        refused = {path[len(start) :].split("/")[0] for path in self.errors if path.startswith(start)}
-        return sorted(self._names.get(place, set()) | refused)
+        return sorted(self._names.get(place, set()) | self._unreadable().get(place, set()))
 
     def link(self, path: str) -> str:
         place = self._entry(path)
@@ -202,6 +212,17 @@ class Tree:
         """Follow links and list directories anew from now on."""
         self._resolved.clear()
         self._names.clear()
+
+    def _unreadable(self) -> dict[str, set[str]]:
+        """Return by directory the names that errors are below; tests change ``errors`` as they like."""
+        if self.errors != self._refused_for:
+            self._refused, self._refused_for = {}, dict(self.errors)
+            for place in self.errors:
+                parent, _slash, name = place.rpartition("/")
+                while name:
+                    self._refused.setdefault(parent or "/", set()).add(name)
+                    parent, _slash, name = parent.rpartition("/")
+        return self._refused
 
     def _list_all(self) -> None:
         for place in (*self.files, *self.links, *self.dirs):
