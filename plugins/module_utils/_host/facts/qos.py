@@ -138,7 +138,8 @@ def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Qos) -> None:
         return
     found["dcb"], found["dcbx"] = "yes", qos_values.owner_in(owner.stdout) if owner.rc == 0 else None
     needs = {
-        "app": qos_paths.TRUST not in files and ("trust" in qos or "dscp_priority" in qos),
+        "app": (qos_paths.TRUST not in files and ("trust" in qos or "dscp_priority" in qos))
+        or (qos_paths.DSCP2PRIO not in files and "dscp_priority" in qos),
         "pfc": (qos_paths.PFC not in files and "pfc" in qos)
         or (qos_paths.CABLE not in files and "cable_length" in qos),
         "ets": "ets" in qos,
@@ -147,7 +148,10 @@ def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Qos) -> None:
     app, pfc, ets = (shown.get(what) for what in ("app", "pfc", "ets"))
     if app is not None:
         table = qos_values.app_table(app)
-        found["trust"], found["dscp"] = "dscp" if table else "pcp", qos_values.compact(table)
+        if qos_paths.TRUST not in files:
+            found["trust"] = "dscp" if table else "pcp"
+        if qos_paths.DSCP2PRIO not in files:
+            found["dscp"] = qos_values.compact(table)
     if pfc is not None:
         state = qos_values.pfc_state(pfc)
         found["pfc_capacity"] = state["pfc_capacity"]

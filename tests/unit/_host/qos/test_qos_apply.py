@@ -180,6 +180,14 @@ class TestVendor:
         (step,) = previewed(kernel, {"traffic_class": 106})["plan"]["steps"]
         assert (step["from"], step["to"]) == (-1, 106)
 
+    def test_a_port_that_has_trust_by_file_and_priorities_by_dcb_stays_as_it_was_set(self) -> None:
+        kernel = host(OLD_VENDOR)
+        kernel.tree.discard(f"/sys/class/net/{PORT}/qos/dscp2prio")
+        for changed in (True, False):
+            outcome = applied(kernel, {"trust": "dscp", "dscp_priority": {26: 3}})
+            assert (outcome.get("failed", False), outcome["changed"]) == (False, changed), outcome["msg"]
+        assert qos.state_of(kernel, PORT)["app"] == {"26": 3}
+
 
 class TestInbox:
     def test_marks_of_notifications_are_in_debugfs(self) -> None:
