@@ -8,21 +8,20 @@ What of the vendor's files a driver has depends on its release, so each is looke
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from typing import Collection, Iterable, Sequence
 
 from ..machine.probe import Probe
 from ..spec import qos_values
 from ..spec.host import HostSpec, check_spec
 from ..spec.interfaces import nothing
-from ..spec.qos import QOS_KEYS, Qos, only
+from ..spec.qos import QOS_KEYS, only
 from . import qos_paths
 from .host_state import HostState, Interface
 from .matching import match_spec
 from .qos_scope import asked, rdma_of
 from .settings_shapes import HostQos, QosDevice, QosPort
-from .shapes import Facts, Netdev, Nic, RdmaDevice
+from .shapes import Facts, Nic, RdmaDevice
 
-_DCB = ("dcb", "--json")
 _UNSUPPORTED = "Operation not supported"
 # Who else may run DCBX; its process file, and how it is started at boot.
 _LLDPAD = ("/run/lldpad.pid", "/etc/systemd/system/multi-user.target.wants/lldpad.service")
@@ -42,11 +41,12 @@ def read_qos(
     ``rdma_cm`` (its directory in configfs is there).
     """
     wanted = [(interface, asked(desired, interface)) for interface in interfaces]
-    ports = {
-        interface.netdev["name"]: _port(probe, interface, interface.netdev, qos, rdma)
-        for interface, qos in wanted
-        if qos and interface.netdev is not None
-    }
+    ports = {}
+    for interface, qos in wanted:
+        if qos and interface.netdev is not None:
+            device = rdma_of(interface, rdma)
+            names = interface.name, None if device is None else device["name"]
+            ports[interface.name] = read_port(probe, *names, interface.nic, qos)
     if not ports:
         return None
     return {
@@ -70,28 +70,17 @@ def everything_of(facts: Facts) -> tuple[HostSpec, list[Interface], Sequence[Rdm
     return wanted, list(match_spec(wanted, HostState(facts)).interfaces), facts["rdma"]
 
 
-def dcb_command(what: str, name: str) -> tuple[str, ...]:
-    """Return the command that shows one part of a port's DCB settings."""
-    return (*_DCB, what, "show", "dev", name)
-
-
-def pause_command(name: str) -> tuple[str, ...]:
-    """Return the command that shows a port's global pause."""
-    return ("ethtool", "-a", name)
-
-
-def _port(probe: Probe, interface: Interface, netdev: Netdev, qos: Qos, rdma: Iterable[RdmaDevice]) -> QosPort:
-    name, nic = netdev["name"], interface.nic
-    device = rdma_of(interface, rdma)
+def read_port(probe: Probe, name: str, device: str | None, nic: Nic | None, qos: Collection[str]) -> QosPort:
+    """Return what a port and its RDMA ``device``, by their names, have of these settings."""
     port: QosPort = {
         "files": [file for file in qos_paths.FILES if probe.host.exists(qos_paths.file(name, file))],
         "dcb": None,
-        "rdma": None if device is None else _device(probe, device["name"]),
+        "rdma": None if device is None else _device(probe, device),
     }
     _by_file(probe, name, port, qos)
     _by_dcb(probe, name, port, qos)
     if "pause" in qos:
-        shown = probe.printed(*pause_command(name))
+        shown = probe.printed("ethtool", "-a", name)
         port["pause"] = None if shown is None else qos_values.pause_of(shown)
     if "ecn" in qos and qos_paths.ECN in port["files"]:
         port["ecn"] = {point: _priorities(probe, name, point) for point in qos_values.POINTS}
@@ -105,7 +94,7 @@ def _port(probe: Probe, interface: Interface, netdev: Netdev, qos: Qos, rdma: It
     return port
 
 
-def _by_file(probe: Probe, name: str, found: QosPort, qos: Qos) -> None:
+def _by_file(probe: Probe, name: str, found: QosPort, qos: Collection[str]) -> None:
     files = found["files"]
     if qos_paths.TRUST in files and "trust" in qos:
         found["trust"] = probe.text(qos_paths.file(name, qos_paths.TRUST), limit=16)
@@ -123,7 +112,7 @@ def _by_file(probe: Probe, name: str, found: QosPort, qos: Qos) -> None:
         found["cable_length"] = probe.number(qos_paths.file(name, qos_paths.CABLE))
 
 
-def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Qos) -> None:
+def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Collection[str]) -> None:
     """Ask ``dcb`` for what no file tells; ``dcb`` of the result says whether the port answers: yes, no, missing."""
     files = found["files"]
     if not any(key in qos for key in _OF_DCB):
@@ -161,6 +150,11 @@ def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Qos) -> None:
             found["cable_length"] = state["cable_length"]
     if ets is not None:
         found["ets"] = qos_values.ets_state(ets)
+
+
+def dcb_command(what: str, name: str) -> tuple[str, ...]:
+    """Return the command that shows one part of a port's DCB settings."""
+    return ("dcb", "--json", what, "show", "dev", name)
 
 
 def _priorities(probe: Probe, name: str, point: str) -> list[int]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Callable, Mapping, NamedTuple
+from typing import Callable, List, Mapping, NamedTuple
 
 from ...engine.context import Context
 from ...engine.operations import RELOAD_UNITS, Operation, Run, SetAttribute, WaitFor, Work
@@ -14,9 +14,11 @@ from ...engine.ports import fill
 from ...engine.steps import Step, Value, as_planned, key_of
 from ...facts import qos_paths
 from ...facts.host_state import NETDEV_DRIVER, Interface
-from ...facts.qos import dcb_command, pause_command
+from ...facts.qos import read_port
+from ...facts.qos_scope import OF_DEVICE
 from ...facts.settings_shapes import QosPort
-from ...machine.access import Host, HostError
+from ...machine.access import Host
+from ...machine.probe import Probe
 from ...spec import qos_values
 from ...spec.host import HostSpec, wanted_interface
 from ...spec.qos import DSCP, OS, QOS_KEYS, only
@@ -88,11 +90,8 @@ class _Subject(NamedTuple):
         return settings.has_file(self.port, which)
 
 
-class _Handler(NamedTuple):
-    """The way from one value to another (None: not known, or as the kernel has it), and how the value is read back."""
-
-    change: Callable[[_Subject, Value, Value], list[Operation]]
-    read: Callable[[_Subject, Host], Value]
+# The way from one value to another; None is one that is not known, or that the kernel has by itself.
+_Change = Callable[[_Subject, Value, Value], List[Operation]]
 
 
 def work(context: Context, step: Step) -> Work:
@@ -106,9 +105,9 @@ def work(context: Context, step: Step) -> Work:
     port = settings.port_of(context, interface)
     name = context.port_name(interface)
     subject = _Subject(interface, port, name, _device_of(interface, port), step["from"], step["to"])
-    handler = _HANDLERS[setting]
-    do = handler.change(subject, subject.now, subject.to)
-    undo = handler.change(subject, subject.to, subject.now) if subject.now is not None or setting == "tos" else []
+    change = _CHANGES[setting]
+    do = change(subject, subject.now, subject.to)
+    undo = change(subject, subject.to, subject.now) if subject.now is not None or setting == "tos" else []
     if setting == "tos":
         do = [*_ready_for_tos(context, subject), *do, *_without_former_name(context, subject)]
     if setting in CUTTING and _keeps_its_link(context, interface):
@@ -121,7 +120,7 @@ def work(context: Context, step: Step) -> Work:
         )
 
     def verify(host: Host) -> str:
-        found = handler.read(subject, host)
+        found = _read(host, subject, setting)
         if found == subject.to:
             return ""
         return f"{name_of(setting)} is {value_of(setting, found)}, expected {value_of(setting, subject.to)}"
@@ -129,10 +128,22 @@ def work(context: Context, step: Step) -> Work:
     return Work(do, undo, verify)
 
 
+def _read(host: Host, subject: _Subject, setting: str) -> Value:
+    """Read a setting again, by the names that the port and its device have now."""
+    device = fill(subject.device, host) if setting in OF_DEVICE else None
+    port = read_port(Probe(host), fill(subject.name, host), device, subject.interface.nic, (setting,))
+    found = settings.present(port, setting)
+    if setting == "dscp_priority" and subject.now is None and found is not None:
+        # Of a table that could not be read before, the wanted part counts.
+        asked = _table(subject.to)
+        return qos_values.compact({dscp: to for dscp, to in _table(found).items() if dscp in asked})
+    return found
+
+
 def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the value that a setting had; a directory of RDMA-CM that was not there is removed again."""
     setting, _colon, interface = key.partition(":")
-    if setting not in _HANDLERS:
+    if setting not in _CHANGES:
         return
     if original is None and setting != "tos":
         return
@@ -168,18 +179,6 @@ def _dcb(*words: str) -> Operation:
     return Run(("dcb", *words), _SECONDS)
 
 
-def _asked(host: Host, command: tuple[str, ...]) -> str:
-    return host.run(command, _SECONDS).stdout
-
-
-def _shown(subject: _Subject, host: Host, what: str) -> str:
-    return _asked(host, dcb_command(what, fill(subject.name, host)))
-
-
-def _text(host: Host, path: str) -> str:
-    return host.read(fill(path, host))
-
-
 def _set_dcbx(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
     if to == OS:
         # The versions that mlx5 has from the start; the mode is replaced as a whole.
@@ -201,12 +200,6 @@ def _set_trust(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
         table = qos_values.expanded(subject.port.get("dscp") or {}) or qos_values.default_table()
         return [_entries("replace", subject.name, table)]
     return [_dcb("app", "flush", "dev", subject.name, "dscp-prio")]
-
-
-def _read_trust(subject: _Subject, host: Host) -> str:
-    if subject.has(qos_paths.TRUST):
-        return _text(host, qos_paths.file(subject.name, qos_paths.TRUST)).strip()
-    return DSCP if qos_values.app_table(_shown(subject, host, "app")) else "pcp"
 
 
 def _entries(verb: str, name: str, table: Mapping[int, int]) -> Operation:
@@ -231,17 +224,6 @@ def _table(value: Value) -> qos_values.Table:
     return qos_values.expanded(as_planned(value, dict))
 
 
-def _read_priorities(subject: _Subject, host: Host) -> dict[str, int]:
-    if subject.has(qos_paths.DSCP2PRIO):
-        table = qos_values.table_of(_text(host, qos_paths.file(subject.name, qos_paths.DSCP2PRIO))) or {}
-    else:
-        table = qos_values.app_table(_shown(subject, host, "app"))
-    if subject.now is None:
-        # Of a table that could not be read before, the wanted part counts.
-        table = {dscp: table[dscp] for dscp in _table(subject.to) if dscp in table}
-    return qos_values.compact(table)
-
-
 def _set_pfc(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
     priorities: list[int] = as_planned(to, list)
     if subject.has(qos_paths.PFC):
@@ -250,23 +232,10 @@ def _set_pfc(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
     return [_dcb("pfc", "set", "dev", subject.name, "prio-pfc", "all:off", *words)]
 
 
-def _read_pfc(subject: _Subject, host: Host) -> list[int] | None:
-    if subject.has(qos_paths.PFC):
-        return qos_values.bits_of(_text(host, qos_paths.file(subject.name, qos_paths.PFC)))
-    return qos_values.pfc_state(_shown(subject, host, "pfc"))["pfc"]
-
-
 def _set_cable(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
     if subject.has(qos_paths.CABLE):
         return [_attribute(qos_paths.file(subject.name, qos_paths.CABLE), str(to))]
     return [_dcb("pfc", "set", "dev", subject.name, "delay", str(to))]
-
-
-def _read_cable(subject: _Subject, host: Host) -> int | None:
-    if subject.has(qos_paths.CABLE):
-        text = _text(host, qos_paths.file(subject.name, qos_paths.CABLE)).strip()
-        return int(text) if text.isdecimal() else None
-    return qos_values.pfc_state(_shown(subject, host, "pfc"))["cable_length"]
 
 
 def _set_ets(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
@@ -290,25 +259,13 @@ def _set_ecn(subject: _Subject, now: Value, to: Value) -> list[Operation]:
     return do
 
 
-def _read_ecn(subject: _Subject, host: Host) -> dict[str, list[int]]:
-    return {
-        point: [
-            p for p in range(qos_values.PRIORITIES) if _text(host, qos_paths.ecn(subject.name, point, p)).strip() == "1"
-        ]
-        for point in qos_values.POINTS
-    }
-
-
-def _notification(setting: str) -> _Handler:
-    def path(subject: _Subject) -> str:
+def _notification(setting: str) -> _Change:
+    def change(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
         tree = settings.notification_tree(subject.port, setting)
-        return qos_paths.notification(subject.name, _address(subject) or None, setting)[tree]
+        path = qos_paths.notification(subject.name, _address(subject) or None, setting)[tree]
+        return [_attribute(path, str(to))]
 
-    def read(subject: _Subject, host: Host) -> int | None:
-        text = _text(host, path(subject)).strip()
-        return int(text) if text.isdecimal() else None
-
-    return _Handler(lambda subject, _now, to: [_attribute(path(subject), str(to))], read)
+    return change
 
 
 def _address(subject: _Subject) -> str:
@@ -319,14 +276,7 @@ def _set_priority_of_notifications(subject: _Subject, now: Value, to: Value) -> 
     """Write the priority, or that of the packet as it was before; writing the first ends the second (cong.c)."""
     if to == qos_paths.OF_THE_PACKET:
         return [_attribute(qos_paths.notification_mode(_address(subject)), "1")]
-    return _NOTIFICATION_PRIORITY.change(subject, now, to)
-
-
-def _read_priority_of_notifications(subject: _Subject, host: Host) -> Value:
-    mode = qos_paths.notification_mode(_address(subject))
-    if subject.port["cnp_priority_in"] == qos_paths.KERNEL and host.exists(mode) and _text(host, mode).strip() != "0":
-        return qos_paths.OF_THE_PACKET
-    return _NOTIFICATION_PRIORITY.read(subject, host)
+    return _NOTIFICATION_PRIORITY(subject, now, to)
 
 
 _NOTIFICATION_PRIORITY = _notification("cnp_priority")
@@ -369,32 +319,17 @@ def _set_tos(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
     return [_attribute(path, "0", ("ENOENT",)), gone]
 
 
-def _read_tos(subject: _Subject, host: Host) -> int | None:
-    try:
-        text = _text(host, qos_paths.tos(subject.device)).strip()
-    except HostError as error:
-        if error.code == "ENOENT":
-            return None
-        raise
-    return int(text) if text.isdecimal() else None
-
-
-_HANDLERS: Mapping[str, _Handler] = {
-    "dcbx": _Handler(_set_dcbx, lambda subject, host: qos_values.owner_in(_shown(subject, host, "dcbx"))),
-    "pause": _Handler(
-        _set_pause, lambda subject, host: qos_values.pause_of(_asked(host, pause_command(fill(subject.name, host))))
-    ),
-    "trust": _Handler(_set_trust, _read_trust),
-    "dscp_priority": _Handler(_set_priorities, _read_priorities),
-    "cable_length": _Handler(_set_cable, _read_cable),
-    "ets": _Handler(_set_ets, lambda subject, host: qos_values.ets_state(_shown(subject, host, "ets"))),
-    "pfc": _Handler(_set_pfc, _read_pfc),
-    "ecn": _Handler(_set_ecn, _read_ecn),
+_CHANGES: Mapping[str, _Change] = {
+    "dcbx": _set_dcbx,
+    "pause": _set_pause,
+    "trust": _set_trust,
+    "dscp_priority": _set_priorities,
+    "cable_length": _set_cable,
+    "ets": _set_ets,
+    "pfc": _set_pfc,
+    "ecn": _set_ecn,
     "cnp_dscp": _notification("cnp_dscp"),
-    "cnp_priority": _Handler(_set_priority_of_notifications, _read_priority_of_notifications),
-    "traffic_class": _Handler(
-        lambda subject, _now, to: [_attribute(qos_paths.traffic_class(subject.device), str(to))],
-        lambda subject, host: qos_values.traffic_class_of(_text(host, qos_paths.traffic_class(subject.device))),
-    ),
-    "tos": _Handler(_set_tos, _read_tos),
+    "cnp_priority": _set_priority_of_notifications,
+    "traffic_class": lambda subject, _now, to: [_attribute(qos_paths.traffic_class(subject.device), str(to))],
+    "tos": _set_tos,
 }

@@ -113,14 +113,20 @@ def now_and_wanted(
     if setting == "dscp_priority":
         return _tables(context, port, wanted)
     # To mypy a member is an object where its name is no literal.
-    now, to = cast(Value, port.get(setting)), cast(Value, wanted.get(setting))
-    if setting in OF_DEVICE:
-        device = port["rdma"]
-        hidden = setting == "tos" and to is not None and is_renamed(context, interface)
-        now = None if device is None or hidden else cast(Value, device.get(setting))
+    now, to = present(port, setting), cast(Value, wanted.get(setting))
+    if setting == "tos" and to is not None and is_renamed(context, interface):
+        now = None
     elif setting in _FORMS and not context.removing:
         to = _FORMS[setting](port, wanted)
     return now, to
+
+
+def present(port: QosPort, setting: str) -> Value:
+    """Return what a port tells of a setting, None where that is not known."""
+    if setting in OF_DEVICE:
+        device = port["rdma"]
+        return None if device is None else cast(Value, device.get(setting))
+    return cast(Value, port.get("dscp" if setting == "dscp_priority" else setting))
 
 
 def holds(context: Context, interface: Interface, setting: str, now: object, to: object) -> bool:
