@@ -148,18 +148,18 @@ def test_virtual_functions_follow_their_physical_one() -> None:
         "sysctl:net.core.rmem_max": "1",
     }
     found = followed(values, cards, Changes([moved(FIRST, "0000:40:00.0"), moved("0000:18:00.2", "")], []))
-    assert found.kept == {
+    assert found.kept.settings == {
         "vfs:0000:40:00.0": 2,
         "mtu:0000:40:00.2": 1500,
         f"mtu:{THIRD}": 1500,
         "sysctl:net.core.rmem_max": "1",
     }
-    assert (found.cards, found.left) == ({THIRD: card}, [])
+    assert (found.kept.cards, found.left) == ({THIRD: card}, [])
 
 
 def test_values_of_two_cards_are_never_mixed() -> None:
     """Where another card has come to, and what is kept there is of one that is nowhere."""
     values: baseline.Baseline = {f"mtu:{FIRST}": 1500, f"qos:trust:{SECOND}": "pcp"}
     shift = Changes([moved(FIRST, SECOND), moved(SECOND, "")], [])
-    assert followed(values, {}, shift).kept == values
-    assert followed(values, {}, shift, {SECOND}).kept == {f"mtu:{SECOND}": 1500}
+    assert followed(values, {}, shift).kept.settings == values
+    assert followed(values, {}, shift, {SECOND}).kept.settings == {f"mtu:{SECOND}": 1500}

@@ -126,8 +126,8 @@ def test_a_card_that_comes_back_to_another_slot_brings_its_values_along() -> Non
     away = baseline.FormerCard(PF, card, {f"firmware:{PF}": {"NUM_OF_VFS": "16"}})
     kept: baseline.Baseline = {f"firmware:{PF}": {"NUM_OF_VFS": "8"}}
     found = followed(kept, {PF: {**card, "serial": "2"}}, Changes([], []), away=[(away, now_at)])
-    assert found.kept == {**kept, f"firmware:{now_at}": {"NUM_OF_VFS": "16"}}
-    assert (found.former, found.notices) == ([], [])
+    assert found.kept.settings == {**kept, f"firmware:{now_at}": {"NUM_OF_VFS": "16"}}
+    assert (found.kept.former, found.notices) == ([], [])
 
 
 def test_a_card_that_comes_back_waits_where_values_of_another_are_kept() -> None:
@@ -136,7 +136,7 @@ def test_a_card_that_comes_back_waits_where_values_of_another_are_kept() -> None
     kept: baseline.Baseline = {f"firmware:{PF}": {"NUM_OF_VFS": "4"}}
     other = Moved(PF, "", is_sure=False, is_taken=True)
     found = followed(kept, {PF: {"model": "0x15b3 0x101d", "serial": "2"}}, Changes([other], []), away=[(away, PF)])
-    assert (found.kept, found.former) == (kept, [away])
+    assert (found.kept.settings, found.kept.former) == (kept, [away])
 
 
 def test_a_card_of_another_model_does_not_make_the_values_of_the_former_one_forgotten() -> None:
@@ -144,7 +144,10 @@ def test_a_card_of_another_model_does_not_make_the_values_of_the_former_one_forg
     kept: baseline.Baseline = {f"firmware:{PF}": {"NUM_OF_VFS": "16"}, f"mtu:{PF}": 1500}
     other = Moved(PF, "", is_sure=False, is_taken=True)
     found = followed(kept, {PF: card}, Changes([other], []), asked={PF})
-    assert (found.kept, found.former) == ({}, [baseline.FormerCard(PF, card, {f"firmware:{PF}": {"NUM_OF_VFS": "16"}})])
+    assert (found.kept.settings, found.kept.former) == (
+        {},
+        [baseline.FormerCard(PF, card, {f"firmware:{PF}": {"NUM_OF_VFS": "16"}})],
+    )
 
 
 @pytest.mark.parametrize("former", [5, [5], [{"address": PF}], [{"address": PF, "card": [5], "settings": {}}]])
@@ -152,7 +155,7 @@ def test_former_cards_that_are_none_are_refused(former: Any) -> None:
     kernel = started()
     kernel.tree.add_file(baseline.PATH, baseline.FILE.text({"settings": {}, "cards": {}, "former": former}))
     with pytest.raises(BrokenState, match="its former cards are none"):
-        baseline.read_former(kernel)
+        baseline.read_kept(kernel)
 
 
 def test_a_new_card_is_one_though_its_other_port_is_noted_already() -> None:
@@ -175,6 +178,6 @@ def test_only_what_a_card_holds_itself_goes_with_it() -> None:
         f"pcie:max_read_request:{PF}": 512,
     }
     found = followed(values, {PF: {"model": "0x15b3 0x1021", "serial": "1"}}, Changes([], [PF]))
-    assert set(values) - set(found.kept) == {f"firmware:{PF}", f"guids:{PF}"}
-    assert (found.cards, found.left) == ({}, [])
+    assert set(values) - set(found.kept.settings) == {f"firmware:{PF}", f"guids:{PF}"}
+    assert (found.kept.cards, found.left) == ({}, [])
     assert found.notices == [f"{PF}: its card was replaced, so what the former one held is left out (firmware, guids)"]

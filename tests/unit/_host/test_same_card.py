@@ -94,7 +94,7 @@ def test_another_model_is_another_card(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = changed({}, monkeypatch)
     document = json.loads(kernel.read(baseline.PATH))
     cards = {PORT: {**document["cards"][PORT], "model": "0x15b3 0x1021"}}
-    kernel.tree.add_file(baseline.PATH, baseline.text_of(document["settings"], cards))
+    kernel.tree.add_file(baseline.PATH, baseline.text_of(baseline.Kept(document["settings"], cards, [])))
     outcome = removed(kernel)
     assert outcome["failed"]
     assert "which is not found any more; next: " in outcome["plan"]["steps"][0]["detail"]

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, Iterable, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Dict, Iterable, Mapping, NamedTuple
 
 from ..engine.context import Handler
 from ..engine.operations import Work
 from ..engine.steps import Step, Value, make_step
 from ..machine.access import Host
 from ..machine.probe import first_pci_address
-from ..machine.state_file import StateFile
+from ..machine.state_file import Content, StateFile
 from ..spec.host import HostSpec, check_spec, of_the_run
 from .registry import ORDER, handler_of
 
@@ -42,34 +42,38 @@ class FormerCard(NamedTuple):
     settings: Baseline
 
 
+class Kept(NamedTuple):
+    """What the file holds: the first values, the card that each address of theirs meant then, and replaced cards."""
+
+    settings: Baseline
+    cards: Cards
+    former: list[FormerCard]
+
+
 _OF_NO_CONCERN = Handler(lambda _context, _step: Work(()))
 # Steps of these concerns about "<physical function>:<what>" set up the virtual functions, others the physical one.
 _OF_FUNCTIONS = ("vfs", "mtu")
 
 
-def read_baseline(host: Host) -> Baseline:
-    """Return what is kept, nothing where no run has changed the host yet; raises BrokenState."""
+def read_kept(host: Host) -> Kept:
+    """Return what is kept, nothing where no run has changed the host yet; raises BrokenState.
+
+    A former release's file has no cards.
+    """
     content = FILE.read(host)
     if content is None:
-        return {}
-    settings: Baseline = content.get("settings") or {}
-    if not isinstance(content.get("settings"), dict):
+        return Kept({}, {}, [])
+    settings, cards = content.get("settings"), content.get("cards") or {}
+    if not isinstance(settings, dict):
         raise FILE.broken("it has no settings")
-    return settings
-
-
-def read_cards(host: Host) -> Cards:
-    """Return the cards of kept values by PCI address, none of a former release's file; raises BrokenState."""
-    cards = (FILE.read(host) or {}).get("cards") or {}
     if not isinstance(cards, dict) or not all(isinstance(card, dict) for card in cards.values()):
         raise FILE.broken("its cards are no mapping")
-    return cards
+    return Kept(settings, cards, _former_in(content))
 
 
-def read_former(host: Host) -> list[FormerCard]:
-    """Return the cards that were replaced, none of a former release's file; raises BrokenState."""
-    former = (FILE.read(host) or {}).get("former") or []
+def _former_in(content: Content) -> list[FormerCard]:
     try:
+        former = content.get("former") or []
         return [FormerCard(str(each["address"]), dict(each["card"]), dict(each["settings"])) for each in former]
     except (KeyError, TypeError, ValueError) as error:
         raise FILE.broken("its former cards are none") from error
@@ -140,10 +144,10 @@ def _of_own_functions(step_id: str, kept: Baseline) -> bool:
     return bool(colon) and concern in _OF_FUNCTIONS and kept.get(f"vfs:{address}") == 0
 
 
-def text_of(originals: Baseline, cards: Cards | None = None, former: Sequence[FormerCard] = ()) -> str:
-    """Return the file's text: the same values give the same text. ``cards`` are those of their PCI addresses."""
-    away = {"former": [each._asdict() for each in former]} if former else {}
-    return FILE.text({"settings": dict(originals), "cards": dict(cards or {}), **away})
+def text_of(kept: Kept) -> str:
+    """Return the file's text: the same values give the same text."""
+    away = {"former": [each._asdict() for each in kept.former]} if kept.former else {}
+    return FILE.text({"settings": kept.settings, "cards": kept.cards, **away})
 
 
 def removal(desired: HostSpec, originals: Baseline) -> HostSpec:

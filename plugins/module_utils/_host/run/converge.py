@@ -9,7 +9,7 @@ What only a run that changes something needs is imported there: each module is c
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Collection, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Collection, NamedTuple
 
 from ..engine import pending_reboot
 from ..engine.context import Context
@@ -36,7 +36,6 @@ from .sealed import OTHER, Verdict, judge
 
 if TYPE_CHECKING:
     from ..facts.same_card import Moved
-    from ..spec.cards import Cards
     from .followed import Followed
 
 # Every file in which one run leaves word for the next.
@@ -46,19 +45,17 @@ STATE_FILES = (BASELINE, REACHED, PENDING_REBOOT, FIRMWARE_RECORD, DRIVER_JOURNA
 class Assessment(NamedTuple):
     """A host as one reading found it, and what is to be done about it.
 
-    One that ``stays`` was to go back to its previous state and has none. Where it is a removal, ``cards`` are those
-    that the values ``kept`` are of, and ``former`` those that were replaced.
+    One that ``stays`` was to go back to its previous state and has none. Where it is a removal, the values ``kept``
+    have gone along with their cards.
     """
 
     wish: HostSpec
     facts: Facts
     plan: Plan
     context: Context
-    kept: baseline.Baseline
+    kept: baseline.Kept
     history: reached.History
     stays: bool
-    cards: Cards
-    former: Sequence[baseline.FormerCard]
 
 
 def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_run: bool = False) -> Assessment:
@@ -68,16 +65,14 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     executed any more. Raises ``BrokenState``.
     """
     check(host, STATE_FILES)
-    kept, history = baseline.read_baseline(host), reached.read_history(host)
+    kept, history = baseline.read_kept(host), reached.read_history(host)
     before = reached.previous(history, desired) if run.goes_back else None
     stays = run.goes_back and before is None
     said = [reached.NOTHING_BEFORE] if stays else []
-    cards: Cards = {}
     moved: list[Moved] = []
-    former: list[baseline.FormerCard] = []
     if run.removes:
-        kept, cards, moved, former, said = _followed(host, kept)
-    wish = baseline.removal(desired, baseline.without(kept, moved)) if run.removes else before or desired
+        kept, moved, said = _followed(host, kept)
+    wish = baseline.removal(desired, baseline.without(kept.settings, moved)) if run.removes else before or desired
     if not run.removes and any(request["functions"] or request["netns_mode"] for request in wish["requests"]):
         from ..facts.asked_functions import with_requests
 
@@ -89,7 +84,7 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     plan = {**plan, "notices": [*said, *plan["notices"]]}
     if moved:
         # What is of another card now is left alone, and a host that keeps it is not handed on as it was.
-        steps = [*baseline.refusals(kept, moved), *plan["steps"]]
+        steps = [*baseline.refusals(kept.settings, moved), *plan["steps"]]
         plan = {**plan, "steps": steps, "digest": digest(steps)}
     awaited, running = facts["boot"]["awaited"], facts["system"]["kernel"]
     missed = "" if run.removes or run.goes_back else pending_reboot.missed_kernel(awaited, running)
@@ -97,17 +92,16 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
         plan = _with_next_boot(host, plan, context, missed, runs=not has_run)
     if run.defers_reload:
         plan = telling_turn(plan)
-    return Assessment(wish, facts, plan, context, kept, history, stays, cards, former)
+    return Assessment(wish, facts, plan, context, kept, history, stays)
 
 
-def _followed(host: Host, kept: baseline.Baseline, asked: Collection[str] = ()) -> Followed:
-    """Return what is kept once values have gone along with cards that moved; raises BrokenState."""
+def _followed(host: Host, kept: baseline.Kept, asked: Collection[str] = ()) -> Followed:
+    """Return what is kept once values have gone along with cards that moved."""
     from ..facts.same_card import changed_cards, place_of
     from .followed import followed
 
-    cards = baseline.read_cards(host)
-    away = [(each, place_of(host, each.address, each.card)) for each in baseline.read_former(host)]
-    return followed(kept, cards, changed_cards(host, cards), asked, away)
+    away = [(each, place_of(host, each.address, each.card)) for each in kept.former]
+    return followed(kept.settings, kept.cards, changed_cards(host, kept.cards), asked, away)
 
 
 def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, runs: bool) -> Plan:
@@ -203,33 +197,28 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
     from . import at_boot  # noqa: F401 # pylint: disable=unused-import
 
     steps = [step for step in now["steps"] if is_executable(step)]
-    known, cards, former = seen.kept, seen.cards, seen.former
-    is_noted = True
+    known = seen.kept
     if not seen.context.removing:
-        found = _followed(machine, known, {first_pci_address(step["id"]) for step in steps})
-        is_noted = (found.cards, found.former) == (baseline.read_cards(machine), baseline.read_former(machine))
-        known, cards, former = found.kept, found.cards, found.former
-    kept = baseline.with_steps(known, steps)
-    failure = None if is_noted and kept == seen.kept else _keep(machine, clock, kept, cards, former)
+        known = _followed(machine, known, {first_pci_address(step["id"]) for step in steps}).kept
+    kept = known._replace(settings=baseline.with_steps(known.settings, steps))
+    failure = None if kept == seen.kept else _keep(machine, clock, kept)
     if failure is not None:
         return Execution(failure=failure, not_reached=steps)
     execution = execute(now, seen.context, machine, clock, handler_of=handler_of, watch=watch)
     if execution.failure is not None:
         # What was not reached still has its value, which may be another one when it is changed at last.
         tried = [step for step in steps if step not in execution.not_reached]
-        changed = baseline.with_steps(known, tried)
+        changed = known._replace(settings=baseline.with_steps(known.settings, tried))
         if changed != kept:
-            _keep(machine, clock, changed, cards, former)
+            _keep(machine, clock, changed)
     return execution
 
 
-def _keep(
-    machine: Machine, clock: Clock, wanted: baseline.Baseline, known: Cards, former: Sequence[baseline.FormerCard]
-) -> Failure | None:
+def _keep(machine: Machine, clock: Clock, kept: baseline.Kept) -> Failure | None:
     from ..facts.same_card import cards_of
 
-    cards = cards_of(machine, wanted, known)
-    return _put(machine, clock, baseline.PATH, baseline.text_of(wanted, cards, former) if wanted or former else None)
+    kept = kept._replace(cards=cards_of(machine, kept.settings, kept.cards))
+    return _put(machine, clock, baseline.PATH, baseline.text_of(kept) if kept.settings or kept.former else None)
 
 
 def _keep_driver(machine: Machine, clock: Clock, seen: Assessment, now: Plan, run: Run) -> Execution | None:
@@ -267,7 +256,7 @@ def _history_after(seen: Assessment, desired: HostSpec, run: Run, *, changed: bo
         return ()
     if run.goes_back:
         return reached.having_gone_back(seen.history, desired)
-    if changed or seen.kept or seen.history or seen.context.boot_files or seen.facts["boot"]["awaited"]:
+    if changed or seen.kept.settings or seen.history or seen.context.boot_files or seen.facts["boot"]["awaited"]:
         return reached.having_reached(seen.history, desired)
     return seen.history
 

@@ -14,20 +14,17 @@ from typing import Collection, Iterable, NamedTuple, Sequence
 from ..facts.same_card import Changes, Moved
 from ..machine.probe import first_pci_address
 from ..spec.cards import Cards
-from .baseline import Baseline, FormerCard, is_of_card, with_former
+from .baseline import Baseline, FormerCard, Kept, is_of_card, with_former
 
 
 class Followed(NamedTuple):
-    """What is kept once values have gone along with their cards.
+    """What is kept once values have gone along with their cards, which are those then that still mean their address.
 
-    ``cards`` are those that still mean their address, ``left`` the moved ones whose values did not follow, ``former``
-    those that are nowhere any more. ``notices`` say which values are nobody's now.
+    ``left`` are the moved ones whose values did not follow. ``notices`` say which values are nobody's now.
     """
 
-    kept: Baseline
-    cards: Cards
+    kept: Kept
     left: list[Moved]
-    former: list[FormerCard]
     notices: list[str]
 
 
@@ -71,7 +68,7 @@ def followed(
     former = _with_cards([each for each, _now_at in away if each not in back], aside, cards)
     of_former.update(id_ for each in former for id_ in each.settings)
     said = [*map(_of_bridge, sorted(lost)), *_of_formers(of_former)]
-    return Followed(with_former({**stays, **goes}, _back(free)), still, left, former, said)
+    return Followed(Kept(with_former({**stays, **goes}, _back(free)), still, former), left, said)
 
 
 def _back(away: Iterable[tuple[FormerCard, str]]) -> Baseline:

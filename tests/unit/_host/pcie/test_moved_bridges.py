@@ -101,7 +101,7 @@ def test_bridges_that_a_former_release_kept_are_told_by_their_model() -> None:
     kernel = changed()
     document = json.loads(kernel.read(baseline.PATH))
     cards = {address: {**card, "place": ""} for address, card in document["cards"].items()}
-    kernel.tree.add_file(baseline.PATH, baseline.text_of(document["settings"], cards))
+    kernel.tree.add_file(baseline.PATH, baseline.text_of(baseline.Kept(document["settings"], cards, [])))
     kernel.revive()
     assert not run(kernel, wish(None), REMOVE).get("failed")
     assert [acs_of(kernel, bridge) for bridge in (NIC_PORT, GPU_PORT)] == [0x001D, 0x001F]
