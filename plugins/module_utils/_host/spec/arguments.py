@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from .place import Place, optional_choice, texts_in
+from .place import Place, one_of, texts_in
 
 # Nothing that a shell (GRUB's drop-ins are shell), GRUB's own language or a boot entry would take for syntax.
 _ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:=@/+-]+)?")
@@ -43,7 +43,7 @@ _REPEATABLE = frozenset({"hugepagesz", "hugepages", "module_blacklist", "pci", "
 # Whether every network namespace sees all RDMA devices, or each has its own (rdma-system(8)). The kernel changes it
 # only while there is no other namespace, which containers and services have soon, so it is a matter of the boot.
 NETNS_MODES = {"shared": "ib_core.netns_mode=1", "exclusive": "ib_core.netns_mode=0"}
-netns_mode = optional_choice(*NETNS_MODES)
+netns_mode = one_of(NETNS_MODES, None)
 IOMMU_OFF = ("iommu=off", "iommu=soft", "intel_iommu=off", "amd_iommu=off")
 _IOMMU_ON = ("iommu=pt", "iommu=force", "iommu=nopt", "intel_iommu=on", "intel_iommu=sm_on", "iommu.passthrough=1")
 _TRANSLATING = ("iommu=nopt", "iommu.passthrough=0", "iommu.strict=1")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypedDict, cast
 
-from .place import Place, near_name, optional_number, optional_text, record_of
+from .place import Place, one_of, optional_number, record_of
 
 # Traffic between NICs and GPUs below one root port takes the straight way through the switches.
 DIRECT = "direct"
@@ -32,14 +32,10 @@ class PcieSpec(_FormerRegisters):
 def pcie(place: Place, value: object) -> PcieSpec:
     """Return ``acs`` (``direct``) and ``max_read_request`` (bytes), None for what is to stay as it is."""
     readers = {
-        "acs": optional_text(f"one of {', '.join(WAYS)}", _way_problem),
+        "acs": one_of(WAYS, None),
         "max_read_request": optional_number(_size_problem),
     }
     return cast(PcieSpec, record_of(place, value, "acs and max_read_request", readers))
-
-
-def _way_problem(text: str) -> str:
-    return "" if text in WAYS else f"is not known: {near_name(text, WAYS)}"
 
 
 def _size_problem(size: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Callable, Collection, Iterable, Mapping, Pattern, Sequence, TypeVar
+from typing import Callable, Collection, Iterable, Mapping, Pattern, TypeVar
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
 
@@ -26,6 +26,7 @@ PREFIX = "rdma_fabric_"
 _MAX_SHOWN = 60
 _MAX_PLACES = 3
 _NEAR = 0.6
+_MOST_WITH_OR = 2
 
 
 @dataclass
@@ -221,15 +222,6 @@ def switch_of(place: Place, value: object) -> bool | None:
     return None
 
 
-def choice_of(place: Place, value: object, choices: Sequence[str]) -> str | None:
-    """Return one of ``choices``; ``None`` when nothing is given, and after noting anything else."""
-    if value is None or (isinstance(value, str) and value in choices):
-        return value
-    hint = near_name(value, choices) if isinstance(value, str) else ""
-    place.violation(f"is {shown(value)}, {' or '.join(choices)} is needed", hint)
-    return None
-
-
 def whole_number(place: Place, value: object, check: Callable[[int], str]) -> int | None:
     """Return a number that passes ``check``; ``None`` after noting what is wrong."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -261,19 +253,16 @@ def optional_number(check: Bounds) -> Reader[int | None]:
     return lambda place, value: None if value is None else whole_number(place, value, check)
 
 
-def optional_choice(*choices: str) -> Reader[str | None]:
-    """Return what reads one of ``choices``, which need not be given."""
-    return lambda place, value: choice_of(place, value, choices)
-
-
 def one_of(choices: Collection[str], default: D) -> Reader[str | D]:
     """Return what reads one of ``choices``: ``default`` when nothing is given, and after noting anything else."""
+    needed = f"one of {', '.join(choices)}" if len(choices) > _MOST_WITH_OR else " or ".join(choices)
 
     def read(place: Place, value: object) -> str | D:
         if isinstance(value, str) and value in choices:
             return value
         if value is not None:
-            place.violation(f"is {shown(value)}, one of {', '.join(choices)} is needed")
+            hint = near_name(value, choices) if isinstance(value, str) else ""
+            place.violation(f"is {shown(value)}, {needed} is needed", hint)
         return default
 
     return read

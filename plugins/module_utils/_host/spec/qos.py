@@ -19,6 +19,7 @@ from .place import (
     known_keys,
     list_of,
     mapping_in,
+    one_of,
     shown,
     switch_of,
     whole_number,
@@ -178,16 +179,6 @@ def _doubts(place: Place, given: Qos) -> None:
         )
 
 
-def _choice(*choices: str) -> Reader[str | None]:
-    def read(place: Place, value: object) -> str | None:
-        if isinstance(value, str) and value in choices:
-            return str(value)
-        place.violation(f"is {shown(value)}, {' or '.join(choices)} is needed")
-        return None
-
-    return read
-
-
 def _number(most: int, what: str, least: int = 0) -> Reader[int | None]:
     otherwise = f"is no {what}: {least} to {most}"
     return lambda place, value: whole_number(place, value, within(least, most, otherwise, otherwise))
@@ -295,8 +286,8 @@ def _share(place: Place, value: object) -> int | str | None:
 
 
 _READERS: Readers = {
-    "dcbx": _choice(OS, FIRMWARE),
-    "trust": _choice(DSCP, PCP),
+    "dcbx": one_of((OS, FIRMWARE), None),
+    "trust": one_of((DSCP, PCP), None),
     "dscp_priority": _dscp_priority,
     "pfc": _priorities,
     "pause": switch_of,

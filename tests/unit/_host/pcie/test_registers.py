@@ -307,9 +307,9 @@ class TestBadDays:
         ("value", "part"),
         [
             ("direct", "a mapping of acs"),
-            ({"acs": True}, "one of direct is needed"),
-            ({"acs": "off"}, "is not known"),
-            ({"acs": "Direct"}, "is not known"),
+            ({"acs": True}, "direct is needed"),
+            ({"acs": "off"}, "known: direct"),
+            ({"acs": "Direct"}, "did you mean direct?"),
             ({"asc": "direct"}, "did you mean acs?"),
             ({"max_read_request": "4096"}, "a whole number"),
             ({"max_read_request": True}, "a whole number"),

@@ -105,6 +105,12 @@ def test_refused_with_its_place(value: Any, path: str) -> None:
     assert [problem.split(":", 1)[0] for problem in problems] == [path]
 
 
+def test_a_word_that_is_almost_a_choice_is_told_that_one() -> None:
+    found = Found()
+    driver(Place(found, "host gpu01: rdma_fabric_driver"), {"reload": "if-idle"})
+    assert [violation.hint for violation in found.violations] == ["did you mean if_idle?"]
+
+
 def test_all_problems_at_once() -> None:
     assert len(read({"flavour": "ofed", "version": "x", "reload": "now", "colour": 1})[1]) == 4
 
