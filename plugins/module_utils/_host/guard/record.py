@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Sequence
 
 from ..engine.operations import Found, Operation, PutFile, RemoveFile, Run, SetAttribute, WaitFor
 from ..machine.paths import GUARD_FILE, REVERTED_FILE, REVERTING_FILE, STAGED_FILE
-from ..machine.state_file import BrokenState, StateFile
+from ..machine.state_file import StateFile
 
 FILE = StateFile(
     GUARD_FILE,
@@ -37,10 +37,6 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
     "steps": list,
     "undo": list,
 }
-
-
-class BadRecord(ValueError):
-    """A file that should hold a record and holds something else."""
 
 
 class Record(NamedTuple):
@@ -108,14 +104,11 @@ def text_of(record: Record) -> str:
 
 
 def parse(text: str) -> Record:
-    """Return the record that a file holds; raises ``BadRecord``."""
-    try:
-        document = FILE.parse(text)
-    except BrokenState as error:
-        raise BadRecord(str(error)) from error
+    """Return the record that a file holds; raises ``BrokenState``."""
+    document = FILE.parse(text)
     for key, shape in _SHAPES.items():
         if not isinstance(document.get(key), shape):
-            raise BadRecord(f"it has no usable {key}")
+            raise FILE.broken(f"it has no usable {key}")
     return Record(
         token=document["token"],
         boot_id=document["boot_id"],
@@ -130,10 +123,10 @@ def parse(text: str) -> Record:
 
 def _operation(entry: object) -> Operation:
     if not isinstance(entry, dict) or entry.get("do") not in _OPERATIONS:
-        raise BadRecord("it has an unknown operation")
+        raise FILE.broken("it has an unknown operation")
     fields = {key: value for key, value in entry.items() if key != "do"}
     kind = _OPERATIONS[entry["do"]]
     if set(fields) != set(kind._fields) or not all(isinstance(fields[key], _FIELDS[key]) for key in fields):
-        raise BadRecord(f"its operation {entry['do']} has other fields than it should")
+        raise FILE.broken(f"its operation {entry['do']} has other fields than it should")
     operation: Operation = kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()})
     return operation

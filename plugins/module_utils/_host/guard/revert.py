@@ -30,7 +30,8 @@ from ..machine.paths import (
 )
 from ..machine.probe import boot_id, names_at
 from ..machine.program import is_program
-from .record import BadRecord, Record, is_due, parse, text_of
+from ..machine.state_file import BrokenState
+from .record import Record, is_due, parse, text_of
 
 CONFIRMED = "confirmed"
 REVERTED = "reverted"
@@ -237,7 +238,7 @@ def read_record(machine: Machine, path: str) -> Record | None:
     """
     try:
         return parse(machine.read(path))
-    except BadRecord:
+    except BrokenState:
         return None
     except HostError as error:
         # What is longer than any file of ours is no record.

@@ -137,12 +137,12 @@ class TestRecord:
     )
     def test_what_is_no_record_is_refused(self, change: dict[str, Any]) -> None:
         content = records.FILE.parse(records.text_of(self.RECORD))
-        with pytest.raises(records.BadRecord):
+        with pytest.raises(BrokenState):
             records.parse(records.FILE.text({**content, **change}))
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", '{"format": 3}'])
     def test_a_damaged_file_is_refused(self, text: str) -> None:
-        with pytest.raises(records.BadRecord):
+        with pytest.raises(BrokenState):
             records.parse(text)
 
 
