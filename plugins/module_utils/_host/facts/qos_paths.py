@@ -11,6 +11,8 @@ with CONFIG_INFINIBAND_ADDR_TRANS_CONFIGFS (Documentation/ABI/testing/configfs-r
 
 from __future__ import annotations
 
+from ..spec.qos_values import POINTS, PRIORITIES
+
 NET = "/sys/class/net"
 INFINIBAND = "/sys/class/infiniband"
 DEBUGFS = "/sys/kernel/debug/mlx5"
@@ -23,8 +25,16 @@ TRUST, PFC, DSCP2PRIO, CABLE = "qos/trust", "qos/pfc", "qos/dscp2prio", "qos/cab
 PRIO2BUFFER, BUFFERS = "qos/prio2buffer", "qos/buffer_size"
 ECN = "ecn/roce_np/enable/0"
 FILES = (TRUST, PFC, DSCP2PRIO, CABLE, BUFFERS, ECN)
+_SWITCH = "ecn/roce_{}/enable/{}"
 VENDOR, KERNEL = "vendor", "kernel"
 _OF_VENDOR = {"cnp_dscp": "ecn/roce_np/cnp_dscp", "cnp_priority": "ecn/roce_np/cnp_802p_prio"}
+# Every file that tells some of it.
+ALL = (
+    *FILES,
+    PRIO2BUFFER,
+    *_OF_VENDOR.values(),
+    *(_SWITCH.format(point, p) for point in POINTS for p in range(PRIORITIES)),
+)
 _OF_KERNEL = {"cnp_dscp": "np_cnp_dscp", "cnp_priority": "np_cnp_prio"}
 OF_THE_PACKET = "that of the packet"
 """The priority of notifications while ``np_cnp_prio_mode`` is not 0; to write ``np_cnp_prio`` makes it 0 (cong.c)."""
@@ -37,7 +47,7 @@ def file(name: str, which: str) -> str:
 
 def ecn(name: str, point: str, priority: int) -> str:
     """Return the switch of one side of congestion control for one priority."""
-    return file(name, f"ecn/roce_{point}/enable/{priority}")
+    return file(name, _SWITCH.format(point, priority))
 
 
 def notification(name: str, address: str | None, key: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ import hashlib
 import posixpath
 from typing import Callable, Sequence, TypeVar
 
-from ..facts import node_address
+from ..facts import node_address, qos_paths
 from ..facts.devices import MELLANOX
 from ..facts.driver import openib
 from ..facts.eswitch import SHOW_DEVICES, features_command
@@ -66,9 +66,7 @@ _NAMES_ONLY = (
 _WITHOUT_CONTENT = (*_NAMES_ONLY, "/etc/network/interfaces")
 _MODULES_WITH_PARAMETERS = ("mlx5_core", "mlx5_ib", "ib_core", "nvidia", "nvidia_peermem", "nv_peer_mem")
 # QoS as the vendor's driver shows it; the kernel's own driver has no such files.
-_QOS = ("qos/trust", "qos/pfc", "qos/dscp2prio", "qos/cable_len", "qos/buffer_size", "qos/prio2buffer")
-_ECN = tuple(f"ecn/roce_{side}/enable/{priority}" for side in ("rp", "np") for priority in range(8))
-_NETDEV_EXTRAS = ("mode", "pkey", *_QOS, "ecn/roce_np/cnp_dscp", "ecn/roce_np/cnp_802p_prio", *_ECN)
+_NETDEV_EXTRAS = ("mode", "pkey", *qos_paths.ALL)
 _HCA_EXTRAS = ("node_type", "ports/1/cap_mask", "ports/1/lid_mask_count", "ports/1/pkeys/0", "tc/1/traffic_class")
 _PCI_EXTRAS = ("sriov_offset", "sriov_stride", "sriov_vf_total_msix", "local_cpulist", "revision")
 _PROFILE: dict[str, set[str]] = {
@@ -265,8 +263,8 @@ def _read_cards(recorder: Recorder, facts: Facts) -> None:
     """Read the e-switch, the functions' GUIDs and the firmware of NVIDIA cards, as plans ask for them."""
     probe = Probe(recorder)
     ports = [nic for nic in facts["nics"] if nic["vendor"] == MELLANOX and nic["function"] == "pf"]
-    tool = next((path for path in TOOLS if recorder.exists(path)), None)
-    rights_tool = next((path for path in RIGHTS_TOOLS if recorder.exists(path)), None)
+    tool = probe.first(TOOLS)
+    rights_tool = probe.first(RIGHTS_TOOLS)
     devices: dict[str, str] = {}
     if ports:
         probe.command(*SHOW_DEVICES)
@@ -283,11 +281,11 @@ def _read_cards(recorder: Recorder, facts: Facts) -> None:
                 probe.command(*show_port(name))
     for device in devices.values() if tool else ():
         probe.command(*query_command(str(tool), device), seconds=QUERY_SECONDS)
-    reg = next((path for path in REGISTER_TOOLS if recorder.exists(path)), None)
+    reg = probe.first(REGISTER_TOOLS)
     for nic in ports if reg else ():
         for command in (acceleration_command(str(reg), nic["address"]), gap_command(str(reg), nic["address"])):
             probe.command(*command, seconds=QUERY_SECONDS)
-    flint = next((path for path in FLINT if recorder.exists(path)), None)
+    flint = probe.first(FLINT)
     for nic in ports if flint else ():
         probe.command(*device_query(str(flint), nic["address"]), seconds=QUERY_SECONDS)
 
