@@ -212,7 +212,9 @@ class RecordedHost:
         place = self._reach(path)
         if place in self._files:
             return str(self._files[place]).encode("utf-8")[:limit]
-        return self._decode(place, path, limit)
+        if place in self._binary:
+            return base64.b64decode(self._binary[place])[:limit]
+        raise HostError("EISDIR" if place in self._children else "ENOENT", path)
 
     def exists(self, path: str) -> bool:
         """Say whether the path leads somewhere; a file that could not be read is there all the same."""
@@ -263,11 +265,6 @@ class RecordedHost:
             "such a program or file is missing, the host itself may have it; next: record the host again, or preview "
             "the host itself"
         )
-
-    def _decode(self, place: str, path: str, limit: int = READ_LIMIT) -> bytes:
-        if place in self._binary:
-            return base64.b64decode(self._binary[place])[:limit]
-        raise HostError("EISDIR" if place in self._children else "ENOENT", path)
 
     def _reach(self, path: str) -> str:
         place = self._follow(path)

@@ -177,15 +177,10 @@ class Pseudonyms:
     def _ipv6_match(self, found: re.Match[str]) -> str:
         def replace(text: str) -> str:
             address = ipaddress.IPv6Address(self.ipv6(ipaddress.IPv6Address(text).packed))
-            return _in_full(address) if len(text) == 39 else str(address)
+            # All eight groups in hexadecimal, as sysfs writes a GID; ``exploded`` differs between Pythons for some.
+            return _grouped(address.packed) if len(text) == 39 else str(address)
 
         return _replaced(found.group(), replace)
-
-
-def _in_full(address: ipaddress.IPv6Address) -> str:
-    """Return all eight groups in hexadecimal, as sysfs writes a GID; ``exploded`` differs between Pythons for some."""
-    digits = address.packed.hex()
-    return ":".join(digits[start : start + 4] for start in range(0, 32, 4))
 
 
 def _replaced(text: str, replace: Callable[[str], str]) -> str:
