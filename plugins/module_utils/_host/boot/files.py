@@ -19,7 +19,6 @@ from ..spec.persisted import MAKER, Wish, device_of, wishes_text
 from . import persisted
 from .kept_routes import KeptRoutes, kept_routes
 from .losses import held_back
-from .persisted import wishes
 from .persistence import Persistence, persistence
 from .unit import unit_text
 
@@ -103,11 +102,6 @@ def manager_files(context: Context) -> dict[str, str]:
     return persisted.manager_files(context, texts_of_managers(context.once(persistence), context.once(kept_routes)))
 
 
-def wanted_wishes(context: Context) -> list[Wish]:
-    """Return what the boot unit would bring about if every consent were given."""
-    return [] if context.removing else wishes(context)
-
-
 def staying(context: Context) -> list[str]:
     """Return the files that a removal leaves: what goes only with a consent, and what guards the next boot."""
     return list({**_of_the_guard(context), **unit_files(context)})
@@ -118,7 +112,7 @@ def unit_files(context: Context) -> dict[str, str]:
 
     The wishes have the cards that their file has already: others are read only when it is written.
     """
-    found = held_back(context, wanted_wishes(context))
+    found = held_back(context, persisted.wishes(context))
     pcie = lasting(context)
     if not found and not pcie:
         return {}

@@ -182,11 +182,14 @@ _OF_FUNCTIONS: tuple[Setting, ...] = ("vfs", "vf_mtu", "vf_settings", "vf_driver
 
 
 def wishes(context: Context) -> list[Wish]:
-    """Return what the boot unit does for each interface, in the shape of ``interfaces`` of the desired state.
+    """Return what the boot unit would do for each interface if every consent were given.
 
+    It has the shape of ``interfaces`` of the desired state.
     Interfaces are selected by their PCI function, which is there before any name is. A virtual function that another of
     these wishes makes names that one (``pf``).
     """
+    if context.removing:
+        return []
     kept = {entry.interface.key: entry for entry in context.once(persistence)}
     stack = Stack(context)
     found: list[Wish] = []

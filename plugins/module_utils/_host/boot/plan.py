@@ -14,9 +14,10 @@ from ..machine.program import program_path
 from ..spec.host import CONSENTS
 from ..spec.persisted import SELECTING, Wish, cards_in, wished_in
 from ..spec.routes import route_text, rule_text
-from .files import guards_next_boot, manager_files, unit_files, wanted_wishes
+from .files import guards_next_boot, manager_files, unit_files
 from .kept_routes import KeptRoutes, kept_routes
 from .losses import Loss, losses
+from .persisted import wishes
 from .persistence import NOBODY, Persistence, followers, persistence
 
 CONCERN = "boot"
@@ -35,7 +36,7 @@ def plan(context: Context) -> ConcernPlan:
     steps += _unit_step(context)
     # Where the same change waits now, its step names the consent already.
     waiting = {step["id"] for step in context.earlier}
-    lost = losses(context, wanted_wishes(context))
+    lost = losses(context, wishes(context))
     steps += [_loss_step(loss) for loss in lost if not (loss.consent and loss.step_now in waiting)]
     return sorted(steps, key=lambda step: step["id"]), [*_last_boot(context), *_guarded(context)]
 
