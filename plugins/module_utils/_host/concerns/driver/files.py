@@ -51,7 +51,7 @@ def boot_files(context: Context) -> dict[str, str]:
             return {}
         case = case_of(context, wish)
         return {**repository_files(case), **ordering_files(case)}
-    return {path: text for path, text in _present(context).items() if isinstance(text, str)}
+    return _present(context)
 
 
 def staying(context: Context) -> list[str]:
@@ -78,6 +78,6 @@ def unwanted_files(context: Context, wish: Wish | Unclear | None) -> list[str]:
     return [path for path in _present(context) if path not in wanted]
 
 
-def _present(context: Context) -> dict[str, object]:
+def _present(context: Context) -> dict[str, str]:
     known = {*_OWN, *packages.OWNED}
     return {path: text for path, text in context.boot_files.items() if path in known}

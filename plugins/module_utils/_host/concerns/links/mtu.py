@@ -14,7 +14,7 @@ from ...engine.operations import Operation, Run, WaitFor, Work
 from ...engine.ports import NoPort, fill
 from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step
 from ...facts.host_state import Interface
-from ...facts.shapes import Netdev, Nic
+from ...facts.shapes import Netdev
 from ...machine.access import Host
 from ...spec.host import HostSpec, wanted_interface
 from .mtu_stack import IPOIB_2K_MAX, Stack
@@ -169,11 +169,6 @@ def _functions_change(
     return [_Change(lowered, level, step)], []
 
 
-def differing_functions(context: Context, interface: Interface) -> list[tuple[Nic, Netdev]]:
-    """Return the virtual functions, with their ports, that a step about all of one physical function sets."""
-    return Stack(context).differing(interface)
-
-
 def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack: Stack, count: int) -> list[_Change]:
     name = str(netdev["name"])
     vf_mtu, most = interface.wanted["vf_mtu"], stack.final(name)
@@ -233,8 +228,7 @@ def _former_of_functions(context: Context, address: str) -> dict[str, int]:
     new = new_functions(context, address)
     if new is not None:
         return {f"{{vf:{address}:{number}}}": 0 for number in range(new)}
-    interface = context.interface_of(address)
-    found = differing_functions(context, interface)
+    found = Stack(context).differing(context.interface_of(address))
     return {f"{{port:{function['address']}}}": int(port["mtu"]) for function, port in found}
 
 

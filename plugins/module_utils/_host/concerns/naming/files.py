@@ -227,8 +227,7 @@ def _as_they_are(context: Context, address: str, key: str) -> Files:
         "rdma_name": (rdma_path(address),),
         "representor_prefix": (representors_path(address),),
     }
-    found = {path: context.boot_files.get(path) for path in places[key]}
-    return {path: text for path, text in found.items() if isinstance(text, str)}
+    return {path: context.boot_files[path] for path in places[key] if path in context.boot_files}
 
 
 def _of_entries_without_device(context: Context, matched: Collection[str]) -> Files:

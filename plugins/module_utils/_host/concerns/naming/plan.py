@@ -42,11 +42,10 @@ def plan(context: Context) -> ConcernPlan:
     steps += [_refused(context, names.by_current[current], why) for current, why in sorted(names.refusals.items())]
     lost = sorted(set(names.overruled) - set(names.refusals))
     steps += [_refused(context, names.by_current[current], names.overruled[current], lost=True) for current in lost]
-    rdma_steps, notices = rdma.plan(context)
-    steps += rdma_steps
+    steps += rdma.plan(context)
     steps += _tidy(context, steps)
     steps += _initramfs(context, steps)
-    return steps, [*said, *_notices(context, names), *notices, *_initramfs_notices(context, steps)]
+    return steps, [*said, *_notices(context, names), *_initramfs_notices(context, steps)]
 
 
 def _reason(name: Name) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping
 
-from ...engine.context import ConcernPlan, Context
+from ...engine.context import Context
 from ...engine.steps import BOOT, Step, make_step, moment
 from ...facts.host_state import Interface
 from .files import Files, rdma_file, rdma_path, undo_of_file
@@ -19,8 +19,6 @@ from .order import Rename, Turn, in_turn, refusals_of
 
 # Ends the keys of these steps: the key without it is that of the network interface's.
 SUFFIX = ":rdma"
-
-path_of = rdma_path
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def _no_device(interface: Interface) -> str:
     return "it has no RDMA device: its driver has no RDMA, or the module that has it (mlx5_ib) is not loaded"
 
 
-def plan(context: Context) -> ConcernPlan:
+def plan(context: Context) -> list[Step]:
     """Return a step for each RDMA device whose name is not right now or not kept at boot."""
     devices = Devices(context)
     steps = [_rename(context, devices.by_current[turn.rename.current], turn) for turn in devices.turns]
@@ -107,7 +105,7 @@ def plan(context: Context) -> ConcernPlan:
         if current != device.wanted or device.boot_differs:
             steps.append(_refused(context, device.interface, current, why))
     steps += [_refused(context, interface, None, why) for interface, why in devices.without_device]
-    return steps, []
+    return steps
 
 
 def _reason(interface: Interface, current: str | None) -> str:
@@ -119,7 +117,7 @@ def _reason(interface: Interface, current: str | None) -> str:
 
 
 def _rename(context: Context, device: Device, turn: Turn) -> Step:
-    path = path_of(device.interface.key)
+    path = rdma_path(device.interface.key)
     details = [f"{path} is removed" if context.removing else f"{path} names it at boot"]
     if turn.parking is not None:
         details.insert(
@@ -141,7 +139,7 @@ def _rename(context: Context, device: Device, turn: Turn) -> Step:
 
 
 def _keep(context: Context, device: Device) -> Step:
-    path = path_of(device.interface.key)
+    path = rdma_path(device.interface.key)
     verb = "leave the name of the RDMA device" if context.removing else "name the RDMA device"
     return make_step(
         "naming",

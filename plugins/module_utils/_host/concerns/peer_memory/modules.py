@@ -293,7 +293,7 @@ def boot_files(context: Context) -> dict[str, str]:
     wish = wish_of(context)
     if wish is not None and not wish.left_alone:
         return {} if wish.decision.obstacle else wanted_files(context, wish)
-    return {path: text for path, text in context.boot_files.items() if path in OWN and isinstance(text, str)}
+    return {path: text for path, text in context.boot_files.items() if path in OWN}
 
 
 def work(context: Context, step: Step) -> Work:
