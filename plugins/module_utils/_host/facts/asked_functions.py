@@ -12,7 +12,7 @@ from typing import Dict, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-from ..spec.functions import VFIO, FunctionRequest
+from ..spec.functions import DETERMINISTIC, VFIO, FunctionRequest
 from ..spec.host import HostRequest, HostSpec, check_spec
 from ..spec.interfaces import InterfaceSpec
 from .host_state import HostState, is_guest_function
@@ -23,7 +23,6 @@ from .shapes import Facts, Netdev, Nic
 # It is checked like a user's entry once it has everything.
 Entry = Dict[str, object]
 
-DETERMINISTIC = "deterministic"
 _MOST_NAMES = 4
 _VHOST_MODULES = ("tun", "vhost_net")
 # What the check of interfaces is held against.

@@ -17,7 +17,6 @@ from .firmware_image import read_firmware_images
 from .guids import device_guid, has_guid, port_guid, read_guids, wanted_guid
 from .host_state import HostState, Interface, settings_of
 from .interrupts import interrupts_of_functions, read_interrupts
-from .netdev import permanent_mac
 from .qos import everything_of, read_qos
 from .qos_scope import asked
 from .queues import read_queues
@@ -25,7 +24,7 @@ from .routing import read_routing
 from .shapes import Facts, Nic
 from .spectrum_x import read_roce_registers
 from .users import USER_SPACE_DRIVERS, read_users
-from .vf_settings import BEFORE, differences, former_settings, wanted_settings
+from .vf_settings import differences, settings_asked
 
 
 def read_asked_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], facts: Facts) -> None:
@@ -86,11 +85,7 @@ def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
     mode = interface.wanted["eswitch_mode"]
     if interface.wanted["vfs"] not in (None, enabled) or mode not in (None, present_mode(actual, interface)):
         return functions
-    before = interface.wanted.get(BEFORE)
-    mac = permanent_mac(interface.netdev) if interface.netdev is not None else None
-    given, count = interface.wanted["vf_settings"], len(functions)
-    wanted = wanted_settings(given, mac, count) if before is None else former_settings(before, count)
-    changes = differences(wanted, settings_of(nic))
+    changes = differences(settings_asked(interface, len(functions)), settings_of(nic))
     own = port_guid(actual, nic, interface.netdev)
     return [
         function

@@ -9,7 +9,8 @@ import hashlib
 from typing import Dict, Final, Mapping, Sequence, Union
 
 from ..spec.functions import DETERMINISTIC, VF_KEYS, VfSettings
-from .host_state import HostState, binds_functions
+from .host_state import HostState, Interface, binds_functions
+from .netdev import permanent_mac
 from .shapes import Nic
 
 # By what they are called: those of ``VF_KEYS``, and what engine/context.py says of functions.
@@ -34,8 +35,20 @@ def deterministic_mac(port_mac: str, number: int) -> str:
     return ":".join(f"{octet:02x}" for octet in (first, *digest[1:6]))
 
 
-def wanted_settings(given: VfSettings | None, mac: str | None, count: int) -> list[Settings]:
-    """Return what is wanted of each function; ``mac`` is the port's, needed for deterministic ones only."""
+def settings_asked(interface: Interface, count: int) -> list[Settings]:
+    """Return what an entry asks of each of so many functions; a removal asks for what they were like."""
+    before = interface.wanted.get(BEFORE)
+    if before is not None:
+        return _former(before, count)
+    return _wanted(interface.wanted["vf_settings"], mac_of_port(interface), count)
+
+
+def mac_of_port(interface: Interface) -> str | None:
+    """Return the address of a port, of which deterministic ones of its functions are made; None where it is unknown."""
+    return permanent_mac(interface.netdev) if interface.netdev is not None else None
+
+
+def _wanted(given: VfSettings | None, mac: str | None, count: int) -> list[Settings]:
     if given is None:
         return [{} for _number in range(count)]
     common = {key: given[key] for key in ("vlan", "trust", "spoofchk", "max_tx_rate", "link_state")}
@@ -46,7 +59,7 @@ def wanted_settings(given: VfSettings | None, mac: str | None, count: int) -> li
     return functions
 
 
-def former_settings(before: Mapping[str, Mapping[str, str | int | None] | None], count: int) -> list[Settings]:
+def _former(before: Mapping[str, Mapping[str, str | int | None] | None], count: int) -> list[Settings]:
     """Return what each function was like, by its number in ``before``; what its driver did not tell is not known."""
     found = [before.get(str(number)) for number in range(count)]
     told = [{key: settings.get(key) for key in VF_KEYS} if isinstance(settings, dict) else {} for settings in found]

@@ -14,9 +14,9 @@ from typing import Any, Dict, List, Mapping, Sequence, TypeVar, Union
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 from . import syntax
+from .functions import DETERMINISTIC
 from .place import Place, kind_of, known_keys, shown, text_of
 
-DETERMINISTIC = "deterministic"
 RANGE_KEYS = ("first", "last")
 _OCTETS = 8
 _LARGEST = 2 ** (8 * _OCTETS) - 1

@@ -15,17 +15,8 @@ from ...engine.context import BOUND, SUFFIX, ConcernPlan, Context
 from ...engine.steps import NOTHING, NOW, Step, Wording, as_planned, is_executable, make_step
 from ...facts.bluefield import arm_side_refusal
 from ...facts.host_state import Interface, settings_of
-from ...facts.netdev import permanent_mac
 from ...facts.users import given_away, held
-from ...facts.vf_settings import (
-    BEFORE,
-    Changes,
-    Settings,
-    differences,
-    former_settings,
-    wanted_settings,
-    without_driver,
-)
+from ...facts.vf_settings import BEFORE, Changes, Settings, differences, mac_of_port, settings_asked, without_driver
 from ...spec.functions import DETERMINISTIC, VF_KEYS
 
 # Settings whose change stops traffic for a moment or for good.
@@ -44,8 +35,7 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
     if not count:
         skipped = f"{context.target_of(interface)}: vf_settings has no effect, there are no virtual functions"
         return [], [] if interface.wanted["vfs"] == 0 else [skipped]
-    mac = permanent_mac(interface.netdev) if interface.netdev is not None else None
-    wanted = wanted_settings(given, mac, count) if before is None else former_settings(before, count)
+    wanted = settings_asked(interface, count)
     changes = differences(wanted, None if created else settings_of(interface.nic))
     if created is None and interface.nic is not None:
         for number in without_driver(context.actual, interface.nic, wanted):
@@ -58,9 +48,9 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
             f"{context.target_of(interface)}: virtual {numbered(sorted(away))} keeps other vf_settings, which whoever "
             f"has it may have set ({'; '.join(away.values())}); a run after it is given back sets those of this entry"
         )
-    if not changes and not _needs_mac(interface, mac):
+    if not changes and not _needs_mac(interface):
         return [], notices
-    refusal = _refusal(context, interface, mac, changes if created is None else {})
+    refusal = _refusal(context, interface, changes if created is None else {})
     return [_change(context, interface, changes, created is not None, refusal)], notices
 
 
@@ -70,8 +60,8 @@ def _given_away(context: Context, interface: Interface, changes: Changes) -> dic
     return {number: who for number, who in found if who and number in changes}
 
 
-def _needs_mac(interface: Interface, mac: str | None) -> bool:
-    return _wanted_mac(interface) == DETERMINISTIC and not mac
+def _needs_mac(interface: Interface) -> bool:
+    return _wanted_mac(interface) == DETERMINISTIC and not mac_of_port(interface)
 
 
 def _wanted_mac(interface: Interface) -> str | dict[str, str] | None:
@@ -91,7 +81,7 @@ def _unknown_numbers(context: Context, interface: Interface, count: int) -> list
     return [f"{context.target_of(interface)}: vf_settings.mac of {listed} has no effect, there are {count} functions"]
 
 
-def _refusal(context: Context, interface: Interface, mac: str | None, changes: Changes) -> str:
+def _refusal(context: Context, interface: Interface, changes: Changes) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
         return "it is no physical function"
@@ -101,7 +91,7 @@ def _refusal(context: Context, interface: Interface, mac: str | None, changes: C
         )
     if interface.netdev is None:
         return "it has no network interface, through which the driver takes these settings"
-    if _needs_mac(interface, mac):
+    if _needs_mac(interface):
         return "the address of the port is not known, from which those of its functions are made"
     refusal = arm_side_refusal(context.actual, nic) or context.uplink_refusal(nic, interface.netdev)
     if refusal:
