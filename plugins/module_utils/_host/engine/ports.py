@@ -15,7 +15,7 @@ import posixpath
 import re
 
 from ..facts.netdev import INFINIBAND as ARPHRD_INFINIBAND
-from ..facts.netdev import PHYSICAL, kind_of_hardware
+from ..facts.netdev import PHYSICAL, is_of_the_device, kind_of_hardware
 from ..machine.access import Host, HostError, Names
 from ..machine.probe import pci_address_in, target_at, text_at
 
@@ -26,8 +26,6 @@ _PLACEHOLDER = re.compile(
     r"\{(?P<kind>port|vf|function|rdma|representor):(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
     r"(?::(?P<which>\w+))?\}"
 )
-# Ports of the device itself have such names, representors of its virtual functions others (pf0vf3).
-_PHYSICAL_PORT = re.compile(r"p\d+")
 
 
 class NoPort(Exception):
@@ -124,8 +122,7 @@ def _is_port(host: Host, name: str) -> bool:
     parent = _attribute(host, f"{base}/parent") if _attribute(host, f"{base}/type") == str(ARPHRD_INFINIBAND) else ""
     if kind_of_hardware(target_at(host, base), port_name, parent) != PHYSICAL:
         return False
-    # Drivers without names of ports have no representors either.
-    return not port_name or _PHYSICAL_PORT.fullmatch(port_name) is not None
+    return is_of_the_device(port_name)
 
 
 def _attribute(host: Host, path: str) -> str:

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Iterable
 
 from .devices import MELLANOX
 from .kernel import is_loaded
+from .netdev import is_of_the_device
 from .shapes import Facts, FunctionSettings, Netdev, Nic
 from .topology import fabric_of
 from .uplink import NAMED
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..spec.interfaces import InterfaceSpec
 
 NETDEV_DRIVER = "mlx5_core"
-_PHYSICAL_PORT = re.compile(r"p\d+")
 
 
 def pci_id(value: object) -> str:
@@ -118,7 +117,7 @@ class HostState:
     def ports_of(self, nic: Nic) -> list[Netdev]:
         """Return the netdevs of the function itself; representors of its virtual functions are left out."""
         netdevs = [self.netdevs[name] for name in sorted(nic["netdevs"]) if name in self.netdevs]
-        return [n for n in netdevs if not n["port_name"] or _PHYSICAL_PORT.fullmatch(n["port_name"])]
+        return [netdev for netdev in netdevs if is_of_the_device(netdev["port_name"])]
 
     def port_of(self, nic: Nic) -> Netdev | None:
         """Return the netdev of the function when it has exactly one."""

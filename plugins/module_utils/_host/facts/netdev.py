@@ -28,6 +28,8 @@ _NEVER_SWITCHED = 0x8 | 0x10 | 0x80
 # The one interface that stands for all bridges of Open vSwitch in the kernel (its lib/dpif.c): master of their ports.
 OPEN_VSWITCH = "ovs-system"
 _REPRESENTOR_PORT = re.compile(r"(c\d+)?pf\d+(hpf|vf\d+|sf\d+)?")
+# Drivers without names of ports have no representors either.
+_PORT_OF_THE_DEVICE = re.compile(r"(?:p\d+)?")
 _SUBFUNCTION = re.compile(r"/mlx5_core\.sf\.\d+/")
 _MOST_LAYERS = 8
 # The kind of an interface that is the port of its PCI function.
@@ -46,6 +48,11 @@ class Netdev(NamedTuple):
     def is_port(self) -> bool:
         """Say whether this is the port of its PCI function: no representor, no sub-function, nothing stacked."""
         return self.pci_parent is not None and self.facts["kind"] == PHYSICAL
+
+
+def is_of_the_device(port_name: str | None) -> bool:
+    """Say whether a port of this name is the device's own: representors of its functions have others (pf0vf3)."""
+    return _PORT_OF_THE_DEVICE.fullmatch(port_name or "") is not None
 
 
 def read_netdevs(probe: Probe, also: Sequence[str] = ()) -> list[Netdev]:
