@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ..machine.probe import is_pci_address
+
 # One of these tells which device an interface of the spec is.
 SELECTORS: Final = ("pci", "mac", "current_name")
 IFNAMSIZ = 16
@@ -21,7 +23,6 @@ MAX_MTU = 65535
 MAX_VFS = 65535
 MAX_VLAN = 4094
 
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _SHORT_PCI_ADDRESS = re.compile(r"[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _HARDWARE_ADDRESS = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2})+")
 _HARDWARE_ADDRESS_OCTETS = (6, 8, 20)
@@ -75,7 +76,7 @@ def new_name_problem(name: str) -> str:
 
 def pci_address_problem(address: str) -> str:
     """Say why ``address`` (lower case) is no PCI address as sysfs writes it: domain:bus:device.function."""
-    if _PCI_ADDRESS.fullmatch(address):
+    if is_pci_address(address):
         return ""
     if _SHORT_PCI_ADDRESS.fullmatch(address):
         return f"lacks the PCI domain: write 0000:{address}"
