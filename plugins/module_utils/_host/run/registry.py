@@ -70,40 +70,32 @@ def brings_modules(context: Context) -> str:
     return ""
 
 
-def _asked(*keys: str) -> Callable[[Context], bool]:
-    """Return whether the host is asked for any of these parts of the spec, or what it had comes back."""
+def _asked(*keys: str, kept: bool = False) -> Callable[[Context], bool]:
+    """Return whether the host is asked for any of these parts of the spec, or what it had comes back.
+
+    ``kept``: or it has files of ours, which may be of any concern.
+    """
 
     def is_about(context: Context) -> bool:
-        return context.removing or any(_says_something(context.desired.get(key)) for key in keys)
+        left = context.removing or (kept and bool(context.boot_files))
+        return left or any(_says_something(context.desired.get(key)) for key in keys)
 
     return is_about
-
-
-def _asked_or_kept(*keys: str) -> Callable[[Context], bool]:
-    """Return whether the host is asked for any of these, or has files of ours: they may be of any concern."""
-    asked = _asked(*keys)
-    return lambda context: bool(context.boot_files) or asked(context)
 
 
 def _driver_is_asked_or_half_reloaded(context: Context) -> bool:
     state = context.actual.facts.get("driver")
-    return bool(state and state["journal"]) or _asked_or_kept("driver", "requests")(context)
+    return bool(state and state["journal"]) or _asked("driver", "requests", kept=True)(context)
 
 
-def _asked_of_interfaces(*keys: str) -> Callable[[Context], bool]:
-    """Return whether an interface is asked for any of these keys, or what it had comes back."""
+def _asked_of_interfaces(*keys: str, kept: bool = False) -> Callable[[Context], bool]:
+    """Return whether an interface is asked for any of these keys, else the same."""
 
     def is_about(context: Context) -> bool:
-        entries = [interface.wanted for interface in context.interfaces]
-        return context.removing or any(_says_something(entry.get(key)) for entry in entries for key in keys)
+        left = context.removing or (kept and bool(context.boot_files))
+        return left or any(_says_something(each.wanted.get(key)) for each in context.interfaces for key in keys)
 
     return is_about
-
-
-def _asked_of_interfaces_or_kept(*keys: str) -> Callable[[Context], bool]:
-    """Return whether an interface is asked for any of these, or the host has files of ours."""
-    asked = _asked_of_interfaces(*keys)
-    return lambda context: bool(context.boot_files) or asked(context)
 
 
 def _says_something(value: object) -> bool:
@@ -116,7 +108,7 @@ def _says_something(value: object) -> bool:
 def _is_booted_with(context: Context) -> bool:
     """Return whether kernel arguments are asked for, are ours, or were taken out since the host booted."""
     removed = context.actual.facts["settings"].get("kernel_arguments", {}).get("removed")
-    return bool(removed) or _asked_or_kept("kernel_arguments", "netns_mode", "hugepages")(context)
+    return bool(removed) or _asked("kernel_arguments", "netns_mode", "hugepages", kept=True)(context)
 
 
 def _is_routed(context: Context) -> bool:
@@ -128,7 +120,7 @@ def _is_of_sysctls(context: Context) -> bool:
     """Return whether settings are asked for or are ours, or NICs lack those that their subnets need."""
     told = context.actual.facts["settings"]
     lacking = told.get("shared_subnets") or told.get("neighbours")
-    return bool(lacking and context.interfaces) or _asked_or_kept("sysctls", "multirail_sysctls")(context)
+    return bool(lacking and context.interfaces) or _asked("sysctls", "multirail_sysctls", kept=True)(context)
 
 
 def _is_kept_at_boot(context: Context) -> bool:
@@ -136,7 +128,7 @@ def _is_kept_at_boot(context: Context) -> bool:
     boot = context.actual.facts["boot"]
     left = boot["unit"]["enabled"] or boot["unit"]["programs"] or boot["result"] or boot["guard"]
     waits = any(step["when"] == BOOT for step in context.earlier)
-    return bool(left) or waits or _asked_or_kept("interfaces", "pcie")(context)
+    return bool(left) or waits or _asked("interfaces", "pcie", kept=True)(context)
 
 
 def _kernel_arguments() -> Concern:
@@ -288,11 +280,11 @@ CONCERNS: Mapping[str, Entry] = {
     "kernel_arguments": Entry(_kernel_arguments, _is_booted_with),
     "firmware_image": Entry(_firmware_image, _asked_of_interfaces("firmware_image")),
     "firmware": Entry(_firmware, _asked("interfaces")),
-    "modules": Entry(_modules, _asked_or_kept("kernel_modules", "unload_modules")),
+    "modules": Entry(_modules, _asked("kernel_modules", "unload_modules", kept=True)),
     "driver": Entry(_driver, _driver_is_asked_or_half_reloaded),
-    "peer_memory": Entry(_peer_memory, _asked_or_kept("peer_memory", "requests")),
+    "peer_memory": Entry(_peer_memory, _asked("peer_memory", "requests", kept=True)),
     "pcie": Entry(_pcie, _asked("pcie")),
-    "naming": Entry(_naming, _asked_or_kept("interfaces")),
+    "naming": Entry(_naming, _asked("interfaces", kept=True)),
     "unmanaged_vfs": Entry(_unmanaged_vfs, _asked_of_interfaces("vfs")),
     "vfs": Entry(_vfs, _asked("interfaces")),
     "eswitch": Entry(_eswitch, _asked("interfaces")),
@@ -300,14 +292,14 @@ CONCERNS: Mapping[str, Entry] = {
     "mtu": Entry(_mtu, _asked("interfaces")),
     "link": Entry(_link, _asked_of_interfaces("state")),
     "queues": Entry(_queues, _asked_of_interfaces("queues")),
-    "qos": Entry(_qos, _asked_or_kept("interfaces")),
-    "irqbalance": Entry(_irqbalance, _asked_of_interfaces_or_kept("irq_affinity")),
+    "qos": Entry(_qos, _asked("interfaces", kept=True)),
+    "irqbalance": Entry(_irqbalance, _asked_of_interfaces("irq_affinity", kept=True)),
     "irq_affinity": Entry(_irq_affinity, _asked_of_interfaces("irq_affinity")),
     "sysctl": Entry(_sysctl, _is_of_sysctls),
     "routing": Entry(_routing, _is_routed),
-    "limits": Entry(_limits, _asked_or_kept("limits")),
-    "hugepages": Entry(_hugepages, _asked_or_kept("hugepages")),
+    "limits": Entry(_limits, _asked("limits", kept=True)),
+    "hugepages": Entry(_hugepages, _asked("hugepages", kept=True)),
     "boot": Entry(_boot, _is_kept_at_boot),
-    "leftovers": Entry(_leftovers, _asked_or_kept()),
+    "leftovers": Entry(_leftovers, _asked(kept=True)),
 }
 ORDER = tuple(CONCERNS)
