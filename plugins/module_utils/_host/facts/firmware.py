@@ -118,14 +118,10 @@ def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> Fi
 
 
 def _restricted(host: Host, device: str) -> bool | None:
-    tool = next((path for path in RIGHTS_TOOLS if host.exists(path)), None)
-    if tool is None:
-        return None
-    try:
-        shown = host.run(rights_command(tool, device), QUERY_SECONDS).stdout
-    except HostError:
-        return None
-    found = _LEVEL.search(shown)
+    probe = Probe(host)
+    tool = probe.first(RIGHTS_TOOLS)
+    shown = probe.command(*rights_command(tool, device), seconds=QUERY_SECONDS) if tool is not None else None
+    found = _LEVEL.search(shown.stdout if shown is not None else "")
     return None if found is None else found.group(1).upper() == "RESTRICTED"
 
 
