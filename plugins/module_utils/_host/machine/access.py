@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import posixpath
@@ -248,7 +249,9 @@ class LiveMachine(LiveHost):
                 _write_durably(temporary, encoded(text), mode)
                 Path(temporary).rename(final)
             except OSError:
-                _discard(temporary)
+                # What can't be removed now is replaced by the next run; the error that led here is the one to tell.
+                with contextlib.suppress(OSError):
+                    _unlink(temporary)
                 raise
             _sync_directory(posixpath.dirname(final))
         except OSError as error:
@@ -368,14 +371,6 @@ def _unlink(path: str) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _discard(path: str) -> None:
-    try:
-        Path(path).unlink()
-    except OSError:
-        # What can't be removed now is replaced by the next run; the error that led here is the one to tell.
-        return
 
 
 def _remove_directory(path: str) -> bool:
