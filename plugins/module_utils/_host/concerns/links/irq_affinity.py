@@ -176,8 +176,7 @@ def plan_irqbalance(context: Context) -> ConcernPlan:
     ours = [path for path in context.boot_files if path == DROP_IN or path.startswith(SCRIPT)]
     running = facts["running"]
     script = _script_of(wanted)
-    told = running is None or (script in running.split() if script else SCRIPT not in running)
-    if told and (not context.boot_differs(wanted) if wanted else DROP_IN not in ours):
+    if _asks(running, script) and (not context.boot_differs(wanted) if wanted else DROP_IN not in ours):
         return [], []
     functions = ", ".join(_functions(context))
     return [
@@ -239,6 +238,11 @@ def _script_of(files: Mapping[str, str]) -> str:
     return next((f"--policyscript={path}" for path in files if path.startswith(SCRIPT)), "")
 
 
+def _asks(running: str | None, script: str) -> bool:
+    """Return whether a running irqbalance has our script, or none of ours where it is to have none."""
+    return running is None or (script in running.split() if script else SCRIPT not in running)
+
+
 def work_irqbalance(context: Context, step: Step) -> Work:
     """Return how irqbalance gets its files and reads them; a script that is left is removed with other leftovers."""
     facts = _facts(context).get("irqbalance")
@@ -260,7 +264,7 @@ def work_irqbalance(context: Context, step: Step) -> Work:
 
     def verify(host: Host) -> str:
         running = running_irqbalance(Probe(host)) if systemd else None
-        if running is None or (script in running.split() if script else SCRIPT not in running):
+        if _asks(running, script):
             return ""
         return f"irqbalance runs as {running}; next: look for a later drop-in that sets ExecStart (systemctl cat)"
 
