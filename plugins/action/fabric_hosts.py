@@ -87,17 +87,17 @@ class ActionModule(FabricAction):
                 found = [*found, *not_as_wanted([host for host in hosts if host not in failed], variables)]
             of_turns.update(_joining(hosts, variables, found, reboots=arguments["reboots"]))
         unfinished = [each._asdict() for each in found]
-        blocks = [(headline(found, len(hosts)), reasons(found, len(hosts), limit))] if found else []
+        blocks = [_Problem(headline(found, len(hosts)), reasons(found, len(hosts), limit))] if found else []
         cluster_side = _of_cluster_side(hosts, variables, arguments)
-        blocks += cluster_side.blocks
+        of_turns["cluster_side"] = [each._asdict() for each in cluster_side.problems]
+        blocks += cluster_side.problems
         if blocks and arguments["strict"]:
             texts = [
                 "\n".join([f"{head}, so this run goes no further than its report:", *each]) for head, each in blocks
             ]
-            raise ActionFailure("\n".join(texts), unfinished=unfinished)
+            raise ActionFailure("\n".join(texts), unfinished=unfinished, cluster_side=of_turns["cluster_side"])
         said = ["\n".join([f"{head}:", *each]) for head, each in blocks]
-        # A run in check mode looks a second time, at its end, to fail.
-        said += [] if arguments["strict"] and self.check_mode else cluster_side.notices
+        said += cluster_side.notices
         if not found:
             due = {} if arguments["joining"] or not arguments["reboots"] else _reboots(hosts, variables, policies)
             answer = {"changed": False, "unfinished": [], **of_turns, **due}
@@ -107,18 +107,27 @@ class ActionModule(FabricAction):
         return {"changed": False, "unfinished": unfinished, "notices": notices, **nobody, **of_turns}
 
 
-class _OfClusterSide(NamedTuple):
-    """What the cluster side would do to hosts: a headline and its lines for each kind of harm, and what is odd."""
+class _Problem(NamedTuple):
+    """One kind of harm that the cluster side would do to hosts: a headline and its lines."""
 
-    blocks: list[tuple[str, list[str]]]
+    what: str
+    details: list[str]
+
+
+class _OfClusterSide(NamedTuple):
+    """What the cluster side would do to hosts, and what is odd."""
+
+    problems: list[_Problem]
     notices: list[str]
 
 
 def _of_cluster_side(
     hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], arguments: Mapping[str, Any]
 ) -> _OfClusterSide:
-    """Hold the cluster side against hosts as this run has read them."""
+    """Hold the cluster side against hosts as this run has read them, unless an earlier task has done so."""
     spec, run_dir = arguments["spec"], arguments["run_dir"]
+    if arguments["cluster_side"] is not None:
+        return _OfClusterSide([_Problem(**each) for each in arguments["cluster_side"]], [])
     given = given_away(objects_of(render(spec))) if spec else None
     if not given and not has_ranges(spec):
         return _OfClusterSide([], [])
@@ -131,8 +140,8 @@ def _of_cluster_side(
         cut += uplinks_given_away(given, document) if given else []
         odd += ports_without_functions(given, document) if given else []
     found = [(_CUT_OFF, together(dict.fromkeys(cut))), (_SHARED, overlaps(spec, of_read_hosts(routing)))]
-    blocks = [(head, [f"  - {each.sentence()}" for each in violations]) for head, violations in found if violations]
-    return _OfClusterSide(blocks, [each.sentence() for each in together(dict.fromkeys(odd))])
+    problems = [_Problem(head, [f"  - {each.sentence()}" for each in harm]) for head, harm in found if harm]
+    return _OfClusterSide(problems, [each.sentence() for each in together(dict.fromkeys(odd))])
 
 
 def _refused(

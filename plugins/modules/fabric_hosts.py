@@ -73,6 +73,22 @@ options:
         with which O(spec) is compared. Without it the results registered for hosts are used, which have no facts if
         documents are written.
     type: path
+  cluster_side:
+    description:
+      - What an earlier task with O(spec) has returned as RV(cluster_side). It is reported again, and no document of a
+        host is read for it.
+    type: list
+    elements: dict
+    suboptions:
+      what:
+        description: What is wrong.
+        type: str
+        required: true
+      details:
+        description: One line for each object and its hosts.
+        type: list
+        elements: str
+        required: true
   hooks:
     description: Whether to report which task files run at the stages of a host's turn.
     type: bool
@@ -174,6 +190,22 @@ pushes:
   description: Whether the cluster side is to be pushed, as not every host with a new node was left behind.
   returned: when O(joining) is true
   type: bool
+cluster_side:
+  description: What O(spec) would do to hosts that the run has read.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    what:
+      description: What is wrong.
+      returned: always
+      type: str
+      sample: pods could take the network of their own node
+    details:
+      description: One line for each object and its hosts.
+      returned: always
+      type: list
+      elements: str
 drains:
   description:
     - What O(rollouts) say of each host, as options of P(rdma.fabric.node_drain#module). With C(safe_load) its node is
