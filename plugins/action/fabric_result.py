@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Mapping
 
 from ansible import constants, context
@@ -19,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     called,
     ending_of,
     statistic,
+    without_passing,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
@@ -33,7 +35,7 @@ class ActionModule(FabricAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Tell the ending from what the last part of a run registered; see the module's documentation."""
-        cli = context.CLIARGS
+        cli = without_passing(context.CLIARGS, os.environ)
         result = arguments["result"] or {}
         if arguments["kind"] == "records":
             result = self._records(arguments["hosts"], task_vars)

@@ -62,6 +62,7 @@ ansible_cfg: |
   progress_seconds = 60
 """
 
+import os
 import time
 from types import SimpleNamespace
 from typing import Any, Callable, Iterator, Mapping
@@ -89,6 +90,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     called,
     end_unsaid,
     end_without_a_task,
+    without_passing,
 )
 
 COLOURS = {OK: constants.COLOR_OK, CHANGED: constants.COLOR_CHANGED, SKIPPED: constants.COLOR_SKIP}
@@ -294,9 +296,9 @@ class CallbackModule(DefaultCallback):
         found = (stats.custom or {}).get("_run", {}).get(STATISTIC)
         failed = any(stats.failures.values()) or any(stats.dark.values())
         if found is None and called(context.CLIARGS) and failed:
-            found = end_unsaid(context.CLIARGS)
+            found = end_unsaid(without_passing(context.CLIARGS, os.environ))
         if not stats.processed and called(context.CLIARGS) and context.CLIARGS.get("start_at_task"):
-            found = end_without_a_task(context.CLIARGS)
+            found = end_without_a_task(without_passing(context.CLIARGS, os.environ))
         if not isinstance(found, dict) or "next" not in found:
             return
         self._display.banner(TITLE)

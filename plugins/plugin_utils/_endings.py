@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from pathlib import PurePath
@@ -49,6 +50,10 @@ _OPTIONS = (
     ("vault_password_files", "--vault-password-file"),
 )
 _SWITCHES = (("become", "-b"), ("become_ask_pass", "-K"), ("ask_pass", "-k"), ("ask_vault_pass", "-J"))
+# The folders of ansible-runner that are gone after a run: that of ansible-rulebook (RunPlaybook of its run_playbook.py
+# makes one by tempfile.mkdtemp(prefix="eda") and removes it), and that of a container.
+_OF_RUNNER, _PASSING = "AWX_ISOLATED_DATA_DIR", re.compile(r"(.*/eda[a-z0-9_]{8}|/runner)/artifacts/[^/]+/?")
+_INVENTORY = "INVENTORY"
 _FIX = "fix what is named above, then"
 _PLAN_FILE, _SEALED_PLAN = "rdma_fabric_plan_file", "rdma_fabric_sealed_plan"
 
@@ -76,6 +81,21 @@ def called(cli: Mapping[str, Any]) -> str:
     """Return the short name of the playbook that Ansible was called with: ``site``; "" for one of somebody else."""
     name = str(([*(cli.get("args") or ())] or [""])[-1])
     return name[len(OWN) :] if name.startswith(OWN) else ""
+
+
+def without_passing(cli: Mapping[str, Any], environment: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return the arguments of Ansible as they can be given again: files that only this run has are not named.
+
+    ansible-runner, which names its folder in the environment, has inventory and extra variables copied there.
+    """
+    found = _PASSING.fullmatch(environment.get(_OF_RUNNER, ""))
+    if found is None:
+        return cli
+    within = f"{found[1]}/"
+    given = [str(each) for each in cli.get("inventory") or ()]
+    lasting = [_INVENTORY if each.startswith(within) else each for each in given]
+    extra = tuple(each for each in map(str, cli.get("extra_vars") or ()) if not each.startswith(f"@{within}"))
+    return {**cli, "inventory": tuple(dict.fromkeys(lasting)), "extra_vars": extra}
 
 
 def command(cli: Mapping[str, Any], step: Step) -> str:

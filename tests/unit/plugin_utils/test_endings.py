@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     ending_of,
     next_step,
     statistic,
+    without_passing,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 
@@ -107,6 +108,25 @@ def test_the_command_repeats_what_was_given_and_no_variable_that_may_be_a_passwo
         *("--vault-id", "prod@/p", "--vault-password-file", "/one", "--vault-password-file", "/two", "-b"),
         *("-e", given[0], "-e", given[1], "-e", given[2], "-e", given[6]),
     ]
+
+
+@pytest.mark.parametrize("folder", ["/scratch/eda3x_k92ab", "/runner"])
+def test_the_command_names_no_file_that_is_gone_after_a_run_of_a_rulebook(folder: str) -> None:
+    given = ("rdma_fabric_drain=false", f"@{folder}/env/extravars", "@/srv/vars.yml")
+    cli = {**CLI, "inventory": (f"{folder}/inventory", f"{folder}/more"), "extra_vars": given}
+    left = without_passing(cli, {"AWX_ISOLATED_DATA_DIR": f"{folder}/artifacts/8d5c8c0e"})
+    assert shlex.split(command(left, Step("", ""))) == [
+        *("ansible-playbook", "rdma.fabric.site", "-i", "INVENTORY", "--limit", "gpu*"),
+        *("-e", given[0], "-e", given[2]),
+    ]
+
+
+@pytest.mark.parametrize("folder", ["", "/srv/eda", "/srv/runner"])
+def test_files_that_stay_are_named(folder: str) -> None:
+    cli = {**CLI, "inventory": (f"{folder}/inventory",)}
+    assert without_passing(cli, {"AWX_ISOLATED_DATA_DIR": f"{folder}/artifacts/1"} if folder else {}) == cli
+    runner = {"AWX_ISOLATED_DATA_DIR": "/scratch/eda3x_k92ab/artifacts/1"}
+    assert without_passing(cli, runner) == cli
 
 
 def test_a_plan_that_was_sealed_is_approved_and_then_done() -> None:

@@ -12,6 +12,7 @@ import pytest
 from ansible import context
 
 from ansible_collections.rdma.fabric.plugins.callback import fleet
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 OPTIONS = {
     "display_ok_hosts": True,
@@ -340,6 +341,21 @@ def test_a_run_of_ours_that_failed_before_it_could_say_so_ends_with_it_too(
     assert [line for line in lines if line.startswith("next:")] == [
         "next:     fix what is named above, then: ansible-playbook rdma.fabric.site -i hosts.yml"
     ] * said
+
+
+def test_the_next_step_names_no_inventory_that_ansible_rulebook_removes(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = "/scratch/eda_k3x9q2b"
+    cli = {"args": ("rdma.fabric.drift",), "inventory": (f"{folder}/inventory",), "check": False}
+    monkeypatch.setattr(context, "CLIARGS", cli)
+    monkeypatch.setenv("AWX_ISOLATED_DATA_DIR", f"{folder}/artifacts/1")
+    step = "fix what is named above, then: ansible-playbook rdma.fabric.drift -i INVENTORY"
+    run.stats.failures = {"gpu-1": 1}
+    run.callback.v2_playbook_on_stats(run.stats)
+    assert run.printed()[-1] == f"next:     {step}"
+    failed = {"kind": "drift", "result": {"failed": True, "msg": "no"}}
+    assert run_action("fabric_result", failed)["statistic"]["next"] == step
 
 
 @pytest.mark.parametrize(
