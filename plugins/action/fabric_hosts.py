@@ -90,6 +90,9 @@ class ActionModule(FabricAction):
         blocks = [_Problem(headline(found, len(hosts)), reasons(found, len(hosts), limit))] if found else []
         cluster_side = _of_cluster_side(hosts, variables, arguments)
         of_turns["cluster_side"] = [each._asdict() for each in cluster_side.problems]
+        if cluster_side.problems and not self.check_mode and "pushes" in of_turns:
+            # Check mode shows what would become of the cluster as well, and fails at its end.
+            of_turns["pushes"] = False
         blocks += cluster_side.problems
         if blocks and arguments["strict"]:
             texts = [

@@ -187,7 +187,9 @@ joining:
   type: list
   elements: str
 pushes:
-  description: Whether the cluster side is to be pushed, as not every host with a new node was left behind.
+  description:
+    - Whether the cluster side is to be pushed, as not every host with a new node was left behind and, except in check
+      mode, RV(cluster_side) is empty.
   returned: when O(joining) is true
   type: bool
 cluster_side:

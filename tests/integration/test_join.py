@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
@@ -154,6 +155,26 @@ def test_the_device_plugin_runs_on_a_new_node_and_its_devices_are_waited_for(fle
     assert {**TAINT, "operator": "Equal"} in pod["spec"]["tolerations"]
     fleet.join(**given).succeeded()
     assert fleet.joined() == ["one"]
+
+
+def test_no_node_joins_while_a_network_would_cut_off_a_host(fleet_of_new: Joining) -> None:
+    fleet = fleet_of_new
+    fleet.register("one", taints=(TAINT,))
+    uplink = next(name for _index, name in socket.if_nameindex() if name != "lo")
+    given: dict[str, Any] = {
+        "rdma_fabric_macvlan_networks": {"all-of-it": {"master": uplink, "mode": "passthru"}},
+        "rdma_fabric_protected_interfaces": [uplink],
+        "rdma_fabric_set": fleet.namespace,
+        "rdma_fabric_hosts_pattern": "one",
+    }
+    mark = fleet.cluster.audit.mark()
+    outcome = fleet.join(**given).refused()
+    assert "pods could take the network of their own node, so this run goes no further" in outcome.message
+    assert "MacvlanNetwork" not in str(stored_writes(fleet.cluster.audit, mark))
+    assert (fleet.joined(), fleet.changed()) == ([], ["one"])
+    found = fleet.mark("one")
+    assert found is not None
+    assert "the cluster side is not as wanted: pods could take the network" in found.reason
 
 
 def test_a_teardown_takes_marks_and_the_unit_of_the_first_boot_along(fleet_of_new: Joining) -> None:

@@ -60,9 +60,10 @@ def not_pushed(variables: Variables, host: str) -> str:
 
     One that only waited in vain is no reason: what a node needs is looked at on the node.
     """
-    result = _registered(variables, host, "rdma_fabric_cluster_result") or _registered(
-        variables, CONTROLLER, "rdma_fabric_cluster_result"
-    )
+    harm = _registered_of_push(variables, host, "_rdma_fabric_join_hosts").get("cluster_side") or ()
+    if harm:
+        return one_line("; ".join(str(each["what"]) for each in harm))
+    result = _registered_of_push(variables, host, "rdma_fabric_cluster_result")
     if not result.get("failed"):
         return ""
     faults = result.get("failures") or [{}]
@@ -94,6 +95,10 @@ def say_interruptions(reload: Sequence[str], reboot: Sequence[str]) -> list[str]
         for what, hosts in (("have their NIC driver reloaded", reload), ("be rebooted", reboot))
         if hosts
     ]
+
+
+def _registered_of_push(variables: Variables, host: str, name: str) -> Mapping[str, Any]:
+    return _registered(variables, host, name) or _registered(variables, CONTROLLER, name)
 
 
 def _registered(variables: Variables, host: str, name: str) -> Mapping[str, Any]:

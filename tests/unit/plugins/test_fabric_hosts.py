@@ -585,6 +585,21 @@ class TestReadAddresses:
         assert REFUSED_WHY in message
         assert "10.1.0.5 (host b)" in message
 
+    def test_no_node_is_let_in_beside_it(self) -> None:
+        """What would be pushed for a new node is not, and the run fails at its end."""
+        read = self.read(interfaces={"0000:18:00.0": {"addresses": ["10.1.0.5/24"]}})
+        variables = {**read, "a": new(rdma_fabric_host_result=FINE)}
+        before = {"joining": True, "reboots": True, "strict": False}
+        assert look(variables, **before)["pushes"] is True
+        found = look(variables, spec=self.SPEC, **before)
+        assert (found["pushes"], found["joining"]) == (False, ["a"])
+        # Check mode shows what would become of the cluster as well.
+        assert look(variables, spec=self.SPEC, check=True, **before)["pushes"] is True
+        variables["localhost"] = {"_rdma_fabric_join_hosts": found}
+        (left,) = look(variables, joining=True, strict=False)["unfinished"]
+        assert left["why"].startswith("not verified: the cluster side is not as wanted: a network would give pods")
+        assert "10.1.0.5 (host b)" in look(variables, joining=True, cluster_side=found["cluster_side"])["msg"]
+
     def test_other_addresses_and_hosts_that_were_not_read_are_no_matter(self) -> None:
         read = self.read(interfaces={"0000:18:00.0": {"addresses": ["10.1.1.5/24"]}}, uplinks=["10.2.0.5"])
         assert not look(read, spec=self.SPEC).get("failed")
