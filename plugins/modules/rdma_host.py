@@ -324,6 +324,12 @@ reboot_due:
   description: Whether a reboot is required and O(allow_reboot) gives the consent. Never of a host that is only read.
   returned: success
   type: bool
+reboot_only:
+  description:
+    - Whether all that a run would do is to prepare a reboot, by kernel arguments or firmware. The running host stays as
+      it is until then.
+  returned: when the host is only read
+  type: bool
 reload_due:
   description: Whether the reload of the driver and what follows it are left for another run, as O(defer_reload) asks.
   returned: success

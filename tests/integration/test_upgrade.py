@@ -66,6 +66,21 @@ def test_a_host_that_waits_for_a_reboot_without_consent_keeps_no_node_out_of_ser
     assert fleet.taken(again) == []
 
 
+@pytest.mark.hosts("one")
+def test_a_node_keeps_its_pods_while_its_host_only_prepares_a_reboot_without_consent(fleet: Fleet) -> None:
+    fleet.hosts["one"].put_boot_loader()
+    fleet.run().succeeded()
+    fleet.pod(fleet.nodes["one"])
+    version, there = fleet.version(), fleet.pods()
+    foreseen = fleet.run("--check", rdma_fabric_kernel_arguments=["rdma.test=1"]).succeeded()
+    outcome = fleet.run(rdma_fabric_kernel_arguments=["rdma.test=1"]).succeeded()
+    for each in (foreseen, outcome):
+        assert "not drained, as they only get what a reboot needs" in each.output
+    assert outcome.changed["one"] > 0
+    assert (fleet.taken(version), fleet.pods(), fleet.holders()) == ([], there, [])
+    assert "-e rdma_fabric_allow_reboot=true" in outcome.output
+
+
 def test_a_canary_that_fails_keeps_its_slot_and_the_others_are_not_touched_until_it_is_mended(fleet: Fleet) -> None:
     fleet.hosts["two"].switch("read-only", on=True)
     mark = fleet.cluster.audit.mark()

@@ -24,6 +24,8 @@ LEFT: dict[str, Any] = {
     "_rdma_fabric_host_due": False,
     "_rdma_fabric_host_drain": {"skipped": True},
 }
+# What it got takes effect at a reboot that nobody allowed, so that its pods have stayed.
+SPARED: dict[str, Any] = {**DUE, "_rdma_fabric_host_spared": True, "_rdma_fabric_host_drain": {"skipped": True}}
 CORDONED: dict[str, Any] = {**LEFT, "_rdma_fabric_host_given_back": {"failed": True, "cordoned": True}}
 
 
@@ -52,6 +54,9 @@ def included(file: str, variables: dict[str, Any]) -> bool:
         ({**DUE, "_rdma_fabric_host_hook": {"stage": "verified"}}, False, False),
         ({**DUE, "host_state": "previous"}, False, False),
         ({**DUE, "rdma_fabric_rollback": False}, False, False),
+        (SPARED, True, True),
+        ({**SPARED, "_rdma_fabric_host_drain": {"failed": True}}, True, False),
+        ({**SPARED, "rdma_fabric_rollback": False}, False, False),
         (LEFT, False, False),
         ({**LEFT, "_rdma_fabric_host_given_back": {"failed": True}}, False, False),
         ({**DUE, "_rdma_fabric_host_given_back": {"failed": True, "unanswered": True, "gone": False}}, False, False),
@@ -80,6 +85,9 @@ def included(file: str, variables: dict[str, Any]) -> bool:
         "pods are back",
         "playbook rollback",
         "turn, not wanted",
+        "spared, not drained yet",
+        "spared, can't be drained",
+        "spared, not wanted",
         "killed, nothing was verified",
         "killed, takes pods",
         "turn, API server away",

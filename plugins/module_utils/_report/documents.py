@@ -128,6 +128,7 @@ _ANSWER = {
     "not_reached?": ["str"],
     "reboot_required?": "bool",
     "reload_due?": "bool",
+    "reboot_only?": "bool",
     "awaiting_reboot?": ["str"],
 }
 _CLUSTER = {

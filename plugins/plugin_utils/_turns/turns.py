@@ -135,6 +135,12 @@ def needs_turn(variables: Mapping[str, Any]) -> bool:
     return bool(result.get("changed") or (result.get("reboot_required") and _value("allow_reboot", variables)))
 
 
+def only_prepares_reboot(variables: Mapping[str, Any]) -> bool:
+    """Return whether the turn of a host interrupts nothing: it prepares a reboot that lacks its consent."""
+    result = variables.get("rdma_fabric_host_result") or {}
+    return bool(result.get("reboot_only")) and not _value("allow_reboot", variables)
+
+
 def seconds_of(variables: Mapping[str, Any], drain: Mapping[str, Any]) -> int:
     """Return how long the turn of a host may take, in seconds, by its limits or those of its policy's ``drain``."""
     pods = _value("drain_timeout", variables, drain.get("timeout"))
@@ -161,7 +167,8 @@ def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, re
     if not hosts:
         return left_out
     safe = frozenset(drained(hosts, variables, unless_given=True))
-    cut_off = [host for host in hosts if host not in safe]
+    spared = [turn.host for turn in turns.turns if turn.due and only_prepares_reboot(variables.get(turn.host, {}))]
+    cut_off = [host for host in hosts if host not in safe and host not in spared]
     nodes = f"{turns.limit} of the nodes" if turns.limit.endswith("%") else f"{turns.limit} nodes"
     pace = {"0": "without limit", "1": "one node out of service at once"}.get(
         turns.limit, f"{nodes} out of service at once"
@@ -171,7 +178,8 @@ def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, re
     if first and len(first) < len(hosts):
         said += f"; before the others {named(first, _MOST_NAMED)}"
     said = f"{said}; nothing is drained for {named(cut_off, _MOST_NAMED)}" if cut_off else said
-    return [said, *_domain_notices(turns), *left_out]
+    waits = f"not drained, as they only get what a reboot needs that {PREFIX}allow_reboot does not allow"
+    return [said, *_naming(waits, spared), *_domain_notices(turns), *left_out]
 
 
 def skip_notice(hosts: Sequence[str]) -> list[str]:

@@ -57,6 +57,16 @@ def test_a_host_has_a_turn_when_it_is_to_be_changed_or_waits_for_an_allowed_rebo
     assert bool(result["notices"]) is has_one
 
 
+def test_hosts_that_only_prepare_a_reboot_without_consent_are_said_not_to_be_drained() -> None:
+    prepares = {"rdma_fabric_host_result": {**TO_CHANGE, "reboot_only": True}}
+    result = find({"a": {"rdma_fabric_host_result": TO_CHANGE}, "b": prepares})
+    assert turns(result) == ["a", "b"]
+    said = "not drained, as they only get what a reboot needs that rdma_fabric_allow_reboot does not allow"
+    assert result["notices"][1:] == [f"{said}: b"]
+    assert "nothing is drained" not in find({"b": {**prepares, "rdma_fabric_drain": False}})["notices"][0]
+    assert len(find({"b": {**prepares, "rdma_fabric_allow_reboot": True}})["notices"]) == 1
+
+
 def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted() -> None:
     of_node = {"rdma_fabric_node_name": "node-b"}
     result = find({"b": of_node, "c": {"rdma_fabric_host_result": TO_CHANGE}}, slots=["node-b", "elsewhere", "c"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Sequence, TypedDict
 
 from ..engine.execution import Execution, Failure
-from ..engine.pending_reboot import KERNEL
+from ..engine.pending_reboot import KERNEL, leads_to_reboot
 from ..engine.steps import (
     NEEDS_CONSENT,
     NEEDS_REBOOT,
@@ -99,6 +99,7 @@ class Outcome(_Looked, total=False):
     msg: str
     links: list[Link]
     reload_due: bool
+    reboot_only: bool
     diff: dict[str, str]
     executed: list[ExecutedStep]
     failed: bool
@@ -155,13 +156,14 @@ def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcom
 
     ``changed`` tells what a run with ``mode`` apply would do, so it is only true in check mode on a live host.
     """
-    executable = any(map(is_executable, plan["steps"]))
+    executable = list(filter(is_executable, plan["steps"]))
     return {
         **_looked(desired, facts, plan, plan, run),
-        "changed": executable and run.check and run.mode == APPLY and not run.recorded,
+        "changed": bool(executable) and run.check and run.mode == APPLY and not run.recorded,
         "msg": sentence(plan),
         "links": links_of(facts),
         "reload_due": False,
+        "reboot_only": bool(executable) and all(map(leads_to_reboot, executable)),
     }
 
 

@@ -74,6 +74,15 @@ class TestEveryBootLoader:
         assert (outcome["reboot_required"], the_step(outcome)["status"]) == (True, "needs_reboot")
 
     @pytest.mark.parametrize("start", every_host())
+    def test_by_themselves_they_only_prepare_a_reboot(self, start: Any) -> None:
+        kernel = start()
+        assert previewed(kernel, **WISH)["reboot_only"] is True
+        assert previewed(kernel, **WISH, limits={"memlock": "unlimited"})["reboot_only"] is False
+        assert previewed(kernel)["reboot_only"] is False
+        applied(kernel, **WISH)
+        assert previewed(kernel, **WISH)["reboot_only"] is False, "nothing is left but the reboot"
+
+    @pytest.mark.parametrize("start", every_host())
     def test_a_second_run_writes_nothing_while_the_reboot_is_due(self, start: Any) -> None:
         kernel = start()
         applied(kernel, **WISH)
