@@ -96,6 +96,16 @@ def test_a_canary_that_fails_keeps_its_slot_and_the_others_are_not_touched_until
     assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (list(NAMES), [], [], [])
 
 
+@pytest.mark.hosts("one")
+def test_a_node_that_a_failure_left_cordoned_is_given_back_with_its_slot_also_without_a_drain(fleet: Fleet) -> None:
+    fleet.hosts["one"].switch("read-only", on=True)
+    fleet.run().refused()
+    assert (fleet.cordoned(), fleet.holders()) == (["one"], [fleet.nodes["one"]])
+    fleet.hosts["one"].switch("read-only", on=False)
+    fleet.run(rdma_fabric_drain=False).succeeded()
+    assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (["one"], [], [], [])
+
+
 @pytest.mark.hosts("one", "two")
 @pytest.mark.parametrize("mended", [False, True])
 def test_what_a_killed_run_left_is_healed_by_the_next_one(fleet: Fleet, mended: bool) -> None:
