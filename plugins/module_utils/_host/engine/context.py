@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Callable, List, Literal, Mapping, NamedTuple, Sequence, Tuple, TypeVar, cast
 
-from ..facts.host_state import HostState, Interface, binds_functions
+from ..facts.host_state import NETDEV_DRIVER, HostState, Interface, binds_functions
 from ..facts.labels import fits
 from ..facts.matching import selector_of
 from ..facts.owners import nic_daemon, unowned
@@ -150,6 +150,13 @@ class Context:
         """Return how many virtual functions an earlier step gives a port, None where none does."""
         created = self.planned(f"vfs:{address}")
         return None if created is None else steps.as_planned(created["to"], int)
+
+    def set_again(self, interface: Interface, settings: Sequence[str]) -> list[str]:
+        """Return the notice about settings that hold now, and that an earlier step loses by loading the driver anew."""
+        if not settings or interface.driver != NETDEV_DRIVER or self.planned("driver:load") is None:
+            return []
+        said = f"{self.target_of(interface)}: set again after the reload of its driver, where that takes it away: "
+        return [f"{said}{', '.join(settings)}"]
 
     def destroys(self, nic: Nic | None) -> bool:
         """Return whether an earlier step of a removal destroys this virtual function with all others of its port."""

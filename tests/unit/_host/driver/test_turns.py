@@ -34,6 +34,9 @@ def run(kernel: Kernel, *, check: bool = False, defers: bool = True, **changes: 
     return apply(kernel, desired, how, None, kernel)
 
 
+TAKEN = "where that takes it away"
+
+
 def run_with_queues(kernel: Kernel, *, check: bool = False, **changes: Any) -> Mapping[str, Any]:
     """All in one run, of a host whose rings are asked for as well."""
     entry = {"current_name": PORTS[0], "queues": {"rx_ring": 8192}}
@@ -90,6 +93,8 @@ def test_what_the_driver_forgets_is_set_again_by_the_run_that_reloads_it() -> No
     (load,) = [step for step in shown["plan"]["steps"] if step["id"] == "driver:load"]
     assert "the driver forgets" in load["detail"]
     assert not [step for step in shown["plan"]["steps"] if step["concern"] == "queues"]
+    (line,) = [each for each in shown["diff"]["prepared"].splitlines() if "set again after the reload" in each]
+    assert line.endswith(f"({PORTS[0]}): set again after the reload of its driver, {TAKEN}: the receive ring to 8192")
     outcome = run_with_queues(kernel)
     assert not outcome.get("failed"), outcome["msg"]
     assert (runs_vendor(kernel), outcome["plan"]["steps"]) == (True, [])
@@ -98,6 +103,7 @@ def test_what_the_driver_forgets_is_set_again_by_the_run_that_reloads_it() -> No
     kernel.revive()
     again = run_with_queues(kernel)
     assert (again["changed"], kernel.mutations) == (False, [])
+    assert "set again after the reload" not in str(again["plan"]["notices"])
 
 
 def test_what_can_not_be_set_again_fails_the_run_by_name() -> None:

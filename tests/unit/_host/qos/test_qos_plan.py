@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos import plan as qos_plan
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import read_host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import touches_uplink
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
@@ -71,6 +75,20 @@ class TestSteps:
             "set priority flow control to 3 (now off)",
             "set the ToS of RDMA-CM to 106 (now the kernel's own)",
         ]
+
+    def test_what_holds_is_told_where_the_driver_is_to_be_loaded_anew(self) -> None:
+        kernel = host()
+        assert not applied(kernel, LOSSLESS).get("failed")
+        facts, matched = read_host(kernel, None, (), wish(LOSSLESS))
+        context = plan_with_context(wish(LOSSLESS), facts, ("qos",), matched)[1]
+        load = make_step("driver", "load", action="load it", after="new", reason="it is asked for")
+        steps, notices = qos_plan.plan(replace(context, earlier=(load,)))
+        (line,) = [each for each in notices if "set again after the reload of its driver" in each]
+        assert (steps, line.partition("away: ")[2].split(", ")[:3]) == (
+            [],
+            ["the owner of DCBX to os", "global pause to rx off tx off", "trust to dscp"],
+        )
+        assert line not in qos_plan.plan(replace(context, earlier=()))[1]
 
     def test_the_order_of_the_variables_does_not_matter(self) -> None:
         backwards = dict(reversed(list(LOSSLESS.items())))

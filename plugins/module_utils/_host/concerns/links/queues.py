@@ -36,7 +36,8 @@ ERRORS = MappingProxyType(
 
 def plan(context: Context) -> ConcernPlan:
     """Return a step for each interface whose rings or channels differ. The boot unit sets them at boot."""
-    return [step for interface in context.interfaces for step in _steps(context, interface)], []
+    steps = [step for interface in context.interfaces for step in _steps(context, interface)]
+    return steps, [said for interface in context.interfaces for said in _set_again(context, interface)]
 
 
 def found(context: Context, interface: Interface) -> Mapping[str, Queue]:
@@ -69,6 +70,13 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
             refusal=_refusal(differing, told) or context.uplink_refusal(interface.nic, interface.netdev),
         )
     ]
+
+
+def _set_again(context: Context, interface: Interface) -> list[str]:
+    told = found(context, interface)
+    wanted = interface.wanted["queues"] or {}
+    held = [key for key, value in wanted.items() if key in told and told[key]["now"] == value]
+    return context.set_again(interface, [f"{_TITLES[key]} to {wanted[key]}" for key in held])
 
 
 def _refusal(differing: Mapping[str, int], told: Mapping[str, Queue]) -> str:

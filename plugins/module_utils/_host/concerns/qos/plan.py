@@ -41,8 +41,12 @@ def plan(context: Context) -> ConcernPlan:
     for interface in context.interfaces:
         wanted = asked(context.desired, interface)
         port = settings.port_of(context, interface)
+        held = []
         for setting in _sequence(wanted):
-            steps += _step(context, interface, port, setting, wanted)
+            found = _step(context, interface, port, setting, wanted)
+            held += [] if found else _held(context, interface, port, setting, wanted)
+            steps += found
+        notices += context.set_again(interface, held)
         remarks = _lost if context.removing else _remarks
         notices += remarks(context, interface, port, wanted)
     notices = _of_host(context, steps) + notices
@@ -106,6 +110,12 @@ def _step(context: Context, interface: Interface, port: QosPort, setting: str, w
             refusal=problem,
         )
     ]
+
+
+def _held(context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos) -> list[str]:
+    """Return a setting that is what it shall be, in words."""
+    now, to = settings.now_and_wanted(context, interface, port, setting, wanted)
+    return [told(setting, to)] if now is not None and now == to else []
 
 
 def _is_needless(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> bool:
