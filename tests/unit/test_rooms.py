@@ -19,7 +19,10 @@ from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 CHECKOUT = Path(__file__).resolve().parents[2]
 PLUGINS = CHECKOUT / "plugins"
 UTILS = "ansible_collections.rdma.fabric.plugins.module_utils"
-LEAVES = tuple(f"{UTILS}.{each}" for each in ("_violations", "_port_counters", "_cpu_lists", "_pcie_links", "_version"))
+LEAVES = tuple(
+    f"{UTILS}.{each}"
+    for each in ("_violations", "_port_counters", "_cpu_lists", "_pcie_links", "_label_requirements", "_version")
+)
 NEWER_THAN_PYTHON_3_8 = {"graphlib", "tomllib", "zoneinfo"}
 MOST_CODE_LINES = 400
 MOST_FUNCTION_LINES = 60

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import are_met
 
 from ..checks.nfd_nodes import was_labelled
 from ..common.features import FEATURES
@@ -85,24 +87,7 @@ def selects(pod: Body, node: Body) -> bool:
     terms = _terms(pod)
     fields = {"metadata.name": node["metadata"]["name"]}
     return not terms or any(
-        _matches(term.get("matchExpressions") or [], labels) and _matches(term.get("matchFields") or [], fields)
+        are_met(term.get("matchExpressions") or [], labels) and are_met(term.get("matchFields") or [], fields)
         for term in terms
         if term.get("matchExpressions") or term.get("matchFields")
     )
-
-
-def _matches(requirements: Iterable[Body], values: Mapping[str, str]) -> bool:
-    return all(_meets(each, values.get(each["key"])) for each in requirements)
-
-
-def _meets(requirement: Body, value: str | None) -> bool:
-    operator, wanted = str(requirement["operator"]), [str(each) for each in requirement.get("values") or []]
-    if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) == (operator == "Exists")
-    if operator in ("In", "NotIn"):
-        return (value in wanted) == (operator == "In")
-    try:
-        difference = int(value or "") - int(wanted[0])
-    except (IndexError, ValueError):
-        return False
-    return difference > 0 if operator == "Gt" else difference < 0

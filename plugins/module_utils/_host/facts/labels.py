@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import are_met
+
 from ..spec.syntax import label_value_problem
 from .devices import CLASS_ETHERNET, CLASS_INFINIBAND, MELLANOX, NVIDIA
 from .shapes import Nic, System
@@ -53,24 +55,9 @@ def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 def fits(request: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Return whether what a policy asks is about a node with these labels: its selector, and one of its terms if any.
 
-    A term is a list of requirements on labels, all of which are met, as the scheduler reads them of a node affinity
-    (k8s.io/component-helpers, nodeaffinity).
+    A term is a list of requirements on labels, all of which are met.
     """
     if not selects(request["node_selector"], labels):
         return False
     terms: list[list[Mapping[str, Any]]] = request.get("node_terms") or []
-    return not terms or any(all(_is_met(each, labels.get(each["key"])) for each in term) for term in terms)
-
-
-def _is_met(requirement: Mapping[str, Any], value: str | None) -> bool:
-    operator: str = requirement["operator"]
-    values: list[str] = requirement["values"]
-    if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) == (operator == "Exists")
-    if operator in ("In", "NotIn"):
-        return (value in values) == (operator == "In")
-    try:
-        difference = int(value or "") - int(values[0])
-    except (IndexError, ValueError):
-        return False
-    return difference > 0 if operator == "Gt" else difference < 0
+    return not terms or any(are_met(term, labels) for term in terms)
