@@ -63,6 +63,15 @@ def test_objects_follow_when_their_kinds_are_there_and_all_are_recorded() -> Non
     assert not again.changed
 
 
+def test_an_object_is_called_by_what_all_parts_together_did_to_it() -> None:
+    server = FakeServer()
+    result = awaited(server, Operator(server, Policy=2, Pool=9))
+    (inventory,) = [each for each in result.changes if "rdma-fabric" in each.key.name]
+    assert (inventory.action, inventory.before) == ("created", None)
+    assert inventory.after is not None
+    assert inventory.after["data"] == server.objects[("configmaps", "ns", inventory.key.name)]["data"]
+
+
 def test_nothing_is_pruned_while_a_kind_is_awaited() -> None:
     server = FakeServer()
     late = wave(config_map("late"), name="late")

@@ -48,7 +48,9 @@ def run_awaiting(connection: Connection, request: BatchRequest, run: Run) -> Bat
     try:
         while lacking:
             first = run(connection, replace(request, waves=_before(request.waves, lacking), prune=False, wait=False))
-            changed.update({each.key.identity: each for each in first.changes if each.action in CHANGING})
+            changed.update(
+                {each.key.identity: _joined(changed, each) for each in first.changes if each.action in CHANGING}
+            )
             lacking = _wait(connection, request, lacking, first)
         return _with_earlier(run(connection, request), changed)
     except BatchError as failed:
@@ -60,8 +62,16 @@ def _with_earlier(result: BatchResult, changed: Mapping[Key, Change]) -> BatchRe
     """Return the result of the last run with what the ones before it have changed."""
     done = {each.key.identity for each in result.changes}
     earlier = [change for identity, change in changed.items() if identity not in done]
-    result.changes = [*earlier, *(changed.get(each.key.identity, each) for each in result.changes)]
+    result.changes = [*earlier, *(_joined(changed, each) for each in result.changes)]
     return result
+
+
+def _joined(changed: Mapping[Key, Change], change: Change) -> Change:
+    """Return a change as one with that of the same object in earlier runs, from what was there before all of them."""
+    earlier = changed.get(change.key.identity)
+    if earlier is None:
+        return change
+    return replace(earlier, after=change.after) if change.action in CHANGING else earlier
 
 
 def _unserved(connection: Connection, items: Collection[Item]) -> list[Item]:
