@@ -20,10 +20,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
 from .base import ActionFailure, FabricAction
 from .payload import compact
 
-# What ansible-core takes from the result of any task, whatever its module (StrategyBase._process_pending_results): a
-# host could set variables of itself before the inventory's, and by add_host those of every other host and of localhost,
-# such as the program that connects to it.
-_OF_ANSIBLE = frozenset(("ansible_facts", "ansible_stats", "add_host", "add_group"))
+# What ansible-core takes from the answer of any module (StrategyBase._process_pending_results): a host could set
+# variables of itself before the inventory's. It takes add_host and add_group from actions of the controller alone.
+_OF_ANSIBLE = frozenset(("ansible_facts", "ansible_stats"))
 
 
 class HostAction(FabricAction):

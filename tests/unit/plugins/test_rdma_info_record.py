@@ -80,8 +80,6 @@ def test_facts_of_a_recording_are_read_here(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_host_gives_no_variable_a_value_whatever_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     forged: dict[str, Any] = {
         "ansible_facts": {"rdma_fabric_node_name": "node-of-others"},
-        "add_host": {"host_name": "localhost", "host_vars": {"ansible_ssh_executable": "/opt/mine"}},
-        "add_group": "rdma_fabric",
         "ansible_stats": {"data": {"rdma_fabric_result": {"outcome": "ok"}}},
     }
     module_that_answers(monkeypatch, rdma_info, {"changed": False, "facts": {}, **forged})
