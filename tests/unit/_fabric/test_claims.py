@@ -16,6 +16,12 @@ GUIDE = (FIXTURES / "neighbours" / "claimed-functions.yaml").read_text(encoding=
 CLASS = {"deviceClassName": "sriovnetwork.k8snetworkplumbingwg.io"}
 OTHER = {"deviceClassName": "gpu.nvidia.com"}
 WAITS = "pods stay Pending without it"
+POLICY = {
+    "apiVersion": "sriovnetwork.k8snetworkplumbingwg.io/v1alpha1",
+    "kind": "SriovResourcePolicy",
+    "metadata": {"name": "p", "namespace": "n"},
+    "spec": {},
+}
 
 
 def noted(kind: str, spec: Any, version: str = "v1", name: str = "a") -> list[str]:
@@ -32,6 +38,37 @@ def test_the_guide_of_the_operator_is_told_that_its_claim_waits_for_nobody() -> 
     plugin = {"config": json.dumps({"resourceList": [{"resourceName": "a", "selectors": {"vendors": ["15b3"]}}]})}
     beside = of_text(alone, variables={"nic_cluster_policy": {"sriovDevicePlugin": plugin}})
     assert beside.accepted().said(WAITS).hint == notice.hint
+
+
+def given(*bodies: Any) -> list[str]:
+    """Return the notices about the driver beside these objects."""
+    text = "---\n".join([*(json.dumps(each) + "\n" for each in bodies), json.dumps(POLICY)])
+    return [each.problem for each in of_text(GUIDE + "---\n" + text).accepted().notices if "DRA driver" in each.problem]
+
+
+def driver(image: str) -> Any:
+    containers = [{"name": "plugin", "image": image}]
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d", "namespace": "n"}, "spec": spec}
+
+
+def test_nothing_waits_for_a_driver_that_is_given_as_well() -> None:
+    of_claim, of_policy = given()
+    assert ("nor is the definition of its kind" in of_policy, WAITS in of_claim) == (True, True)
+    for image in ("quay.io/schseba/dra-driver-sriov:v1.0.0", "ghcr.io/k8snetworkplumbingwg/dra-driver-sriov"):
+        assert given(driver(image)) == []
+    assert len(given(driver("ghcr.io/k8snetworkplumbingwg/sriov-cni:v2.10.0"))) == 2
+
+
+def test_a_definition_of_the_drivers_kinds_is_not_missed_where_it_is_given() -> None:
+    names = {"kind": POLICY["kind"], "plural": "sriovresourcepolicies", "singular": "sriovresourcepolicy"}
+    spec = {"group": CLASS["deviceClassName"], "names": names, "scope": "Namespaced", "versions": []}
+    name = f"{names['plural']}.{spec['group']}"
+    kind = "CustomResourceDefinition"
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    (of_policy,) = [each for each in given(definition) if WAITS not in each]
+    assert of_policy.endswith("which is not deployed here")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Sequence, Tuple, Union
 
+from ..common.images import split_reference
+from ..common.objects import containers_of, pod_of
 from .resources import Resource
 
 Path = Tuple[Union[str, int], ...]
@@ -20,22 +22,42 @@ Path = Tuple[Union[str, int], ...]
 DRIVER = "sriovnetwork.k8snetworkplumbingwg.io"
 """The name of the driver, of its API group and of its class of devices."""
 
+_PROGRAM = "dra-driver-sriov"
 _SPECS: Mapping[str, tuple[str, ...]] = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}
 
 
 def remark(objects: Sequence[Resource], *, has_plugins: bool) -> None:
-    """Name what waits for the driver; ``has_plugins``: a device plugin offers functions on the same nodes."""
+    """Name what waits for the driver, where its own objects are none of the given ones.
+
+    ``has_plugins``: a device plugin offers functions on the same nodes.
+    """
+    if any(map(_is_driver, objects)):
+        return
+    defined = {_mapping(_mapping(each.spec).get("names")).get("kind") for each in objects if _is_definition(each)}
     for each in objects:
         group = str(each.content.get("apiVersion")).rpartition("/")[0]
         if group == DRIVER:
-            _remark_policy(each)
+            _remark_policy(each, is_defined=each.kind in defined)
         elif group == "resource.k8s.io":
             for path in _waiting(each):
                 _remark_claim(each, path, has_plugins=has_plugins)
 
 
-def _remark_policy(resource: Resource) -> None:
-    problem = "is read by the DRA driver for SR-IOV, which is not deployed here, nor is the definition of its kind"
+def _is_driver(resource: Resource) -> bool:
+    """Tell whether an object runs the driver: its program has the same name in the images of all who build it."""
+    pod = pod_of(dict(resource.content)) if resource.kind == "DaemonSet" else None
+    images = [each.get("image") for each in containers_of(pod)] if pod else []
+    return any(isinstance(image, str) and split_reference(image)["image"] == _PROGRAM for image in images)
+
+
+def _is_definition(resource: Resource) -> bool:
+    return resource.kind == "CustomResourceDefinition" and _mapping(resource.spec).get("group") == DRIVER
+
+
+def _remark_policy(resource: Resource, *, is_defined: bool) -> None:
+    problem = "is read by the DRA driver for SR-IOV, which is not deployed here"
+    if not is_defined:
+        problem += ", nor is the definition of its kind"
     hint = (
         "install the driver before this run (the SR-IOV Network Operator does with its feature gate "
         "dynamicResourceAllocation); without it, sriovDevicePlugin or a SriovNetworkNodePolicy offers functions to pods"
