@@ -101,6 +101,21 @@ def test_an_attachment_given_as_such_is_read() -> None:
     assert (found["network"], found["resource"], found["master"], found["mtu"]) == ("ai/raw", "rdma/own", "rail1", 4200)
 
 
+@pytest.mark.parametrize(
+    ("fields", "isolated"),
+    [
+        ({}, [False, False]),
+        ({"namespaceIsolation": False, "globalNamespaces": "ai"}, [False, False]),
+        ({"namespaceIsolation": True}, [False, True]),
+        ({"NamespaceIsolation": True, "globalNamespaces": " ai , b"}, [True, False]),
+    ],
+)
+def test_networks_are_for_pods_of_their_namespace_where_multus_isolates(fields: Json, isolated: list[bool]) -> None:
+    fabric = spec([macvlan("a"), macvlan("b", networkNamespace="ai")], shared("dev"))
+    fabric["cluster_policy"]["spec"]["secondaryNetwork"] = {"multus": {"config": json.dumps(fields)}}
+    assert [each["isolated"] for each in networks_of(fabric)] == isolated
+
+
 @pytest.mark.parametrize("config", ["", "{broken", "[]", '{"plugins": 3}', '{"master": 7, "mtu": true}', None])
 def test_a_configuration_that_says_nothing_is_no_error(config: str | None) -> None:
     given: Json = {

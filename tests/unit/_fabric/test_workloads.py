@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, of_policy, of_text
+from ansible_collections.rdma.fabric.tests.unit._fabric.specs import MULTUS_CONFIG
 
 POD = """
 apiVersion: v1
@@ -183,6 +185,25 @@ class TestNetworks:
     def test_another_network_is_said_with_the_nearest(self) -> None:
         pod = workload("Pod", {}, namespace="ai", annotations={"k8s.v1.cni.cncf.io/networks": "nets"})
         assert "ai/net" in Fabric([pod], [], variables=self.NETWORKS).accepted().said("ai/nets").hint
+
+    @pytest.mark.parametrize(
+        ("home", "isolation", "settings", "is_said"),
+        [
+            ("ai", {"namespaceIsolation": True}, {}, False),
+            ("jobs", {"namespaceIsolation": True}, {}, True),
+            ("jobs", {"namespaceIsolation": True, "globalNamespaces": "ai"}, {}, False),
+            ("jobs", {}, {}, False),
+            ("jobs", {}, {"openshift": True}, True),
+        ],
+    )
+    def test_one_that_multus_keeps_from_a_pods_namespace_is_said(
+        self, home: str, isolation: dict[str, Any], settings: dict[str, Any], is_said: bool
+    ) -> None:
+        pod = workload("Pod", {}, namespace=home, annotations={"k8s.v1.cni.cncf.io/networks": "ai/net"})
+        config = json.dumps({**MULTUS_CONFIG, **isolation})
+        variables = {**self.NETWORKS, "nic_cluster_policy": {"secondaryNetwork": {"multus": {"config": config}}}}
+        notices = Fabric([pod], [], variables=variables, settings=settings).accepted().notices
+        assert any("Multus has it for pods of ai alone" in notice.problem for notice in notices) is is_said
 
 
 def test_a_resource_no_plugin_offers_is_said_with_the_nearest() -> None:

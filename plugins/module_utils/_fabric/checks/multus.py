@@ -5,12 +5,13 @@
 
 With one that the container runtime or Multus can't read, no pod of a node gets any network. Sources: Multus 4
 (``pkg/types/types.go``, ``NetConf``; ``pkg/types/conf.go``, ``LoadNetConf`` and ``LoadDelegateNetConf``;
-``cmd/thin_entrypoint``), containernetworking/cni (``libcni``, ``pkg/utils``).
+``pkg/k8sclient``, ``GetNetworkDelegates``; ``cmd/thin_entrypoint``), containernetworking/cni (``libcni``,
+``pkg/utils``).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from ..common.jsontext import Problem, kind_of, parse_json
 from . import cni_library
@@ -32,7 +33,23 @@ _TYPES = {
     **{name.lower(): (dict, "an object") for name in _OBJECTS},
     "delegates": (list, "a list of CNI configurations"),
 }
+_ISOLATES, _OPEN = "namespaceisolation", "globalnamespaces"
+_OPEN_BY_DEFAULT = ("default",)
 _UNREADABLE = "Multus refuses every pod of a node"
+
+
+def config_of(spec: Mapping[str, Any]) -> Any:
+    """Return the configuration of one's own in the spec of a policy, an empty text without one."""
+    return ((spec.get("secondaryNetwork") or {}).get("multus") or {}).get("config") or ""
+
+
+def open_namespaces(text: Any) -> tuple[str, ...] | None:
+    """Return the namespaces whose networks pods of all others get, beside those of their own; None for every one."""
+    value, problems = parse_json(text) if isinstance(text, str) and text else ({}, [])
+    given = {name.lower(): each for name, each in value.items()} if isinstance(value, dict) and not problems else {}
+    if given.get(_ISOLATES) is not True:
+        return None
+    return tuple(each.strip() for each in str(given.get(_OPEN) or "").split(",") if each.strip()) or _OPEN_BY_DEFAULT
 
 
 def check(text: Any) -> list[Problem]:

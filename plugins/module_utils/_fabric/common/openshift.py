@@ -5,7 +5,8 @@
 
 Facts: the Network Operator 26.4.1, ``pkg/consts/consts.go`` for the folder, and ``manifests``: every component with
 privileged pods has a Role for OpenShift but ``state-multus-cni`` and ``state-container-networking-plugins``. Multus,
-whereabouts and the CNI project's programs are the cluster network operator's there.
+whereabouts and the CNI project's programs are the cluster network operator's there, which has Multus keep networks to
+pods of their own namespace but for some namespaces (``multus-daemon-config``).
 """
 
 from __future__ import annotations
@@ -18,3 +19,5 @@ DEFAULTS = {"cni_bin_dir": "/var/lib/cni/bin"}
 OWNER = "secondaryNetwork"
 BROUGHT = ("multus", "cniPlugins", "ipamPlugin")
 """Parts of ``secondaryNetwork`` that OpenShift has by itself."""
+OPEN_NAMESPACES = ("default", "openshift-multus", "openshift-sriov-network-operator", "openshift-cnv")
+"""Namespaces whose networks its Multus gives to pods of every other one."""

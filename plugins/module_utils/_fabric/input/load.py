@@ -10,9 +10,10 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
 
-from ..checks import driver_container, nv_ipam
+from ..checks import driver_container, multus, nv_ipam
 from ..checks.cni import RESOURCE_NAME
 from ..checks.versions import version_problems, version_remarks
+from ..common import openshift as platform
 from ..common.findings import Document, Findings, Place, described
 from ..common.images import effective_version
 from . import (
@@ -465,7 +466,10 @@ def _check_together(whole: _Whole, given: _Input, settings: dict[str, Any]) -> N
     attachments.check_resource_names(given.networks, [name for name in offered if not name.startswith("rdma/")])
     services = [resource.name for resource in given.objects if resource.kind == "Service"]
     needed = {network.full_name: network.annotations.get(RESOURCE_NAME, "") for network in given.networks}
-    around = Surroundings(needed, offered, services)
+    opened = multus.open_namespaces(multus.config_of(cluster.spec)) if cluster else None
+    if settings.get(platform.SETTING):
+        opened = platform.OPEN_NAMESPACES
+    around = Surroundings(needed, offered, services, opened)
     for resource in given.objects:
         check_workload(resource, around)
         check_data(resource)

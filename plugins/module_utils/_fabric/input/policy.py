@@ -136,7 +136,7 @@ def _asks_for_something(spec: Any) -> bool:
 
 def _judge_multus(policy: Policy, settings: Mapping[str, Any]) -> None:
     """Judge a configuration of Multus of the user's own: every pod of every node depends on it."""
-    text = ((policy.spec.get("secondaryNetwork") or {}).get("multus") or {}).get("config") or ""
+    text = multus.config_of(policy.spec)
     place, problems = policy.at("secondaryNetwork.multus").at("config"), multus.check(text)
     place.violations(problems)
     for odd in [] if problems else multus.remarks(text, settings.get("cni_conf_dir") or USUAL["cni_conf_dir"]):

@@ -32,12 +32,14 @@ _MASTER = re.compile(r"--(?:rdzv[_-]endpoint|master[_-]addr)(?:[ =]|$)([^\s:]*)"
 class Surroundings:
     """What else the input holds: offered device ``resources``, Service names, and ``networks`` by ``namespace/name``.
 
-    A network has the device resource that its pods need, or an empty text.
+    A network has the device resource that its pods need, or an empty text. Those of ``open_namespaces`` are for pods of
+    every namespace, others of their own; None where all are for all.
     """
 
     networks: Mapping[str, str]
     resources: Sequence[str]
     services: Sequence[str]
+    open_namespaces: Sequence[str] | None = None
 
 
 def check_workload(resource: Resource, around: Surroundings) -> None:
@@ -118,6 +120,11 @@ def _check_networks(annotation: str | None, namespace: str, place: Place, around
         if around.networks and name not in around.networks:
             hint = nearest(name, around.networks) or f"given: {', '.join(around.networks)}"
             where.notice(f"asks for the network {name}, which is not part of the input", hint)
+        home = name.partition("/")[0]
+        if around.open_namespaces is not None and home not in (namespace, *around.open_namespaces):
+            problem = f"asks for the network {name}, and Multus has it for pods of {home} alone (namespaceIsolation)"
+            hint = f"put both into one namespace, or the network into {around.open_namespaces[0]}"
+            where.notice(f"{problem}: the pod does not start", hint)
     return [around.networks[name] for name in names if around.networks.get(name)]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..checks import devplugin, nad
+from ..checks import devplugin, multus, nad
 from ..checks.cni import RESOURCE_NAME, plugins_of
 from ..common import names
 from ..common.images import mirrored
@@ -35,14 +35,17 @@ _GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedu
 def networks_of(spec: Object) -> list[dict[str, Any]]:
     """Return every network of a FabricSpec, in its order, as the plan of a proof needs it.
 
-    Each is ``{"network": "namespace/name", "namespace", "name", "kind", "master", "mtu", "resource", "candidates"}``.
-    ``resource`` is the one a pod asks for to use it: the network's own, or the RDMA shared device plugin's for its
-    master; None when several fit (``candidates``) or none does.
+    Each is ``{"network": "namespace/name", "namespace", "name", "kind", "master", "mtu", "resource", "candidates",
+    "isolated"}``. ``resource`` is the one a pod asks for to use it: the network's own, or the RDMA shared device
+    plugin's for its master; None when several fit (``candidates``) or none does. An isolated one is for pods of its
+    namespace alone.
     """
     shared = _shared_resources(spec)
     rendered = [(each["kind"], nad.network_attachment(each)) for each in spec.get("networks") or []]
     rendered += [(nad.KIND, nad.given_attachment(each)) for each in spec.get("attachments") or []]
-    return [_network(kind, attachment, shared) for kind, attachment in rendered]
+    found = [_network(kind, attachment, shared) for kind, attachment in rendered]
+    opened = multus.open_namespaces(multus.config_of((spec.get("cluster_policy") or {}).get("spec") or {}))
+    return [{**each, "isolated": opened is not None and each["namespace"] not in opened} for each in found]
 
 
 def _network(kind: str, attachment: Object, shared: list[tuple[str, list[str]]]) -> dict[str, Any]:

@@ -122,8 +122,7 @@ def _review_policy(found: list[Violation], kind: str, policy: Object, settings: 
     for name, plugin in PLUGIN_SECTIONS.items():
         if isinstance(spec.get(name), dict):
             _review_plugin(found, f"{kind}/{policy['name']}", source, (name, plugin, spec[name]))
-    own = (_section(spec, "secondaryNetwork.multus") or {}).get("config") or ""
-    _refuse(found, source, "spec.secondaryNetwork.multus.config", multus.check(own))
+    _refuse(found, source, "spec.secondaryNetwork.multus.config", multus.check(multus.config_of(spec)))
     manager = _section(spec, "ibKubernetes")
     if manager is not None:
         _refuse(found, source, "spec.ibKubernetes", [*ib_kubernetes.check(manager), *ib_kubernetes.lacking(manager)])

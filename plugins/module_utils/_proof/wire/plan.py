@@ -122,7 +122,7 @@ def networks_to_test(wish: Wish, around: Surroundings) -> list[dict[str, Any]]:
     violations: list[Violation] = []
     found = [{**network, "resources": _resources(wish, network)} for network in _wanted(wish, around, violations)]
     for network in found:
-        violations += _missing(network["network"], wish.namespace or network["namespace"], around)
+        violations += _missing(network, wish.namespace or network["namespace"], around)
         violations += [] if network["resources"] else [_no_resource(network)]
     if violations:
         raise InvalidInput(violations)
@@ -223,7 +223,7 @@ def _planned(
     """Return the plan of one network, what forbids it, and the hosts it leaves out."""
     name = network["network"]
     namespace = wish.namespace or network["namespace"]
-    flaws = _missing(name, namespace, around)
+    flaws = _missing(network, namespace, around)
     resources = _resources(wish, network)
     resource = " and ".join(resources)
     nodes = _with_resources(around, resources, node_of) if resources else []
@@ -268,14 +268,18 @@ def _resources(wish: Wish, network: Mapping[str, Any]) -> list[str]:
     return [*found, wish.gpu] if found and wish.gpu and wish.gpu not in found else found
 
 
-def _missing(name: str, namespace: str, around: Surroundings) -> list[Violation]:
-    found = []
+def _missing(network: Mapping[str, Any], namespace: str, around: Surroundings) -> list[Violation]:
+    found, name = [], network["network"]
     if name not in around.attachments:
         problem = f"there is no NetworkAttachmentDefinition {name} in the cluster"
         found.append(Violation(_SOURCE, name, problem, "run rdma.fabric.site first, which makes it"))
     if namespace not in around.namespaces:
         hint = "make it, or give another one (rdma_fabric_verify_namespace)"
         found.append(Violation(_SOURCE, name, f"there is no namespace {namespace} for the test pods", hint))
+    if network["isolated"] and namespace != network["namespace"]:
+        problem = f"Multus does not give it to pods of {namespace} (namespaceIsolation)"
+        hint = f"leave rdma_fabric_verify_namespace out, or add {network['namespace']} to Multus' globalNamespaces"
+        found.append(Violation(_SOURCE, name, problem, hint))
     return found
 
 

@@ -72,6 +72,7 @@ def network(name: str = "rail0", namespace: str = "default", **changes: Any) -> 
         "mtu": 9000,
         "resource": RESOURCE,
         "candidates": [RESOURCE],
+        "isolated": False,
     }
     return {**given, **changes}
 
@@ -102,6 +103,14 @@ def test_two_nodes_make_one_pair() -> None:
     assert planned["rounds"] == [[["n1", "n2"]]]
     assert (planned["resources"], planned["namespace"], planned["mtu"]) == ([RESOURCE], "default", 9000)
     assert plan["left_out"] == []
+
+
+def test_a_network_for_pods_of_its_own_namespace_is_tested_there() -> None:
+    there = around(networks=[network(isolated=True)], namespaces=["default", "tests"])
+    assert make_plan(wish(), there)["networks"][0]["namespace"] == "default"
+    elsewhere = wish()._replace(namespace="tests")
+    assert problems(elsewhere, there) == {"Multus does not give it to pods of tests (namespaceIsolation)"}
+    assert make_plan(elsewhere, there._replace(networks=[network()]))["networks"][0]["namespace"] == "tests"
 
 
 @pytest.mark.parametrize("copy", ["a-copy", "z-copy"])
