@@ -12,7 +12,6 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from ansible.utils.display import Display
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.ranges import has_ranges, overlaps
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.plan_classes import (
@@ -131,7 +130,7 @@ def _of_cluster_side(
     spec, run_dir = arguments["spec"], arguments["run_dir"]
     if arguments["cluster_side"] is not None:
         return _OfClusterSide([_Problem(**each) for each in arguments["cluster_side"]], [])
-    given = given_away(objects_of(render(spec))) if spec else None
+    given = given_away(spec) if spec else None
     if not given and not has_ranges(spec):
         return _OfClusterSide([], [])
     cut: list[Violation] = []

@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host
     Given,
     Offer,
     given_by,
+    giving_objects,
     offers_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
@@ -28,7 +29,7 @@ _MEANT = "select the ports that are meant, a port by pciAddresses, its functions
 
 
 class GivenAway(NamedTuple):
-    """What rendered objects give to pods of the hosts' own."""
+    """What the cluster side gives to pods of the hosts' own."""
 
     offers: Sequence[Offer]
     named: Sequence[Given]
@@ -38,8 +39,9 @@ class GivenAway(NamedTuple):
         return bool(self.offers or self.named)
 
 
-def given_away(objects: Sequence[Mapping[str, Any]]) -> GivenAway:
-    """Return what rendered objects give to pods of the hosts' own."""
+def given_away(spec: Mapping[str, Any]) -> GivenAway:
+    """Return what the cluster side of a FabricSpec gives to pods of the hosts' own, whoever makes it."""
+    objects = giving_objects(spec)
     return GivenAway(offers_of(objects), given_by(objects))
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
@@ -56,7 +55,7 @@ def policy(selectors: Any, version: str = "v3.9.0") -> dict[str, Any]:
 
 
 def refused(spec: dict[str, Any], *documents: dict[str, Any]) -> list[str]:
-    given = given_away(objects_of(render(spec)))
+    given = given_away(spec)
     found = [violation for each in documents for violation in uplinks_given_away(given, each)]
     return [violation.sentence() for violation in together(found)]
 
@@ -136,8 +135,23 @@ def test_macvlan_takes_no_uplink_to_itself(keys: dict[str, str], count: int) -> 
     assert [text.partition(" is bond0")[0] for text in found] == [f"host {HOST}: network ai/net: master:"] * count
 
 
+def by_operator(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec of the engine helm: the operator of a chart makes the cluster side of the same resources."""
+    return {**spec, "engine": "helm", "chart": {"namespace": "operators"}, "resources": []}
+
+
+def test_what_an_operator_gives_away_is_refused_as_well() -> None:
+    network = {"kind": "MacvlanNetwork", "name": "n", "source": "f", "spec": {"mode": "passthru"}}
+    node_policy = {"name": "pool", "source": "p", "spec": {**policy(VENDOR), "nodeSelector": {"a": "b"}}}
+    for spec in (spec_of(policy(VENDOR)), spec_of(networks=[network]), spec_of(node_policies=[node_policy])):
+        (text,) = refused(spec, document(BOND, MEMBER, a="b"))
+        assert refused(by_operator(spec), document(BOND, MEMBER, a="b")) == [text]
+        assert refused(by_operator(spec), document()) == []
+    assert refused(by_operator(spec_of(policy({"pciAddresses": [RAIL1]}))), document(MEMBER)) == []
+
+
 def said(spec: dict[str, Any], *documents: dict[str, Any]) -> list[str]:
-    given = given_away(objects_of(render(spec)))
+    given = given_away(spec)
     found = [notice for each in documents for notice in ports_without_functions(given, each)]
     return [notice.sentence() for notice in together(found)]
 

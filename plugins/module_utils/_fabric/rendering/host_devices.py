@@ -13,8 +13,9 @@ from ..checks.devplugin_ports import PORTS_BY_NAME_UNTIL, Function, Selectors, t
 from ..checks.driver_container import WAIT_LABEL
 from ..common.images import older_than, split_reference
 from ..common.jsontext import parse_json
-from .components.device_plugins import CONFIG_KEY, SRIOV
+from .components.device_plugins import CONFIG_KEY, SRIOV, sriov
 from .on_node import selects
+from .render import cluster_rollout, objects_of, of_node_policies, render
 
 Body = Mapping[str, Any]
 
@@ -50,6 +51,21 @@ class Given(NamedTuple):
     network: str
     key: str
     value: str
+
+
+def giving_objects(spec: Mapping[str, Any]) -> list[Body]:
+    """Return the objects of a FabricSpec, with a chart those as well by which its operator gives devices to pods.
+
+    Its device plugins run where ours do, with the same configuration (the operator was recorded: docs/differences.yml).
+    Those of the SR-IOV operator offer functions alone.
+    """
+    found: list[Body] = [*objects_of(render(dict(spec)))]
+    if spec.get("chart"):
+        cluster = cluster_rollout(dict(spec))
+        for rollout in (cluster, *of_node_policies(dict(spec), cluster)):
+            found += sriov(rollout)
+        found += map(nad.network_attachment, spec.get("networks") or [])
+    return found
 
 
 def offers_of(objects: Sequence[Body]) -> list[Offer]:

@@ -131,8 +131,8 @@ def objects_of(waves: list[Wave]) -> list[Object]:
     return [each for wave in waves for each in wave["objects"]]
 
 
-def _cluster(spec: Object) -> Rollout:
-    """Return the cluster's policy, without what OpenShift brings where the cluster is that."""
+def cluster_rollout(spec: Object) -> Rollout:
+    """Return how the components of the cluster's policy are rolled out, without what OpenShift brings."""
     settings = spec.get("settings") or {}
     policy = (spec.get("cluster_policy") or {}).get("spec") or {}
     if settings.get(SETTING):
@@ -140,12 +140,23 @@ def _cluster(spec: Object) -> Rollout:
     return Rollout(spec.get("namespace") or DEFAULT_NAMESPACE, policy, settings)
 
 
+def of_node_policies(spec: Object, cluster: Rollout) -> list[Rollout]:
+    """Return how the components of each NicNodePolicy are rolled out, with the settings of the cluster's."""
+    found = []
+    for each in spec.get("node_policies") or []:
+        selector = {str(key): str(value) for key, value in (each["spec"].get("nodeSelector") or {}).items()}
+        found.append(
+            Rollout(cluster.namespace, each["spec"], cluster.settings, suffix=each["name"], node_selector=selector)
+        )
+    return found
+
+
 def _components(spec: Object) -> list[Object]:
-    cluster = _cluster(spec)
+    cluster = cluster_rollout(spec)
     settings, namespace = cluster.settings, cluster.namespace
-    node_policies = spec.get("node_policies") or []
     found: list[Object] = []
-    if settings.get("nfd") and (spec.get("cluster_policy") or node_policies or spec.get("function_policies")):
+    policies = ("cluster_policy", "node_policies", "function_policies")
+    if settings.get("nfd") and any(spec.get(each) for each in policies):
         found += [*crds.node_feature_discovery(of_0_18=nfd.is_of_0_18(cluster)), *nfd.node_feature_discovery(cluster)]
     groups, config_maps = (
         driver_container.nodes_of(spec),
@@ -157,9 +168,7 @@ def _components(spec: Object) -> list[Object]:
     found += doca_telemetry(cluster, config_maps)
     found += _whereabouts(spec, cluster)
     found += _nv_ipam(spec, cluster)
-    for each in node_policies:
-        selector = {str(key): str(value) for key, value in (each["spec"].get("nodeSelector") or {}).items()}
-        rollout = Rollout(namespace, each["spec"], settings, suffix=each["name"], node_selector=selector)
+    for rollout in of_node_policies(spec, cluster):
         found += [*containers_of_driver(rollout, groups, config_maps), *sriov(rollout), *rdma_shared(rollout)]
     found += _functions(spec, namespace, cluster.spec.get("global") or {})
     if cluster.openshift:
@@ -210,7 +219,7 @@ def _whereabouts(spec: Object, cluster: Rollout) -> list[Object]:
 
 
 def _networks(spec: Object) -> list[Object]:
-    cluster = _cluster(spec)
+    cluster = cluster_rollout(spec)
     pools = (spec.get("pools") or []) if _reads_pool_objects(cluster) else []
     found = [nv_ipam.pool(given, cluster.namespace) for given in pools]
     found += [nad.network_attachment(network) for network in spec.get("networks") or []]
