@@ -19,7 +19,9 @@ _USER = r"[^\s%\"']{1,100}%"
 # (enc -help), zip (-h2), ssh-keygen(1), kubectl (create secret --help), ipmitool at be11d94 (lib/ipmi_main.c,
 # ipmi_user.c, ipmi_lanp.c), mstflint at b9d9e844 (flint/subcommands.cpp: set_key, hw_access), etcdctl (--user),
 # containerd's ctr (--user), containers/common pkg/auth/cli.go for podman, skopeo and buildah login, the help of "mc
-# alias set", HPE's examples of ilorest and Supermicro's of SUM. mlxconfig takes paths of keys, no secret.
+# alias set", HPE's examples of ilorest and Supermicro's of SUM, sedutil at 01746a5 (Common/DtaOptions.inc), the READMEs
+# of govc and of UFM's REST over RDMA (Mellanox/ufm_sdk_3.0), and published scripts with mongodump and vcli (VAST).
+# mlxconfig takes paths of keys, no secret.
 # By the manuals alone: smbclient(1), mount.cifs(8), ipmipower(8), bmc-config(8), snmpcmd(1), unzip(1), useradd(8),
 # usermod(8), lftp(1), mongosh, sqlcmd, wpa_passphrase(8), rabbitmqctl(8), iscsiadm(8), xfreerdp(1), those of RACADM,
 # Redfishtool, OneCLI, HTTPie, crane, oras, oc, az and 7-Zip, ipa-client-install(1), "net use" of Microsoft's reference,
@@ -28,6 +30,23 @@ _USER = r"[^\s%\"']{1,100}%"
 # config password, obscure), Ceph (--key of every program, "ceph config-key set"), WEKA (weka user), influx,
 # rabbitmqadmin, cqlsh, esxcli, nessuscli, and SQL*Plus (logon).
 _WORD = r"[^\s-]\S{0,200}"
+# Actions of sedutil-cli, in any case, and the arguments before a password of theirs.
+_SED = (
+    (
+        r"initialsetup|listlockingranges|setbandsenabled|set(?:sidpassword|admin1pwd)|setpassword(?:_sum)?"
+        r"|loadpbaimage|revert(?:tper|noerase|lockingsp)|activate(?:lockingsp)?|takeownership|psidrevert(?:adminsp)?"
+        r"|yesireallywanttoeraseallmydatausingthepsid",
+        "",
+    ),
+    (
+        r"(?:list|rekey|erase|enable|disable|readonly)lockingrange(?:_sum)?|setbandenabled|setmbr(?:enable|done)"
+        r"|enableuser(?:read)?|activatelockingsp_sum|set(?:sidpassword|admin1pwd)",
+        r"[ \t]+\S{1,200}",
+    ),
+    (r"setlockingrange(?:_sum)?|setpassword(?:_sum)?", r"(?:[ \t]+\S{1,200}){2}"),
+    (r"setuplockingrange(?:_sum)?|setup_sum", r"(?:[ \t]+\S{1,200}){3}"),
+    ("setup_sum", r"(?:[ \t]+\S{1,200}){4}"),
+)
 _ROWS = (
     (_SAMBA, rf"(?:-U[ \t]*|--user[ \t=]+)[\"']?{_USER}"),
     (r"mount[ \t.]+[^\r\n]{0,200}?cifs|cifs", rf"(?:\S{{1,200}},)?user(?:name)?={_USER}"),
@@ -56,7 +75,7 @@ _ROWS = (
     (r"7z[ar]?", r"-p"),
     (r"user(?:add|mod)|groupadd|groupmod", rf"-p{_APART}"),
     (r"lftp|ftp|ncftp\w*", rf"-u{_ATTACHED}[^\s,:]{{1,100}}[,:]"),
-    (r"mongo(?:sh|dump|restore|export|import)?|evil-winrm", rf"-p{_APART}"),
+    (r"mongo(?:sh|dump|restore|export|import)?|evil-winrm", rf"-p{_ATTACHED}"),
     (r"sqlcmd|bcp|osql", rf"-P{_ATTACHED}"),
     (r"https?|xh", rf"-a{_APART}[^\s:]{{1,100}}:"),
     (r"(?:crane[ \t]+auth|helm[ \t]+registry|oc|az(?:[ \t]+acr)?)[ \t]+login", rf"-p{_APART}"),
@@ -92,6 +111,11 @@ _ROWS = (
     ("influx", rf"-t{_APART}"),
     (r"influx[ \t]+(?:setup|user)|rabbitmqadmin|cqlsh|esxcli", rf"-p{_APART}"),
     ("nessuscli", r"--key[ \t=]+"),
+    *((r"sedutil(?:-cli)?", rf"--(?i:{actions}){before}[ \t]+(?!-)") for actions, before in _SED),
+    ("govc", r"-u[ \t=]+[\"']?[^\s:\"'/]{1,100}:(?=[^\s\"']{1,200}@)"),
+    ("vcli", rf"-p{_APART}"),
+    (r"ufm_rest_rdma_client\.sh|ufm_rdma\.py", rf"-p{_APART}"),
+    (r"ufm_rest_rdma_client\.sh|ufm_rdma\.py", rf"-k{_APART}"),
     (r"iscsiadm", r"-n[ \t]+\S{1,80}password\S{0,8}[ \t]+-v[ \t]+"),
 )
 # Options of one letter mean a password to some programs only. To those of MySQL a blank after -p means to ask for it.
