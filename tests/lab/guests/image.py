@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Mapping, NamedTuple
@@ -51,6 +52,7 @@ ADVICE = (
 # A mount and process namespace of its own: with its first process everything the builder started and mounted is gone.
 ISOLATED = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 WITH_PROC = ("sh", "-ec", 'mount -t proc proc "$0/proc"; exec chroot "$0" "$@"')
+BOUND = ("sh", "-ec", 'mount --bind "$0" "$1"; shift; exec "$@"')
 AUTOMATIC_FILES = ("etc/hostname", "etc/resolv.conf", "usr/sbin/policy-rc.d", "etc/apt/apt.conf.d/90lab")
 
 
@@ -159,15 +161,22 @@ def _make_guest(target: Path, builder: Builder) -> None:
 
 
 def debootstrap(recipe: Recipe, root: Path, scratch: Path, builder: Builder) -> None:
-    """Make a root of the recipe's suite and packages; ``scratch`` is for what apt reads and fetches meanwhile."""
+    """Make a root of the recipe's suite and packages; ``scratch`` is for what apt reads and fetches meanwhile.
+
+    In its own mount namespace debootstrap has the root at a place without white space: of any other it reads no
+    dependencies (GETDEPS in its functions), as in the cache of a user whose home has a space.
+    """
     apt = _private_apt(scratch)
     builder.run([*apt, "update"], "reading apt's archives")
     program, variables = _debootstrap_program(apt, scratch, builder)
     ask = [*apt, "indextargets", "--format", "$(REPO_URI) $(ORIGIN) $(CODENAME)", "Identifier: Packages"]
     mirror = debian_mirror(subprocess.run(ask, check=True, capture_output=True, text=True).stdout)
     options = ["--variant=minbase", "--force-check-gpg", f"--include={','.join(recipe.packages)}"]
-    argv = ["env", *variables, *ISOLATED, *program, *options, SUITE, str(root), *([mirror] if mirror else [])]
-    builder.run(argv, f"debootstrap for {recipe.name}")
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="debootstrap-", dir="/tmp") as point:
+        made = [*program, *options, SUITE, point, *([mirror] if mirror else [])]
+        argv = ["env", *variables, *ISOLATED, *BOUND, str(root), point, *made]
+        builder.run(argv, f"debootstrap for {recipe.name}")
 
 
 def _private_apt(scratch: Path) -> list[str]:

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.lab.guests import recipe
-from ansible_collections.rdma.fabric.tests.lab.guests.image import NoSpace, remove_unused, require_space
+from ansible_collections.rdma.fabric.tests.lab.guests import image, recipe
+from ansible_collections.rdma.fabric.tests.lab.guests.image import Builder, NoSpace, remove_unused, require_space
 from ansible_collections.rdma.fabric.tests.lab.guests.recipe import (
     FILES,
     GUEST,
@@ -47,6 +49,29 @@ def test_the_key_changes_with_every_input_of_the_image(tmp_path: Path, monkeypat
     monkeypatch.setattr(recipe, "STEPS", recipe.STEPS + 1)
     keys |= {recipe_key(GUEST), recipe_key(QEMU)}
     assert len(keys) == 7
+
+
+def test_debootstrap_gets_a_place_without_white_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+
+    class Recorded(Builder):
+        def run(self, argv: list[str], what: str) -> None:
+            ran.append(argv)
+
+    programs, root = tmp_path / "bin", tmp_path / "a home" / "root"
+    programs.mkdir()
+    (programs / "debootstrap").touch(0o755)
+    answer = subprocess.CompletedProcess([], 0, stdout=TARGETS)
+    monkeypatch.setattr(subprocess, "run", lambda *_argv, **_options: answer)
+    builder = Recorded(tmp_path / "log", lambda _line: None, {"PATH": str(programs)})
+    image.debootstrap(GUEST, root, tmp_path / "a home" / "scratch", builder)
+    *around, suite, place, mirror = ran[-1]
+    assert (suite, mirror) == (recipe.SUITE, "http://mirror.example/debian")
+    assert " " not in place
+    bound = around.index(image.BOUND[-1])
+    assert around[bound + 1 : bound + 4] == [str(root), place, str(programs / "debootstrap")]
+    assert root.is_dir()
+    assert not os.path.lexists(place)
 
 
 @pytest.mark.parametrize(
