@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterable, List, Mapping, Sequence, Tuple
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, together
@@ -14,11 +14,12 @@ from ..checks import driver_container, multus, nv_ipam
 from ..checks.cni import RESOURCE_NAME
 from ..checks.versions import version_problems, version_remarks
 from ..common import openshift as platform
-from ..common.findings import Document, Findings, Place, described
+from ..common.findings import Document, Findings, Place
 from ..common.images import effective_version
 from . import (
     attachments,
     claims,
+    cluster_policy,
     components,
     containers,
     controllers,
@@ -28,23 +29,17 @@ from . import (
     gpu_operator,
     helm,
     openshift,
-    operator_config,
     policy,
     pools,
     services,
 )
-from .attachments import Network
 from .data import check_certificates, check_data
 from .driver import COMPONENT as DRIVER
-from .functions import FunctionPolicy, PoolConfig
 from .given import check_given
-from .models import NETWORK_MODELS, POLICY_NAME
-from .models_sriov import NODE_POLICY, OPERATOR_CONFIG, POOL_CONFIG
-from .operator_config import OperatorConfig
 from .policy import Policy
-from .pools import Pool, read_pool
-from .resources import ATTACHMENT_KIND, Resource, read_document, read_variable
-from .settings import DEFAULT_NAMESPACE, DIRECT, ENGINE, HELM, VARIABLES, complete, read_settings
+from .read import Input, fits, place_of, read
+from .resources import ATTACHMENT_KIND
+from .settings import DEFAULT_NAMESPACE, DIRECT, ENGINE, HELM, complete, read_settings
 from .workloads import Surroundings, check_workload
 
 FabricSpec = Dict[str, Any]
@@ -53,45 +48,12 @@ HostReading = Tuple[Mapping[str, Any], List[Violation], List[Notice]]
 VERSION = 1
 """Version of the FabricSpec's shape."""
 
-MAX_DEPTH = 64
-MAX_VALUES = 200_000
-
-_NAMED_VARIABLES = {
-    "nic_node_policies": "NicNodePolicy",
-    "macvlan_networks": "MacvlanNetwork",
-    "host_device_networks": "HostDeviceNetwork",
-    "ipoib_networks": "IPoIBNetwork",
-    "sriov_networks": "SriovNetwork",
-    "sriov_ib_networks": "SriovIBNetwork",
-    "ovs_networks": "OVSNetwork",
-    "sriov_node_policies": "SriovNetworkNodePolicy",
-    "sriov_pool_configs": "SriovNetworkPoolConfig",
-    "ip_pools": "IPPool",
-    "cidr_pools": "CIDRPool",
-}
-_EXPECTED_NAMES = "a mapping of names"
-
-
-@dataclass
-class _Input:
-    """What was read so far, by what it is."""
-
-    policies: list[Policy] = field(default_factory=list)
-    function_policies: list[FunctionPolicy] = field(default_factory=list)
-    pool_configs: list[PoolConfig] = field(default_factory=list)
-    operator_config: OperatorConfig | None = None
-    networks: list[Network] = field(default_factory=list)
-    pools: list[Pool] = field(default_factory=list)
-    objects: list[Resource] = field(default_factory=list)
-    resources: list[Resource] = field(default_factory=list)
-    identities: dict[tuple[str, ...], Resource] = field(default_factory=dict)
-
 
 @dataclass(frozen=True)
 class _Whole:
     """All that was read; ``release`` is the chart's, None where this collection renders the cluster side."""
 
-    given: _Input
+    given: Input
     cluster: Policy | None
     nodes: list[Policy]
     deployed: components.Deployed
@@ -127,21 +89,21 @@ def build_spec(
     """Return the FabricSpec of everything given, with what is worth saying about it.
 
     ``documents`` are those of files; ``variables`` hold ``nic_cluster_policy`` (a spec), ``nic_node_policies``,
-    ``macvlan_networks`` and the other names of :data:`_NAMED_VARIABLES` (specs by name) and ``network_attachments``;
+    ``macvlan_networks`` and the other names of :data:`NAMED_VARIABLES` (specs by name) and ``network_attachments``;
     ``settings`` are the role variables that belong to no resource; ``hosts`` is what ``_host.spec.host`` made of each
     inventory host's variables; ``violations`` were found while files were read. Raises InvalidInput with all of them.
     """
     findings = Findings(violations=list(violations))
-    fitting = [document for document in documents if _fits(document, findings)]
-    values = helm.values_among([document for document in helm_values if _fits(document, findings)], findings)
+    fitting = [document for document in documents if fits(document, findings)]
+    values = helm.values_among([document for document in helm_values if fits(document, findings)], findings)
     container = driver_container.in_container(engine.effective(settings))
-    given = _read(fitting, variables, findings, container=container)
+    given = read(fitting, variables, findings, container=container)
     of_values = Findings() if settings.get(ENGINE) == HELM else findings
     chart = helm.read_values(values, of_values, container=container)
     of_settings = Findings()
     role_settings = read_settings(settings, of_settings)
     all_settings = complete(engine.effective(role_settings), chart.settings)
-    cluster = _effective_cluster_policy(given, chart)
+    cluster = cluster_policy.effective(given, chart)
     nodes = [one for one in given.policies if one.kind == "NicNodePolicy"]
     namespace = role_settings.get("namespace") or (cluster.namespace if cluster else "") or DEFAULT_NAMESPACE
     release = engine.chart_of(role_settings, helm.merge(values), namespace)
@@ -227,7 +189,7 @@ def _judge_hosts(whole: _Whole, findings: Findings) -> dict[str, dict[str, Any]]
 
 
 def _host_requests(
-    policies: Sequence[Policy], given: _Input, settings: dict[str, Any], findings: Findings
+    policies: Sequence[Policy], given: Input, settings: dict[str, Any], findings: Findings
 ) -> list[dict[str, Any]]:
     """Return what the resources ask of hosts, and say which image overrides ask for nothing."""
     requests = policy.all_host_requests(policies, settings)
@@ -239,120 +201,10 @@ def _host_requests(
     ]
 
 
-def _read(
-    documents: Sequence[Document], variables: Mapping[str, Any], findings: Findings, *, container: bool
-) -> _Input:
-    """Check every resource on its own and sort them; ``container``: the driver is one, not packages on the hosts."""
-    given = _Input()
-    for resource in _resources(documents, variables, findings):
-        _note_repetition(resource, given)
-        _take(resource, given, container=container)
-        given.resources.append(resource)
-    for name, item, place in _named("network_attachments", variables.get("network_attachments"), findings):
-        given.networks.append(attachments.read_attachment_variable(name, item, place))
-    given.function_policies = operator_config.configured(given.function_policies, given.operator_config)
-    return given
-
-
-def _resources(documents: Sequence[Document], variables: Mapping[str, Any], findings: Findings) -> Iterable[Resource]:
-    for document in documents:
-        yield from read_document(document, findings)
-    spec = variables.get("nic_cluster_policy")
-    if spec is not None:
-        place = _variable("nic_cluster_policy", spec, findings)
-        if _fits(place.document, findings):
-            yield from read_variable("NicClusterPolicy", POLICY_NAME, spec, place)
-    for variable, kind in _NAMED_VARIABLES.items():
-        for name, spec, place in _named(variable, variables.get(variable), findings):
-            yield from read_variable(kind, name, spec, place)
-
-
-def _named(variable: str, value: Any, findings: Findings) -> Iterable[tuple[str, Any, Place]]:
-    """Yield (name, value, place) of a variable that maps names to values."""
-    if value is None:
-        return
-    place = _variable(variable, value, findings)
-    if not _fits(place.document, findings):
-        return
-    if not isinstance(value, Mapping):
-        place.violation(f"is {described(value)}, not {_EXPECTED_NAMES}", "write each name with its spec below it")
-        return
-    for name, item in value.items():
-        if isinstance(name, str):
-            yield name, item, place.at(name)
-        else:
-            place.violation(f"has the name {described(name)}, which is not text", "quote it")
-
-
-def _variable(name: str, value: Any, findings: Findings) -> Place:
-    return Place(findings, Document(f"{VARIABLES}{name}", value))
-
-
 def _proxy_place(settings: Mapping[str, Any], chart: helm.HelmInput, findings: Findings) -> Place:
     """Return where the proxy of the settings stands."""
     own = settings.get("proxy")
-    return _variable("proxy", own, findings) if own or chart.proxy_place is None else chart.proxy_place
-
-
-def _fits(document: Document, findings: Findings) -> bool:
-    """Return whether a document is of a size that can be worked on; note it when not."""
-    level, depth, count = [document.content], 0, 0
-    while level:
-        depth, count = depth + 1, count + len(level)
-        if depth > MAX_DEPTH or count > MAX_VALUES:
-            problem = (
-                f"holds more than {MAX_VALUES} values" if count > MAX_VALUES else f"is deeper than {MAX_DEPTH} levels"
-            )
-            Place(findings, document).violation(problem, "no fabric needs that; split or flatten it")
-            return False
-        level = [item for value in level for item in _members(value)]
-    return True
-
-
-def _members(value: Any) -> Iterable[Any]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, (list, tuple)) else ()
-
-
-def _take(resource: Resource, given: _Input, *, container: bool) -> None:
-    """Check one resource on its own and put it where it belongs."""
-    if resource.kind in ("NicClusterPolicy", "NicNodePolicy"):
-        given.policies.append(policy.read_policy(resource, container=container))
-    elif resource.kind == NODE_POLICY.name:
-        given.function_policies.append(functions.read_function_policy(resource))
-    elif resource.kind == POOL_CONFIG.name:
-        config = functions.read_pool_config(resource)
-        given.pool_configs += [config] if config else []
-    elif resource.kind == OPERATOR_CONFIG.name:
-        given.operator_config = operator_config.read_operator_config(resource) or given.operator_config
-    elif resource.is_pool:
-        given.pools.append(read_pool(resource))
-    elif resource.kind in NETWORK_MODELS:
-        given.networks.append(attachments.read_network(resource))
-    elif resource.kind == ATTACHMENT_KIND:
-        given.networks.append(attachments.read_attachment(resource))
-    else:
-        given.objects.append(resource)
-
-
-def _note_repetition(resource: Resource, given: _Input) -> None:
-    identity = (str(resource.content.get("apiVersion")), resource.kind, resource.namespace, resource.name)
-    # Networks are compared by the attachment they make, pools by the namespace nv-ipam reads, and the cluster's policy
-    # is one whatever its name.
-    if resource.kind in ("NicClusterPolicy", ATTACHMENT_KIND) or resource.is_pool or not resource.name:
-        return
-    first = given.identities.setdefault(identity, resource)
-    if first is not resource:
-        resource.place.violation(f"{resource.kind} {resource.name} is given twice", f"{first.source} has it already")
-
-
-def _cluster_policy(policies: Sequence[Policy]) -> Policy | None:
-    found = [one for one in policies if one.kind == "NicClusterPolicy"]
-    for other in found[1:]:
-        hint = f"{found[0].source} gives it already; node policies are for what differs between nodes"
-        other.place.violation("is a second NicClusterPolicy: a cluster obeys one", hint)
-    return found[0] if found else None
+    return place_of("proxy", own, findings) if own or chart.proxy_place is None else chart.proxy_place
 
 
 def _remark_driver_override(
@@ -360,7 +212,7 @@ def _remark_driver_override(
 ) -> None:
     """Say which parts of ``image_overrides.doca-driver`` change nothing that hosts are asked for."""
     given = settings["image_overrides"].get(DRIVER) or {}
-    place = _variable("image_overrides", settings["image_overrides"], findings).at(DRIVER)
+    place = place_of("image_overrides", settings["image_overrides"], findings).at(DRIVER)
     idle = () if driver_container.in_container(settings) else ("repository",)
     for part in [part for part in given if part not in idle]:
         without = {key: value for key, value in given.items() if key != part}
@@ -369,77 +221,20 @@ def _remark_driver_override(
             place.at(part).notice("has no effect here", "no ofedDriver takes it from here")
 
 
-def _effective_cluster_policy(given: _Input, chart: helm.HelmInput) -> Policy | None:
-    """Return the policy of the cluster with what the chart and retired fields say, without what has nothing to do."""
-    cluster = _with_pools_of_config(_with_chart(_cluster_policy(given.policies), chart), given)
-    return _without_idle_plugin(cluster, given.function_policies)
-
-
-def _with_chart(cluster: Policy | None, chart: helm.HelmInput) -> Policy | None:
-    """Add the sections that only the Helm values ask for; where both describe one, the NicClusterPolicy counts."""
-    if not chart.sections and chart.peer_memory is None:
-        return cluster
-    if cluster is None:
-        place = next(iter(chart.places.values()), None) or Place(Findings(), Document("helm values", {}))
-        source = place.document.source
-        cluster = Policy("NicClusterPolicy", POLICY_NAME, {}, source, replace(place, path=()))
-    spec, places = dict(cluster.spec), {}
-    for name, section in chart.sections.items():
-        if name in spec and name == "secondaryNetwork":
-            places.update({f"{name}.{part}": chart.places[name].at(part) for part in section if part not in spec[name]})
-            spec[name] = {**section, **spec[name]}
-        elif name in spec:
-            chart.places[name].notice("is given in the NicClusterPolicy too, which counts", cluster.source)
-        else:
-            places[name], spec[name] = chart.places[name], section
-    return replace(cluster, spec=spec, peer_memory=cluster.peer_memory or chart.peer_memory, places=places)
-
-
-def _without_idle_plugin(cluster: Policy | None, function_policies: Sequence[FunctionPolicy]) -> Policy | None:
-    """Leave out a SR-IOV device plugin without resources where policies bring plugins of their own.
-
-    The operator deploys it all the same, and its pods wait for a ConfigMap that nobody makes.
-    """
-    section = cluster.spec.get("sriovDevicePlugin") if cluster else None
-    if cluster is None or section is None or not function_policies or str(section.get("config") or "").strip():
-        return cluster
-    hint = "the plugins of the SriovNetworkNodePolicies offer their resources; name resources of its own in config"
-    cluster.at("sriovDevicePlugin").notice("has no config, so it is not deployed", hint)
-    kept = {name: value for name, value in cluster.spec.items() if name != "sriovDevicePlugin"}
-    return replace(cluster, spec=kept)
-
-
-def _with_pools_of_config(cluster: Policy | None, given: _Input) -> Policy | None:
-    """Move the pools of the retired ``nvIpam.config`` to those given as objects; an object of the same name counts."""
-    section = (cluster.spec.get("nvIpam") if cluster else None) or {}
-    text = section.get("config")
-    if cluster is None or text is None:
-        return cluster
-    place = cluster.at("nvIpam").at("config")
-    known = {pool.key for pool in given.pools}
-    for pool in pools.pools_of_config(text, place, cluster.source) if text.strip() else []:
-        if pool.key in known:
-            place.inside(f"pools.{pool.name}").notice(f"is given as IPPool {pool.name} too, which counts")
-        else:
-            given.pools.append(pool)
-    kept = {key: value for key, value in section.items() if key != "config"}
-    return replace(cluster, spec={**cluster.spec, "nvIpam": kept})
-
-
 def _check_feature_discovery(settings: dict[str, Any], findings: Findings) -> None:
     """Judge the release of Node Feature Discovery that is to be deployed, and name who else labels nodes."""
-    place = _variable("image_overrides", settings["image_overrides"], findings)
+    place = place_of("image_overrides", settings["image_overrides"], findings)
     version = effective_version("nfd", {}, {}, settings)
     place.at("nfd", "version").violations(version_problems("nfd", version))
     for odd in version_remarks("nfd", version):
         place.at("nfd", "version").notice(odd.problem, odd.hint)
     if settings.get("label_nodes"):
         hint = "set rdma_fabric_nfd: false to do without it, or leave this out"
-        _variable("label_nodes", True, findings).notice("labels what Node Feature Discovery labels as well", hint)
+        place_of("label_nodes", True, findings).notice("labels what Node Feature Discovery labels as well", hint)
 
 
 def _check_containers(
-    policies: Sequence[Policy], given: _Input, deployed: components.Deployed, variables: Mapping[str, Any], proxy: Place
+    policies: Sequence[Policy], given: Input, deployed: components.Deployed, variables: Mapping[str, Any], proxy: Place
 ) -> None:
     """Judge the driver where it is a container; ``variables`` are settings given as such, ``proxy`` where it stands."""
     containers.check(policies, given.objects, variables, deployed.namespace, proxy.findings)
@@ -448,7 +243,7 @@ def _check_containers(
         proxy.findings.violations += containers.contested(policies, deployed.settings, deployed.hosts)
 
 
-def _check_together(whole: _Whole, given: _Input, settings: dict[str, Any]) -> None:
+def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> None:
     """Hold everything that was read against everything else."""
     cluster, nodes = whole.cluster, whole.nodes
     policy.check_between(cluster, nodes)
