@@ -25,7 +25,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.given_away impo
     ports_without_functions,
     uplinks_given_away,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import why_facts_refused, without_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
+    CONTROLLER,
     Unfinished,
     drained,
     drains_of_policies,
@@ -43,7 +45,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts impor
     taking_part_in_turn,
     unfinished_hosts,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_nodes import why_not_interrupted
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.joining import (
     joining_hosts,
@@ -67,6 +69,8 @@ class ActionModule(FabricAction):
         limit = task_vars.get("ansible_limit")
         hosts = taking_part_in_turn(arguments["hosts"], task_vars, self._loader)
         variables = variables_of_hosts(task_vars)
+        if arguments["by_facts"]:
+            return _set_by_facts(hosts, variables, strict=arguments["strict"])
         if arguments["plans"]:
             show_plans(hosts, variables)
         policies = drains_of_policies(hosts, variables, arguments["rollouts"])
@@ -107,6 +111,21 @@ class ActionModule(FabricAction):
         nobody = {"reboot": [], "reload": [], "give_back": {}, "parallel": "1"} if arguments["reboots"] else {}
         notices = [*said, *of_turns.pop("notices", [])]
         return {"changed": False, "unfinished": unfinished, "notices": notices, **nobody, **of_turns}
+
+    def _refuse_facts(self, task_vars: Mapping[str, Any]) -> None:
+        """Refuse what facts of the task's host set, unless the task looks for just that."""
+        if not self._task.args.get("by_facts"):
+            super()._refuse_facts(task_vars)
+
+
+def _set_by_facts(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]], *, strict: bool) -> dict[str, Any]:
+    """Return the variables of this collection that facts of hosts have set, with the values that they get back."""
+    names = {host: names_by_facts(variables[host]) for host in hosts if host in variables}
+    controller = variables.get(CONTROLLER, {})
+    found = {host: without_facts(own, variables[host], controller) for host, own in names.items() if own}
+    if found and strict:
+        raise ActionFailure("; ".join(why_facts_refused(host, own) for host, own in found.items()), by_facts=found)
+    return {"changed": False, "unfinished": [], "by_facts": found}
 
 
 class _Problem(NamedTuple):

@@ -93,6 +93,12 @@ options:
     description: Whether to report which task files run at the stages of a host's turn.
     type: bool
     default: false
+  by_facts:
+    description:
+      - Whether to look only for variables of this collection that facts of O(hosts) have set, as facts outrank the
+        inventory. With O(strict) the task fails if there are any.
+    type: bool
+    default: false
   joining:
     description:
       - Whether nodes join in this run, according to what P(rdma.fabric.node_join#module) registered as
@@ -222,6 +228,13 @@ hooks:
   returned: when O(hooks) is true
   type: dict
   sample: {dgx-01: {changed: [/etc/rdma-fabric/hooks/nccl.yml]}}
+by_facts:
+  description:
+    - Of each host whose facts have set variables of this collection, these variables with the values that they had
+      without the facts. The name of its node is that of before its hook, what roles have registered is empty.
+  returned: when O(by_facts) is true
+  type: dict
+  sample: {dgx-01: {rdma_fabric_node_name: dgx-01.example.org}}
 give_back:
   description:
     - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain), or C(safe_load) of

@@ -22,7 +22,7 @@ print(json.dumps({"changed": False, "ansible_facts": json.loads('ANSWER')}))
 """
 
 
-def played(folder: Path, facts: dict[str, Any], *arguments: str) -> dict[str, Any]:
+def played(folder: Path, facts: dict[str, Any], *arguments: str, configuration: str = "") -> dict[str, Any]:
     """Run one hook on one host whose answer has these facts; return what its next tasks see."""
     (folder / "library").mkdir()
     (folder / "library" / "answer.py").write_text(LIES.replace("ANSWER", json.dumps(facts)), encoding="utf-8")
@@ -52,7 +52,9 @@ def played(folder: Path, facts: dict[str, Any], *arguments: str) -> dict[str, An
     hosts = {"a": {**own, "rdma_fabric_node_name": "node-a"}}
     inventory = folder / "hosts.json"
     inventory.write_text(json.dumps({"all": {"hosts": hosts}}), encoding="utf-8")
-    User(folder / "user").run(str(folder / "play.yml"), *arguments, inventory=inventory).succeeded()
+    user = User(folder / "user")
+    (user.here / "ansible.cfg").write_text(f"[defaults]\n{configuration}\n", encoding="utf-8")
+    user.run(str(folder / "play.yml"), *arguments, inventory=inventory).succeeded()
     found: dict[str, Any] = json.loads((folder / "seen.json").read_text(encoding="utf-8"))
     return found
 
@@ -75,3 +77,9 @@ def test_those_that_would_set_variables_fail_the_hook_and_are_taken_back(tmp_pat
     assert [seen[name] for name in SHOWN] == ["node-a", "", "", "r1"]
     (said,) = seen["said"]
     assert "_rdma_fabric_host_hook, rdma_fabric_context, rdma_fabric_drain, rdma_fabric_node_name" in said
+
+
+def test_facts_that_ansible_keeps_apart_set_nothing_and_fail_no_hook(tmp_path: Path) -> None:
+    forged = {"rdma_fabric_node_name": "node-of-others", "rdma_fabric_drain": True}
+    seen = played(tmp_path, forged, configuration="inject_facts_as_vars = false")
+    assert [seen[name] for name in ("rdma_fabric_node_name", "rdma_fabric_drain", "said")] == ["node-a", "", []]

@@ -19,7 +19,7 @@ FILES = [*(CHECKOUT / "roles").glob("*/tasks/*.yml"), *(CHECKOUT / "playbooks").
 # Of add_host: where the host is, not what is left in its variables.
 PLACE = {"name", "groups"}
 # What facts of a host have set is given back by its own name, one of ours (roles/host/tasks/hook.yml).
-GIVEN_BACK = "{{ item }}"
+GIVEN_BACK = "{{ item.key }}"
 
 
 def names_left(node: Any) -> Iterator[str]:

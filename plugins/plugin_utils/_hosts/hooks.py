@@ -1,13 +1,18 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a hook of a host's turn has failed by, from what the role ``rdma.fabric.host`` keeps of it."""
+"""What a hook of a host's turn has failed by or set, from what the role ``rdma.fabric.host`` keeps of it."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
+
+OPEN_HOOK = "_rdma_fabric_host_hook_open"
+_NODE_NAME = f"{PREFIX}node_name"
 # ansible-core before 2.19 says it in words only (TaskTimeoutError in lib/ansible/executor/task_executor.py).
 _TIMED_OUT = re.compile(r"in the expected time frame \(([0-9]+)\)")
 
@@ -41,3 +46,24 @@ def why_hook_left(hook: Mapping[str, Any]) -> str:
         "for it (meta), or has ignore_unreachable: false and reached nobody. Its node and slot are as they were then; "
         "have the task fail instead, and run again"
     )
+
+
+def why_facts_refused(host: str, names: Iterable[str]) -> str:
+    """Return why a hook fails whose facts have set these variables of this collection on its host."""
+    return (
+        f"facts that the hook gathered set {', '.join(map(one_line, names))}, which only the inventory may: look who "
+        f"wrote them on {host}, or use set_fact without cacheable"
+    )
+
+
+def without_facts(names: Iterable[str], own: Mapping[str, Any], controller: Mapping[str, Any]) -> dict[str, Any]:
+    """Return these variables of a host, which facts have set, with the values that they get back.
+
+    ``own`` are the variables of the host, ``controller`` those of localhost. The name of the node is that of before the
+    hook, and what roles keep is as if it was never kept. For the rest a host goes by the controller's, as preflight
+    refuses others, or by the defaults.
+    """
+    kept: dict[str, Any] = {name: {} if name.startswith("_") else controller.get(name) or "" for name in names}
+    if _NODE_NAME in kept:
+        kept[_NODE_NAME] = (own.get(OPEN_HOOK) or {}).get("node", "")
+    return kept

@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import value_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
-from .hooks import why_hook_failed, why_hook_left
+from .hooks import OPEN_HOOK, why_hook_failed, why_hook_left
 from .variables import labels_read, names_by_facts
 
 CONTROLLER = "localhost"
@@ -33,7 +33,6 @@ _NODE_NAME = TABLE[f"{PREFIX}node_name"]
 _HOST_MODE = TABLE[f"{PREFIX}host_mode"]
 _WIRE_TEST = TABLE[f"{PREFIX}wire_test"]
 _HOOK = "_rdma_fabric_host_hook"
-_OPEN_HOOK = "_rdma_fabric_host_hook_open"
 _HOOKS = {row.short.split("_", 1)[1]: row for row in HOOKS}
 
 
@@ -116,7 +115,7 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         "_rdma_fabric_host_drain",
         "_rdma_fabric_host_look",
         _HOOK,
-        _OPEN_HOOK,
+        OPEN_HOOK,
         "_rdma_fabric_host_ready",
         "_rdma_fabric_host_wire",
     )
@@ -130,8 +129,8 @@ def _of_its_node(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     kept = {name: variables[name] for name in names if name in variables}
     if _HOOK in kept:
         kept[_HOOK] = {"failed": True, "msg": why_hook_failed(kept[_HOOK])}
-    if kept.get(_OPEN_HOOK):
-        kept[_OPEN_HOOK] = {"failed": True, "msg": why_hook_left(kept[_OPEN_HOOK])}
+    if kept.get(OPEN_HOOK):
+        kept[OPEN_HOOK] = {"failed": True, "msg": why_hook_left(kept[OPEN_HOOK])}
     return list(kept.values())
 
 

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import why_hook_failed, why_hook_left
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.hooks import (
+    OPEN_HOOK,
+    why_facts_refused,
+    why_hook_failed,
+    why_hook_left,
+    without_facts,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import Unfinished, unfinished_hosts
 
 # What ansible-core 2.16 and 2.19 say of a command that was ended at a timeout of three seconds.
@@ -61,3 +67,18 @@ def test_a_hook_that_has_begun_and_not_ended_fails_its_host_with_what_may_have_d
     assert why_hook_left(hook).startswith("the hook /hooks/nccl.yml (changed) took gpu-01 out of its turn: ")
     ended = {**own, "_rdma_fabric_host_hook_open": {}}
     assert unfinished_hosts(["gpu-01"], {"gpu-01": ended}) == []
+
+
+def test_what_facts_have_set_gets_back_what_it_was_before_the_hook() -> None:
+    names = ("_rdma_fabric_host_turn", "rdma_fabric_context", "rdma_fabric_drain", "rdma_fabric_node_name")
+    own = {OPEN_HOOK: {"node": "node-a"}}
+    assert without_facts(names, own, {"rdma_fabric_context": "here", "rdma_fabric_node_name": "x"}) == {
+        "_rdma_fabric_host_turn": {},
+        "rdma_fabric_context": "here",
+        "rdma_fabric_drain": "",
+        "rdma_fabric_node_name": "node-a",
+    }
+    assert why_facts_refused("gpu-01", names[:1]) == (
+        "facts that the hook gathered set _rdma_fabric_host_turn, which only the inventory may: look who wrote them on "
+        "gpu-01, or use set_fact without cacheable"
+    )

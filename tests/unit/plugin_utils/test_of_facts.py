@@ -91,6 +91,19 @@ def test_tasks_for_all_hosts_pass_over_what_such_a_host_says_and_name_it() -> No
     assert "its facts set _rdma_fabric_host_turn, rdma_fabric_node_name" in unfinished["why"]
 
 
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_task_that_looks_for_them_is_run_by_such_a_host_and_names_them(strict: bool) -> None:
+    hostvars = {"a": merged(FORGED), "b": merged({"distribution": "Debian"}), "localhost": {}}
+    task_vars = {"hostvars": hostvars, "inventory_hostname": "a", **hostvars["a"]}
+    given = {"hosts": ["a"], "by_facts": True, "strict": strict}
+    result = run_action("fabric_hosts", given, task_vars=task_vars)
+    assert result["by_facts"] == {"a": {"_rdma_fabric_host_turn": {}, "rdma_fabric_node_name": ""}}
+    assert bool(result.get("failed")) is strict
+    assert strict is ("look who wrote them on a" in result.get("msg", ""))
+    none = run_action("fabric_hosts", {**given, "hosts": ["b"]}, task_vars={**task_vars, "inventory_hostname": "b"})
+    assert (none["by_facts"], none.get("failed")) == ({}, None)
+
+
 def test_preflight_refuses_them_of_every_host() -> None:
     hostvars = {name: merged(FORGED) for name in ("a", "b")}
     result = run_action("fabric_input", {"hosts": ["a", "b"]}, task_vars={"hostvars": hostvars})
