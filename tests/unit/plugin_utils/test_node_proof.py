@@ -59,11 +59,11 @@ class Nodes:
         return frozenset(self.taken)
 
 
-def proof(nodes: Nodes, node: str = NODE, **there: Any) -> NodeProof:
+def proof(nodes: Nodes, node: str = NODE, facts: Json | None = None, **there: Any) -> NodeProof:
     hosts = [NODE, *OTHERS]
     there = {"hosts": dict.fromkeys(hosts), "names": {host: host for host in hosts}, "nodes": [], **there}
     found = NodeProof(
-        node, wish(), around(**there), nodes, lambda _host: None, lambda pod: bool(pod["metadata"]["labels"])
+        node, wish(), around(**there), nodes, lambda _host: facts, lambda pod: bool(pod["metadata"]["labels"])
     )
     found.begin()
     return found
@@ -166,8 +166,22 @@ def test_networks_come_to_their_verdicts_by_themselves() -> None:
     assert partners(found) == [ORDER[1]]
     found.note([row(ORDER[1], "pass", "default/rail1")])
     assert partners(found) == []
-    assert [each["neighbours"] for each in found.results()] == [ORDER[:1], ORDER[:2]]
+    assert [(each["network"], each["neighbours"]) for each in found.results()] == [
+        ("default/rail0", ORDER[:1]),
+        ("default/rail1", ORDER[:2]),
+    ]
     assert len(found.notices()) == 1
+
+
+def test_a_network_is_called_by_its_rail_once_the_facts_of_a_host_tell_it() -> None:
+    facts = {"netdevs": [{"name": "rail0", "pci": "0000:1a:00.0"}], "rails": [{"nic": "0000:1a:00.0", "rail": 3}]}
+    found = proof(Nodes(), facts=facts)
+    plan = found.next_plan()
+    assert plan is not None
+    assert found.pairs_of(plan) == [f"rail 3 (default/rail0): {NODE} is to be tested with {ORDER[0]}"]
+    found.note([row(ORDER[0], "pass")])
+    assert partners(found) == []
+    assert [each["line"] for each in found.results()] == [f"rail 3 (default/rail0): {NODE} passes with {ORDER[0]}"]
 
 
 @pytest.mark.parametrize(

@@ -280,6 +280,7 @@ def test_what_a_killed_test_of_one_node_left_is_swept_before_the_next_one_of_tha
         world.server.put("pods", {**body, "status": {"phase": "Running"}})
     world.pods.sweep(["ns"])
     assert world.left() == ["of-a", "of-b"], "a proof of all pairs may be running"
+    assert world.pods.notices == []
     world.pods.sweep(["ns"], pairs_of="a")
     assert world.left() == ["of-b"]
 
@@ -331,13 +332,18 @@ def test_pods_that_may_be_left_are_named_in_part() -> None:
     assert "and 20 more" in notice
 
 
-def test_the_dry_run_stores_nothing() -> None:
+def test_the_dry_run_stores_nothing_and_tells_what_the_server_would_refuse() -> None:
     world = World(["a", "b"])
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "annotations": {}}}
     world.server.after_apply = lambda _body: None
     world.pods.try_out([body])
     assert world.left() == []
     assert world.server.written() == []
+    world.server.intercept = lambda _number, method, _path: (
+        failure(403, "Forbidden", "exceeded quota: pods") if method == "PATCH" else None
+    )
+    with pytest.raises(BatchError, match="exceeded quota"):
+        world.pods.try_out([body])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -372,6 +378,25 @@ def test_a_signal_during_the_cleaning_does_not_keep_pods() -> None:
     with pytest.raises(Interrupted):
         world.proof_run().run()
     assert world.left() == []
+
+
+def test_who_interrupts_a_proof_does_not_wait_for_pods_that_end_slowly() -> None:
+    world = World(["a", "b"])
+
+    def start_for_long(body: Json) -> None:
+        world.start(body)
+        body["metadata"]["finalizers"] = ["example.com/slow"]
+
+    def interrupt(_pod: str, program: str) -> None:
+        if program == "ping":
+            raise Interrupted
+
+    world.server.after_apply, world.shell.before = start_for_long, interrupt
+    with pytest.raises(Interrupted):
+        world.proof_run().run()
+    assert len(world.server.delete_options) == 2
+    assert world.time.slept == []
+    assert world.pods.notices == []
 
 
 @pytest.mark.parametrize("kind", ["pod_gone", "forbidden", "timed_out"])
