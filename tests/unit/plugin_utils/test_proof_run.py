@@ -291,6 +291,27 @@ def test_pods_of_every_network_are_of_the_runtime_class_that_is_asked_for() -> N
     assert [pod["spec"]["runtimeClassName"] for pod in first_pods(request)] == ["nvidia"] * 2
 
 
+def test_pods_get_what_the_fabric_says_of_pods_and_of_its_nodes() -> None:
+    """Else none would start on a tainted node, or from a registry that wants a secret."""
+    toleration = {"key": "nvidia.com/fabric", "operator": "Exists"}
+    spec = {
+        "cluster_policy": {"spec": {"tolerations": [toleration]}},
+        "settings": {"image_pull_secrets": ["mirror"]},
+    }
+    for pod in pods_of(replace(World(["a", "b"]).proof_run().request, spec=spec), 0):
+        assert toleration in pod["spec"]["tolerations"]
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "mirror"}]
+
+
+def test_pods_of_the_pairs_of_one_node_are_found_and_swept_when_their_run_was_killed() -> None:
+    world = World(["a", "b"])
+    request = replace(world.proof_run().request, pairs_of="a")
+    world.pods.make(pods_of(request, 0))
+    assert len(world.left()) == 2
+    world.pods.sweep(["ns"], pairs_of="a")
+    assert world.left() == []
+
+
 def test_plans_of_one_run_make_pods_of_different_names() -> None:
     world = World(["a", "b"])
     request = world.proof_run().request
