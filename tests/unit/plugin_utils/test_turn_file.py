@@ -77,14 +77,17 @@ def test_without_a_turn_without_a_path_and_in_check_mode_nothing_is_kept(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("other", ["[", "[]", '{"format": "rdma.fabric/turn/v0", "end": ""}'])
 def test_what_is_no_turn_and_a_place_that_takes_no_file_end_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(turn_file.display, "warning", said.append)
-    (tmp_path / "a.json").write_text("[", encoding="utf-8")
+    (tmp_path / "a.json").write_text(other, encoding="utf-8")
     with TurnFile(str(tmp_path / "a.json"), check=False).stage(lambda _turn: "drain"):
         pass
+    TurnFile(str(tmp_path / "a.json"), check=False).end()
+    assert (tmp_path / "a.json").read_text(encoding="utf-8") == other
     begin(TurnFile(str(tmp_path / "a.json" / "b.json"), check=False))
     assert said
     assert said[0].startswith("what the turn of a took is not kept: ")

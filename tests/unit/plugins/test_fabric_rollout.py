@@ -264,7 +264,8 @@ def test_a_node_that_has_a_slot_goes_before_those_that_may_wait_for_it() -> None
 
 
 def test_nodes_without_the_label_are_in_no_domain_and_named() -> None:
-    result = of_zones({**DUE, "c": {"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_node_name": "node-c"}})
+    away = {"rdma_fabric_host_result": TO_CHANGE, "rdma_fabric_node_name": "node-c"}
+    result = of_zones({**DUE, "c": away})
     assert [(turn["host"], turn["domain"]) for turn in result["turns"].values()] == [
         ("a", "zone=1"),
         ("c", ""),
@@ -274,6 +275,7 @@ def test_nodes_without_the_label_are_in_no_domain_and_named() -> None:
         "one node of each failure domain at once: zone=1",
         "without the label zone, so in no failure domain: node-c",
     ]
+    assert of_zones({"c": away})["notices"][1:] == result["notices"][2:]
 
 
 @pytest.mark.parametrize(
