@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Callable, Container, Iterable, Mapping, NamedTuple
 
 _TEMPORARY = "rdmatmp"
@@ -42,7 +43,7 @@ def in_turn(renames: Iterable[Rename], taken: Container[str]) -> list[Turn]:
     """
     by_name = {rename.current: rename for rename in renames}
     order, circles = _order(by_name)
-    temporary = (name for name in (f"{_TEMPORARY}{number}" for number in range(len(by_name) * 2 + 100)))
+    temporary = (f"{_TEMPORARY}{number}" for number in count())
     parkings: dict[str, Parking] = {}
     for name in circles:
         held = by_name[name].wanted
