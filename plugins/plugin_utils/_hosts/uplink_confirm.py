@@ -15,6 +15,7 @@ from ansible.errors import AnsibleError
 
 CONFIRMED = "confirmed"
 REVERTED = "reverted"
+REVERTING = "reverting"
 UNKNOWN = "unknown"
 # The host looks once in half a second, and taking back takes its time.
 _REVERT_MARGIN = 60.0
@@ -47,7 +48,8 @@ def settle(result: dict[str, Any], ask: Ask, reset: Callable[[], None]) -> dict[
         if state == UNKNOWN:
             return _failed(result, {**guard, "state": UNKNOWN}, _forgotten(guard))
         if time.monotonic() >= end:
-            return _failed(result, {**guard, "state": state or "unreachable"}, _unknown(guard, error))
+            sentence = _unfinished(guard) if state == REVERTING else _unknown(guard, error)
+            return _failed(result, {**guard, "state": state or "unreachable"}, sentence)
         time.sleep(_PAUSE)
 
 
@@ -111,6 +113,13 @@ def _forgotten(guard: Mapping[str, Any]) -> str:
         f"{' and '.join(guard['steps'])}: the host no longer guards this change of the uplink, so it was confirmed "
         "or reverted, and the answer that said which was lost; next: run again, or preview the host to see whether the "
         "change is there"
+    )
+
+
+def _unfinished(guard: Mapping[str, Any]) -> str:
+    return (
+        f"{' and '.join(guard['steps'])}: the host could not be reached in time over a new connection with this change "
+        "of the uplink, and is still taking it back; next: run again in a minute, which tells what became of it"
     )
 
 

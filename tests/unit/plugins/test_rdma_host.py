@@ -685,9 +685,16 @@ class TestGuard:
 
     def test_a_host_that_stays_away_ends_the_wait(self, host: Any) -> None:
         result, calls = host(AnsibleConnectionFailure("no route to host"))
-        assert (result["failed"], result["guard"]["state"]) == (True, "unreachable")
+        assert (result["failed"], result["guard"]) == (True, {**self.GUARD, "state": "unreachable"})
         assert "no route to host" in result["msg"]
         assert 120 / 3 < len(calls) / 2 < 240
+
+    def test_a_host_that_still_takes_back_in_the_end_was_asked_and_says_so(self, host: Any) -> None:
+        result, _calls = host({"state": "reverting", "steps": []})
+        assert (result["failed"], result["guard"]) == (True, {**self.GUARD, "state": "reverting"})
+        assert "could not be asked" not in result["msg"]
+        assert "set the MTU to 9000: the host could not be reached in time over a new connection" in result["msg"]
+        assert "is still taking it back; next: run again in a minute" in result["msg"]
 
     def test_a_failed_step_and_its_reason_stay_in_the_message(self, host: Any) -> None:
         result, _calls = host({"state": "confirmed"}, failed=True, msg="step two failed")
