@@ -42,6 +42,13 @@ def test_a_run_that_finds_its_hosts_has_nothing_to_say() -> None:
     assert look(asked=True) == []
 
 
+def test_a_file_that_has_the_hosts_is_fine_alone_and_beside_a_list_of_hosts(tmp_path: Path) -> None:
+    there = tmp_path / "hosts.yml"
+    there.write_text("rdma_fabric: {hosts: {gpu-01: , gpu-02: }}\n", encoding="utf-8")
+    for sources in ((str(there),), (str(there), "login,"), (str(there), str(there))):
+        assert look(sources=sources) == []
+
+
 def test_an_inventory_that_is_not_there_is_named_even_beside_one_that_is(tmp_path: Path) -> None:
     missing, there = str(tmp_path / "host.yml"), tmp_path / "hosts.yml"
     there.write_text("rdma_fabric: {hosts: {gpu-01: }}\n", encoding="utf-8")
