@@ -71,6 +71,7 @@ def test_one_host_that_has_the_name_is_enough() -> None:
 def test_functions_that_a_run_makes_are_called_after_their_port() -> None:
     assert said("rail0v3", document("a", "rail0"), hosts=("a",)) == []
     assert len(said("rail1v3", document("a", "rail0"), hosts=("a",))) == 1
+    assert said("rail1v3", document("a", "rail0", "rail1v3"), hosts=("a",)) == [], "one that is there, without its port"
 
 
 def test_nothing_is_said_while_a_host_may_have_the_name() -> None:

@@ -54,6 +54,7 @@ def test_a_play_of_another_user_that_proc_hides_has_ended_only_where_no_process_
     assert not has_ended("boot/pid:[1]/7-700", proc, lambda number: number == 7)
     assert has_ended("boot/pid:[1]/7-700", proc, lambda number: number != 7)
     assert has_ended("boot/pid:[1]/99999999999999999999-700", proc)
+    assert running_play(proc) == "", "one that is hidden has nothing to be known by"
 
 
 def test_a_process_that_only_its_user_may_signal_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,7 @@ def test_only_what_was_written_is_taken_off_the_nodes_that_have_it(part: str, go
         assert set(taken.values()) == {None}
         assert ("dryRun=All" in path) is check
     assert len(server.patches) == len(gone)
+    assert bool(server.requests) is bool(part), "nodes are not asked for where nothing was written to them"
 
 
 def test_all_of_it_goes_in_one_write() -> None:
