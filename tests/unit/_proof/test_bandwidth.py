@@ -151,12 +151,26 @@ def test_a_rate_under_emulation_is_reported_and_a_failure_still_fails() -> None:
 
 
 def test_an_incomplete_output_fails_however_fast_it_was() -> None:
-    assert bandwidth_verdict(measured(99.0, complete=False), 100)["verdict"] == "fail"
+    cut_off = bandwidth_verdict(measured(99.0, complete=False), 100)
+    assert (cut_off["verdict"], cut_off["reason"]) == ("fail", "the output is not complete")
+    nothing = bandwidth_verdict(perftest_result(""), 100)
+    assert nothing["reason"].startswith("nothing was measured: the output is empty (")
 
 
 def test_without_a_link_rate_nothing_is_judged() -> None:
     found = bandwidth_verdict(measured(42.0))
     assert (found["verdict"], found["expected_gbps"], found["limit"], found["ratio"]) == ("reported", None, None, None)
+
+
+def test_a_slot_that_is_known_in_part_is_no_limit() -> None:
+    for link in ({"speed_gts": 2.5}, {"width": 1}, {"speed_gts": None, "width": 1}, {}):
+        assert bandwidth_verdict(measured(98.0), 100, pcie=link)["limit"] == "link"
+
+
+def test_a_bare_number_is_judged_though_it_does_not_say_of_which_messages_it_is() -> None:
+    slow = bandwidth_verdict(perftest_result("12.000000", "gbps"), 100)
+    assert (slow["verdict"], slow["measured_gbps"]) == ("fail", 12.0)
+    assert bandwidth_verdict(perftest_result("98.000000", "gbps"), 100)["verdict"] == "pass"
 
 
 def test_small_messages_can_pass_and_do_not_fail() -> None:
@@ -182,12 +196,14 @@ def test_a_failing_rate_says_where_to_look() -> None:
     assert any("NUMA node" in hint for hint in hints)
     gpu = bandwidth_verdict(measured(20.0), 100, kind="gpu", distance="PIX")["hints"]
     assert any("ACS" in hint for hint in gpu)
+    assert bandwidth_verdict(measured(55.0), 100, kind="gpu", distance="PIX")["hints"] == []
     far = bandwidth_verdict(measured(20.0), 100, kind="gpu", distance="SYS")["hints"]
     assert any("one rail" in hint for hint in far)
 
 
 def test_a_threshold_of_one_s_own_replaces_every_gate() -> None:
     assert bandwidth_verdict(measured(92.0), 100, threshold=0.95)["verdict"] == "fail"
+    assert bandwidth_verdict(measured(100.0), 100, threshold=1)["verdict"] == "pass"
     assert bandwidth_verdict(measured(70.0), 100, kind="gpu", threshold=0.6)["verdict"] == "pass"
 
 
@@ -203,6 +219,7 @@ def test_a_threshold_of_one_s_own_replaces_every_gate() -> None:
         ({"kind": "cpu"}, ["'cpu' is no kind of memory", "gpu"]),
         ({"distance": "FAR"}, ["'FAR' is no distance", "SYS"]),
         ({"threshold": 90}, ["threshold", "0.9"]),
+        ({"threshold": 1.01}, ["threshold", "0.9"]),
         ({"pcie": "16.0 GT/s"}, ["pcie", "mapping"]),
         ({"pcie": {"speed_gts": 12.0, "width": 3}}, ["12.0 is no PCIe speed", "3 is no PCIe width"]),
         ({"gpu_pcie": {"speed_gts": 8.0, "width": True}}, ["gpu_pcie: width"]),
