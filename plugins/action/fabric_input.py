@@ -33,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input import (
     not_found,
     shared_nodes,
+    unread_variables,
     unusable_names,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import values_of
@@ -79,10 +80,22 @@ class ActionModule(FabricAction):
         """Return the variables of every host: each is checked."""
         hostvars = task_vars.get("hostvars") or {}
         raw = getattr(hostvars, "raw_get", None) or hostvars.get
-        return (raw(host) or {} for host in hostvars)
+        for host in hostvars:
+            try:
+                yield raw(host) or {}
+            except AnsibleError:
+                continue  # a file of its variables cannot be read, which is what the result says
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the spec and the notices of everything given; raise InvalidInput with every violation."""
+        try:
+            return self._read(arguments, task_vars)
+        except AnsibleError as error:
+            failed = error
+        violations = unread_variables(task_vars, self._loader)
+        raise InvalidInput(violations) if violations else failed
+
+    def _read(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         documents, violations = self._read_files(arguments["manifests"])
         values, wrong_values = self._helm_values(arguments)
         hostvars = variables_of_hosts(task_vars)

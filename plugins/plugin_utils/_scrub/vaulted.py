@@ -25,8 +25,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax impo
 HIDDEN = "<from a vault>"
 # Shorter ones are words that messages have anyway: they are hidden where they stand alone.
 _LONG = 8
+# The variables of hosts to which a task is delegated, each with a "hostvars" of its own.
+_DELEGATED = "ansible_delegated_vars"
 # Of all hosts, or what a host says of itself.
 _NOT_WALKED = (
+    _DELEGATED,
     "hostvars",
     "vars",
     "groups",
@@ -53,13 +56,20 @@ def texts_of(variables: Iterable[Mapping[str, Any]], results: Collection[str] = 
     files: dict[str, bool] = {}
     found = (
         text
-        for each in variables
+        for each in _with_delegated(variables)
         for name in each
         if name not in _NOT_WALKED and name not in results
         for text in _vaulted(_value(each, name), files)
     )
     # One character is no secret, and in every message.
     return {part for text in set(found) for part in _parts(text) if len(part) > 1}
+
+
+def _with_delegated(variables: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for each in variables:
+        yield each
+        if _DELEGATED in each:
+            yield from (_value(each, _DELEGATED) or {}).values()
 
 
 def _value(variables: Mapping[str, Any], name: str) -> Any:

@@ -102,6 +102,11 @@ def test_neither_lists_of_hosts_nor_results_are_gone_through() -> None:
     assert texts_of([dict.fromkeys(names, Unread(a=1))], ["rdma_fabric_preflight_result"]) == set()
 
 
+def test_of_the_host_that_a_task_is_delegated_to_variables_are_gone_through_and_not_all_hosts() -> None:
+    delegate = {"a": Encrypted("hunter2"), "hostvars": Unread(a=1)}
+    assert texts_of([{"ansible_delegated_vars": {"localhost": delegate}}]) == {"hunter2"}
+
+
 def test_without_a_secret_of_a_vault_no_variable_is_gone_through(opened: DataLoader) -> None:
     given: dict[str, Any] = {"task_vars": {"some": Unread(a=1)}}
     assert run_action("node_drain", {"node": "n", "timeout": "soon"}, **given)["failed"] is True

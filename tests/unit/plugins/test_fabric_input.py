@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
+from ansible.parsing.dataloader import DataLoader
+from ansible.parsing.vault import VaultSecret
 
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import SEEDS
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -111,6 +113,22 @@ class Templated(UserDict[str, Any]):
         if isinstance(value, Exception):
             raise value
         return value
+
+
+def test_a_file_of_variables_that_cannot_be_read_is_named_where_ansible_names_none(tmp_path: Path) -> None:
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "host_vars" / "node1.yml").write_text("a:\n\t- b\n", encoding="utf-8")
+    hostvars = Templated({"node1": AnsibleError("YAML parsing failed: Tabs are usually invalid in YAML.")})
+    inventory = {"groups": {"all": ["node1"]}, "ansible_inventory_sources": [str(tmp_path / "hosts.yml")]}
+    loader = DataLoader()
+    loader.set_vault_secrets([("default", VaultSecret(b"right"))])
+    result = run_action(
+        "fabric_input", {"hosts": ["node1"]}, task_vars={"hostvars": hostvars, **inventory}, loader=loader
+    )
+    (violation,) = result["violations"]
+    assert violation["source"] == f"variables {tmp_path}/host_vars/node1.yml"
+    with pytest.raises(AnsibleError, match="Tabs"):
+        load(hosts=["node1"], task_vars={"hostvars": hostvars, "groups": inventory["groups"]})
 
 
 def test_a_template_without_a_value_is_told_with_its_host_and_everything_else() -> None:
