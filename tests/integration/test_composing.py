@@ -120,6 +120,13 @@ def test_an_input_that_only_preflight_reads_is_refused_by_name_where_it_comes_la
     assert "for the role rdma.fabric.preflight" in violation["hint"]
 
 
+@pytest.mark.parametrize("role", ["cluster", "render", "report", "drift", "status", "verify"])
+def test_a_role_without_preflight_before_it_names_what_is_missing(user: User, role: str) -> None:
+    text = f"{FOR_LOCALHOST}  vars: {{rdma_fabric_render_dir: out}}\n  roles: [{{role: rdma.fabric.{role}}}]\n"
+    message = user.run(play(user, text), inventory=user.here / "hosts.json").refused().message
+    assert "nothing was validated: run the role rdma.fabric.preflight before this one" in message
+
+
 def test_a_play_for_localhost_finds_what_a_play_for_hosts_validated(user: User) -> None:
     text = f"""\
 {FOR_HOSTS}  vars: {{rdma_fabric_macvlan_networks: {NETWORK}}}
