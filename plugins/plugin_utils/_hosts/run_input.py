@@ -27,6 +27,7 @@ from .run_hosts import CONTROLLER, taking_part
 # Ansible's own default, which nobody asked for: a run about the cluster alone needs no inventory.
 _DEFAULT_INVENTORY = "/etc/ansible/hosts"
 _DOCUMENTS = (".yml", ".yaml", ".json")
+_SECTIONS = ("hosts", "children", "vars")
 _GRAPH = "ansible-inventory -i INVENTORY --graph shows its groups and hosts"
 
 
@@ -74,13 +75,15 @@ def unusable_names(hosts: Iterable[str]) -> list[Violation]:
     """
     violations = []
     for host in hosts:
-        problem = ""
+        problem, hint = "", "give the host a name of its own, its address as ansible_host, and variables on lines below"
         if split_host_pattern(host) != [host]:
             problem = "is a name that Ansible reads as several, so that no play finds the host"
         elif "/" in host:
             problem = "is a name with a slash, which no file of the run directory can have"
+        elif host in _SECTIONS:
+            problem = "is a section of a group, which became a host because it is indented as one"
+            hint = f"write {host}: in the column of hosts:, and what is below it as much to the left"
         if problem:
-            hint = "give the host a name of its own, its address as ansible_host, and variables on lines below"
             violations.append(Violation(f"host {one_line(host)}", "", problem, hint))
     return violations
 

@@ -67,6 +67,10 @@ PATTERN = f"{PREFIX}hosts_pattern"
 DEFAULT_PATTERN = "rdma_fabric"
 """The pattern of the fabric's hosts unless another one is given; a fabric without hosts is none of its mistakes."""
 _NEAR = 0.8
+_NONE_OF_OURS = "is no variable of this collection"
+# Where Ansible puts the words of an -e that are no NAME=VALUE.
+_WORDS = "_raw_params"
+_GROUP = PREFIX.rstrip("_")
 _ONLY_LOCALHOST = "is set for localhost, which is no host of the fabric, and for none of its hosts: nothing reads it"
 
 
@@ -84,6 +88,7 @@ class VariableSurvey:
         self._only_hosts: dict[str, list[str]] = {}
         self._differing: dict[str, list[str]] = {}
         self._unknown: set[str] = set()
+        self._nested: set[str] = set()
         self._looked = False
         # Of a host variable that a host has as well, the host's counts.
         self._only_controller = [name for name in WISHES if name in controller]
@@ -112,18 +117,31 @@ class VariableSurvey:
             for name in (self._only_controller if self._looked else ())
             if self._asks_for_something(name)
         ]
+        if _WORDS in self._controller:
+            violations.append(_no_variables(str(self._controller[_WORDS])))
+        violations += [_of_key(name) for name in sorted(self._nested)]
         for name in sorted(self._unknown):
-            near = nearest(name)
+            near = nearest(_as_ours(name))
             if near:
-                violations.append(Violation(SOURCE, name, "is no variable of this collection", f"did you mean {near}?"))
+                violations.append(Violation(SOURCE, name, _NONE_OF_OURS, f"did you mean {near}?"))
             else:
-                place = own_place(name[len(PREFIX) :], "", Found(keys=KEYS))
-                notices.append(Notice(SOURCE, name, "is no variable of this collection, nothing reads it", place))
+                place = own_place(_as_ours(name)[len(PREFIX) :], "", Found(keys=KEYS))
+                notices.append(Notice(SOURCE, name, f"{_NONE_OF_OURS}, nothing reads it", place))
         return violations, notices
 
-    def _note_unknown(self, variables: Iterable[str]) -> None:
+    def _note_unknown(self, variables: Mapping[str, Any]) -> None:
         known = KNOWN_VARIABLES | REGISTERED
-        self._unknown.update(name for name in variables if name.startswith(PREFIX) and name not in known)
+        self._unknown.update(name for name in variables if _as_ours(name).startswith(PREFIX) and name not in known)
+        if _GROUP in variables:
+            self._nested.update(name for name in self._keys_of(variables) if name in TABLE and name not in variables)
+
+    def _keys_of(self, variables: Mapping[str, Any]) -> Iterable[str]:
+        """Return the keys of a variable that has the prefix for its name, as names of variables."""
+        try:
+            value = self._convert(variables[_GROUP])
+        except AnsibleError:
+            return ()
+        return [f"{PREFIX}{key}" for key in value] if isinstance(value, Mapping) else ()
 
     def _differs(self, name: str, variables: Mapping[str, Any]) -> bool:
         try:
@@ -231,6 +249,23 @@ def _asks(value: Any, template: Callable[[Any], Any]) -> bool:
 def _as_read(name: str, value: Any) -> Any:
     """Return a value as the desired state takes it: a consent that is withheld is none."""
     return None if value is False and name in CONSENTS.values() else value
+
+
+def _of_key(name: str) -> Violation:
+    problem = f"is a key of a variable {_GROUP}, which nothing reads"
+    return Violation(SOURCE, name, problem, f"make it a variable of its own, {name}: VALUE, beside {_GROUP}")
+
+
+def _no_variables(words: str) -> Violation:
+    # They may be the end of a password.
+    problem = f"has words that are no NAME=VALUE ({len(words.split())}), which Ansible passes over"
+    hint = 'write no blanks around =, and JSON for a value with blanks: -e \'{"NAME": "VALUE"}\''
+    return Violation("extra variables (-e)", "", problem, hint)
+
+
+def _as_ours(name: str) -> str:
+    """Return a name as variables of this collection are written."""
+    return name if name.startswith(PREFIX) else name.lower().replace("-", "_")
 
 
 def nearest(name: str) -> str:

@@ -15,6 +15,7 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input import (
     not_found,
     unread_variables,
+    unusable_names,
 )
 
 HOSTS = ["gpu-01", "gpu-02"]
@@ -92,6 +93,12 @@ def test_files_of_variables_that_cannot_be_read_are_named_together_with_line_and
     assert no_mapping.startswith("is no mapping of variables")
     assert encrypted.startswith("cannot be read: ")
     assert "--vault-password-file" in encrypted
+
+
+def test_a_section_that_became_a_host_by_its_indentation_is_refused() -> None:
+    (said,) = unusable_names(["gpu-01", "vars", "vars-01"])
+    assert (said.source, said.problem.partition(",")[0]) == ("host vars", "is a section of a group")
+    assert "in the column of hosts:" in said.hint
 
 
 def test_an_inventory_without_any_host_is_named(tmp_path: Path) -> None:

@@ -99,6 +99,9 @@ def test_a_value_that_makes_no_sense_on_a_host_is_not_compared() -> None:
         ("rdma_fabric_nic_cluster_polcy", "rdma_fabric_nic_cluster_policy"),
         ("rdma_fabric_interface", "rdma_fabric_interfaces"),
         ("rdma_fabric_allow_vf_resets", "rdma_fabric_allow_vf_reset"),
+        ("rdma-fabric-interfaces", "rdma_fabric_interfaces"),
+        ("RDMA_FABRIC_INTERFACE", "rdma_fabric_interfaces"),
+        ("rdma_Fabric_interfaces", "rdma_fabric_interfaces"),
     ],
 )
 def test_a_misspelt_variable_is_refused_wherever_it_is_set(name: str, meant: str) -> None:
@@ -111,6 +114,18 @@ def test_a_variable_of_the_user_with_our_prefix_is_only_said() -> None:
     violations, notices = survey({"rdma_fabric_rack_of_site": 1, "rdma_other": 2}, {})
     assert violations == []
     assert notices == ["variables: rdma_fabric_rack_of_site: is no variable of this collection, nothing reads it"]
+
+
+def test_keys_of_a_variable_that_has_the_prefix_for_its_name_are_refused_unless_they_are_variables_too() -> None:
+    nested = {"rdma_fabric": {"interfaces": [], "manifests": [], "rack": 1}, "rdma_fabric_manifests": []}
+    (said,) = survey({"rdma_fabric_manifests": []}, {"a": nested, "b": nested})[0]
+    assert said.startswith("variables: rdma_fabric_interfaces: is a key of a variable rdma_fabric, which nothing reads")
+    assert survey({"rdma_fabric": "gpu"}, {"a": Broken(rdma_fabric=1)}) == ([], [])
+
+
+def test_words_of_extra_variables_that_are_none_are_refused() -> None:
+    (said,) = survey({"_raw_params": "rdma_fabric_allow_reboot true", "": ""}, {})[0]
+    assert said.startswith("extra variables (-e): has words that are no NAME=VALUE (2), which Ansible passes over (")
 
 
 def test_a_key_that_was_made_a_variable_is_said_with_where_it_belongs() -> None:
