@@ -112,11 +112,9 @@ def unread_inventories(sources: Iterable[str], hosts: Collection[str], loader: D
     """
     files = [source for source in sources if "," not in source and source != _DEFAULT_INVENTORY]
     whole = len(files) == 1 and bool(hosts)
-    violations = []
-    for source in [] if whole else files:
-        problem = _unreadable(Path(source), loader)
-        if problem:
-            violations.append(Violation(f"inventory {source}", "", problem, "fix it, or name another one with -i"))
+    violations = [
+        violation for source in ([] if whole else files) for violation in _wrong_inventory(Path(source), loader)
+    ]
     if violations or hosts or not files:
         return violations
     problem = "has no host"
@@ -124,17 +122,40 @@ def unread_inventories(sources: Iterable[str], hosts: Collection[str], loader: D
     return [Violation(f"inventory {source}", "", problem, hint) for source in files]
 
 
-def _unreadable(path: Path, loader: DataLoader) -> str:
+def _wrong_inventory(path: Path, loader: DataLoader) -> list[Violation]:
     """Return why an inventory file cannot be read, nothing when it can or is no document."""
+    source, another = f"inventory {path}", "fix it, or name another one with -i"
     if not path.exists():
-        return "does not exist"
+        return [Violation(source, "", "does not exist", another)]
     if path.suffix not in _DOCUMENTS or not path.is_file():
-        return ""
+        return []
     try:
-        loader.load_from_file(str(path), cache="none", unsafe=True)
+        found = loader.load_from_file(str(path), cache="none", unsafe=True)
     except AnsibleError as error:
-        return _why(error)
-    return ""
+        return [Violation(source, "", _why(error), another)]
+    if not found or (isinstance(found, Mapping) and "plugin" in found):
+        return []
+    if not isinstance(found, Mapping):
+        return [Violation(source, "", "is no mapping of groups", f"begin with a group, such as {DEFAULT_PATTERN}:")]
+    return [violation for name, group in found.items() for violation in _wrong_group(source, str(name), group)]
+
+
+def _wrong_group(source: str, path: str, group: Any) -> list[Violation]:
+    """Return what Ansible refuses a whole inventory for: sections that are no mappings, and hosts that are numbers."""
+    violations = []
+    for section in _SECTIONS if isinstance(group, Mapping) else ():
+        found, place = group.get(section), f"{path}.{section}"
+        if isinstance(found, list):
+            hint = "write each name on a line of its own with a colon behind it, and without a -"
+            violations.append(Violation(source, place, "is a list, a mapping is needed", hint))
+        elif section == "hosts" and isinstance(found, Mapping):
+            numbers = [str(name) for name in found if not isinstance(name, str)]
+            problem = "is read as a number or date, which is no name of a host"
+            violations += [Violation(source, f"{place}.{name}", problem, "quote it") for name in numbers]
+        elif section == "children" and isinstance(found, Mapping):
+            for name, child in found.items():
+                violations += _wrong_group(source, f"{place}.{name}", child)
+    return violations
 
 
 def unread_variables(task_vars: Mapping[str, Any], loader: DataLoader) -> list[Violation]:

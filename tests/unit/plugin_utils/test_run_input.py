@@ -101,6 +101,30 @@ def test_a_section_that_became_a_host_by_its_indentation_is_refused() -> None:
     assert "in the column of hosts:" in said.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- gpu-01\n", "is no mapping of groups (begin with a group, such as rdma_fabric:)"),
+        ("rdma_fabric: {hosts: [gpu-01]}\n", "rdma_fabric.hosts: is a list, a mapping is needed (write each name on"),
+        ("all: {children: {a: {vars: [b: 1]}}}\n", "all.children.a.vars: is a list, a mapping is needed (write each"),
+        ("a: {hosts: {gpu-01: , 102: }}\n", "a.hosts.102: is read as a number or date, which is no name of a host (q"),
+    ],
+)
+def test_an_inventory_that_ansible_refuses_for_its_shape_is_named_with_the_place(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text(text, encoding="utf-8")
+    (found,) = look([], groups=NOTHING, sources=(str(path),), asked=True)
+    assert said in found
+
+
+def test_the_configuration_of_an_inventory_plugin_has_a_shape_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.yml"
+    path.write_text("plugin: constructed\nhosts: [1]\na: {hosts: [1]}\n", encoding="utf-8")
+    assert look(sources=(str(path), "gpu-01,")) == []
+
+
 def test_an_inventory_without_any_host_is_named(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_text("[rdma_fabric]\n", encoding="utf-8")
