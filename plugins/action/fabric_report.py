@@ -36,7 +36,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
     read_verification,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part, was_read, wire_notices
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
+    taking_part,
+    unfinished_hosts,
+    was_read,
+    wire_notices,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import render_page
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turns import left_out_of_turns, skip_notice
@@ -48,12 +53,15 @@ class ActionModule(FabricAction):
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Build the report and write what differs from the one that is there."""
         run_dir = Path(arguments["run_dir"]).absolute()
-        documents = read_host_documents(run_dir / "hosts", {each["host"] for each in arguments["unfinished"]})
-        validation = read_verification(run_dir / "verify.json")
         check_inputs(arguments)
+        unfinished = arguments["unfinished"]
+        if unfinished is None:
+            unfinished = failed_in_this_run(arguments["spec"], variables_of_hosts(task_vars))
+        documents = read_host_documents(run_dir / "hosts", {each["host"] for each in unfinished})
+        validation = read_verification(run_dir / "verify.json")
         hosts = of_the_inventory(documents, arguments["spec"])
         left_out = self._left_out(hosts, arguments["spec"], task_vars)
-        of_earlier_run = self._not_of_this_run(hosts, arguments["unfinished"], left_out, task_vars)
+        of_earlier_run = self._not_of_this_run(hosts, unfinished, left_out, task_vars)
         earlier = [*earlier_notice(run_dir / "hosts", of_earlier_run), *never_read(hosts, left_out)]
         names, variables = [each["host"] for each in hosts], variables_of_hosts(task_vars)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables))]
@@ -68,7 +76,7 @@ class ActionModule(FabricAction):
             generated_at=now(),
             title=arguments["title"],
             validation=validation,
-            unfinished=arguments["unfinished"],
+            unfinished=unfinished,
             earlier=of_earlier_run,
             left_out=left_out,
             wanted=arguments["wanted"],
@@ -123,6 +131,17 @@ class ActionModule(FabricAction):
 
 def _read_in_this_run(variables: Mapping[str, Mapping[str, Any]], host: str) -> bool:
     return was_read(variables.get(host, {}).get("rdma_fabric_host_result"))
+
+
+def failed_in_this_run(
+    spec: Mapping[str, Any] | None, variables: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, str]]:
+    """Return the hosts of which the role rdma.fabric.host has registered in this run that it failed; see fabric_hosts.
+
+    A play that has no fabric_hosts may read some of its hosts, or none: without a result nothing failed.
+    """
+    asked = [host for host in (spec or {}).get("hosts") or () if variables.get(host, {}).get("rdma_fabric_host_result")]
+    return [each._asdict() for each in unfinished_hosts(asked, variables)]
 
 
 def of_the_inventory(documents: list[dict[str, Any]], spec: dict[str, Any] | None) -> list[dict[str, Any]]:

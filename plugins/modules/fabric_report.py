@@ -94,9 +94,9 @@ options:
   unfinished:
     description:
       - Hosts that the run did not bring to the end, as M(rdma.fabric.fabric_hosts) returns them.
+      - By default those that the role C(rdma.fabric.host) failed for in this run.
     type: list
     elements: dict
-    default: []
     suboptions:
       host:
         description: Name of the host in the inventory.

@@ -123,6 +123,17 @@ def test_a_host_that_was_not_reached_is_shown_as_of_an_earlier_run_and_one_that_
     assert failed not in said
 
 
+def test_in_a_play_without_fabric_hosts_the_results_of_hosts_say_who_failed(run_dir: Path) -> None:
+    first, second = sorted(path.stem for path in (run_dir / "hosts").iterdir())[:2]
+    results = {first: {"failed": True, "msg": "no recording"}, second: {"summary": {}}}
+    hostvars = {host: {"rdma_fabric_host_result": result} for host, result in results.items()}
+    given: dict[str, Any] = {"spec": sample_fleet.spec([first, second]), "task_vars": {"hostvars": hostvars}}
+    result = report(run_dir, cluster=None, wanted=[], **given)
+    assert result["outcome"] == "failed"
+    assert any(f"found it: {first} (since" in line for line in result["recap"])
+    assert report(run_dir, cluster=None, wanted=[], **given, unfinished=[])["outcome"] != "failed"
+
+
 def test_a_host_that_failed_before_it_was_read_did_not_fail_for_what_an_earlier_run_refused(run_dir: Path) -> None:
     refused = [each for each in sample_fleet.fleet() if any(s["status"] == "refused" for s in each["plan"]["steps"])]
     host = refused[0]
