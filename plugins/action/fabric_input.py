@@ -33,6 +33,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input import (
     not_found,
     shared_nodes,
+    unlike_nodes,
     unread_variables,
     unusable_names,
 )
@@ -132,9 +133,13 @@ class ActionModule(FabricAction):
                 *by_facts,
             ],
         )
-        wrong = [*wire_violations(spec, hostvars), *shared_nodes(nodes_of(spec["hosts"], hostvars))]
+        nodes = nodes_of(spec["hosts"], hostvars)
+        no_nodes, unlike = unlike_nodes(nodes)
+        wrong = [*wire_violations(spec, hostvars), *shared_nodes(nodes), *no_nodes]
         if wrong:
             raise InvalidInput(wrong)
+        # Without a cluster side nodes have no part in a run.
+        remarks = [*remarks, *(unlike if self._asks_of_cluster(arguments, task_vars) else ())]
         if arguments["plan_file"] and not self.check_mode:
             remarks = [*remarks, Notice(f"{PREFIX}plan_file", "", "only a run of site --check writes it")]
         found: dict[str, Any] = {"changed": False, "spec": spec, "notices": [*notices, *preflight(spec), *remarks]}
@@ -158,8 +163,12 @@ class ActionModule(FabricAction):
         return {"plans": loaded.plans, "hosts": {host: loaded.hosts[host] for host in hosts}}, said
 
     def _not_found(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> list[Violation]:
-        asked = any(arguments[name] for name in (*_INPUTS, *RESOURCES)) or bool(extra_resource(task_vars))
+        asked = self._asks_of_cluster(arguments, task_vars)
         return not_found(arguments["hosts_pattern"], arguments["hosts"], asked, task_vars, self._loader)
+
+    @staticmethod
+    def _asks_of_cluster(arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> bool:
+        return any(arguments[name] for name in (*_INPUTS, *RESOURCES)) or bool(extra_resource(task_vars))
 
     def _read_files(self, names: list[str]) -> tuple[list[Document], list[Violation]]:
         with decrypted(self.find_file, self._loader) as find:

@@ -16,8 +16,9 @@ from ansible.errors import AnsibleError
 from ansible.inventory.manager import split_host_pattern
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_subdomain
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import VAULT_HINT
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import DEFAULT_PATTERN, PATTERN, SOURCE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
@@ -102,6 +103,23 @@ def shared_nodes(nodes: Mapping[str, str]) -> list[Violation]:
         for node, sharing in hosts.items()
         if len(sharing) > 1
     ]
+
+
+def unlike_nodes(nodes: Mapping[str, str]) -> tuple[list[Violation], list[Notice]]:
+    """Return what no node can be called, from the node of each host: names that were given, and hosts without one.
+
+    A host whose node nobody asks for may have any name.
+    """
+    wrong = {host: node for host, node in nodes.items() if dns_subdomain(node)}
+    hint, unnamed = "give it as kubectl get nodes names it", [host for host, node in wrong.items() if host == node]
+    violations = [
+        Violation(f"host {one_line(host)}: {PREFIX}node_name", "", f"{node!r} is no name of a node of Kubernetes", hint)
+        for host, node in wrong.items()
+        if host != node
+    ]
+    problem = f"no node of Kubernetes can be called {named(unnamed)}"
+    hint = f"set {PREFIX}node_name to its name as kubectl get nodes has it; it has no capital letters and no _"
+    return violations, [Notice("hosts", "", problem, hint)] if unnamed else []
 
 
 def unread_inventories(sources: Iterable[str], hosts: Collection[str], loader: DataLoader) -> list[Violation]:

@@ -308,6 +308,21 @@ def test_a_wire_test_without_a_network_is_refused(given: Any, refused: bool) -> 
     assert not run_action("fabric_input", arguments, task_vars=task_vars).get("failed")
 
 
+def test_names_that_no_node_can_have_are_refused_where_given_and_told_where_the_cluster_counts() -> None:
+    hostvars = {"GPU_01": {}, "gpu-02.example": {}, "192.0.2.1": {}, "gpu-03": {"rdma_fabric_node_name": "GPU-03"}}
+    task_vars = {"hostvars": hostvars}
+    (violation,) = load(hosts=list(hostvars), task_vars=task_vars)["violations"]
+    assert violation["source"] == "host gpu-03: rdma_fabric_node_name"
+    assert "'GPU-03' is no name of a node" in violation["problem"]
+    hostvars["gpu-03"] = {"rdma_fabric_node_name": "gpu-03"}
+    assert not any("node of Kubernetes" in said for said in load(hosts=list(hostvars), task_vars=task_vars)["notices"])
+    network = {"m": {"master": "ens1f0"}}
+    notices = load(hosts=list(hostvars), macvlan_networks=network, task_vars=task_vars)["notices"]
+    (said,) = (each for each in notices if "node of Kubernetes" in each)
+    assert said.startswith("hosts: no node of Kubernetes can be called GPU_01 (")
+    assert "rdma_fabric_node_name" in said
+
+
 @pytest.mark.parametrize(("of_second", "shared"), [("gpu01", True), (" gpu01 ", True), ("gpu02", False), ("", False)])
 def test_two_hosts_with_one_node_are_refused(of_second: str, shared: bool) -> None:
     hostvars = {"gpu01": {}, "gpu02": {"rdma_fabric_node_name": of_second}, "gpu03": {"rdma_fabric_node_name": "n3"}}
