@@ -19,11 +19,11 @@ PLACES = CHECKOUT / "plugins" / "module_utils"
 CAPTURES = CHECKOUT / "tests" / "fixtures" / "captures.yml"
 TESTS = CHECKOUT / "tests"
 CHECKS = {
-    "capture": "a reader is held to values, or to the form of an output, that a real host's owner published",
-    "program": "the real program or kernel does it in a test",
-    "source": "it was read in the source of the kernel, the driver or the tool",
-    "document": "a manual, a guide or release notes say it",
-    "none": "nothing is known that shows it",
+    "capture": "a test reads values, or an output format, that the owner of a real host published",
+    "program": "a test shows it with the real program or kernel",
+    "source": "the source of the kernel, the driver or the tool shows it",
+    "document": "a manual, a guide or release notes say so",
+    "none": "nothing known shows it",
 }
 _KEYS = frozenset(("belief", "place", "source", "checked", "captures", "tests", "open"))
 _PROOF = {"capture": "captures", "program": "tests"}
