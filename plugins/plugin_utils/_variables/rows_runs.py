@@ -171,7 +171,8 @@ OF_RUNS = (
         "str",
         (
             "V(absent) restores the values from before the first run, and removes every file of this collection from "
-            "the host. Of the host's variables only consents apply then.",
+            "the host. Of the host's variables, only consents, C(rdma_fabric_protected_interfaces), "
+            "C(rdma_fabric_firmware_allow) and C(rdma_fabric_revert_seconds) apply then.",
             "V(previous) brings the host to the last state that it reached before and that differs from the current "
             "spec.",
         ),
