@@ -89,17 +89,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 release:
-  description: The release with its chart.
+  description: The Helm release with its chart.
   returned: success
   type: str
   sample: "release network-operator in nvidia-network-operator: chart /srv/network-operator-26.4.1.tgz"
 objects:
-  description: What the chart makes.
+  description: The objects of the chart.
   returned: with O(state=rendered)
   type: list
   elements: dict
 notices:
-  description: What was not compared, and what stays.
+  description: What was not compared, and what remains in the cluster.
   returned: with O(state=present) and O(state=absent)
   type: list
   elements: str

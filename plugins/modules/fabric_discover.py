@@ -90,7 +90,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 files:
-  description: The files, written or already as they would be; when existing ones stay, those that do.
+  description:
+    - Files that were written or are already up to date. When the task refuses to replace existing files, those files.
   returned: success, or failed because of existing files
   type: list
   elements: str
@@ -111,11 +112,11 @@ classes:
       type: list
       elements: str
     rails:
-      description: How many rails each of them has.
+      description: Number of rails of each host.
       returned: always
       type: int
 without_rails:
-  description: Hosts that were read and have no rail.
+  description: Hosts that were read but have no rail.
   returned: success
   type: list
   elements: str
@@ -125,12 +126,12 @@ unread:
   type: list
   elements: str
 notices:
-  description: MTUs that were left out, and files of an earlier discovery that nothing was found for now.
+  description: MTUs that were not written, and files of an earlier discovery for which this one found nothing.
   returned: success
   type: list
   elements: str
 recap:
-  description: What was found, where it is and what comes next, line by line.
+  description: What was found, where it was written, and the next step, line by line.
   returned: success
   type: list
   elements: str

@@ -82,7 +82,7 @@ RETURN = r"""
 outcome:
   description:
     - V(same) when everything was compared and nothing differs, V(drift) when something differs.
-    - V(error) when a host was not read or an object not compared, whatever was found of the others.
+    - V(error) when a host was not read or an object was not compared, regardless of the others.
   returned: success
   type: str
   sample: drift
@@ -107,7 +107,9 @@ drift_json:
   type: str
   sample: /home/user/rdma-fabric-run/drift.json
 drift_xml:
-  description: Path of the JUnit file. A difference is a failure there, what was not read or compared an error.
+  description:
+    - Path of the JUnit file. A difference is a failure there; a host or object that was not read or compared is an
+      error.
   returned: success
   type: str
   sample: /home/user/rdma-fabric-run/drift.xml

@@ -51,7 +51,7 @@ options:
   api_servers:
     description:
       - The nodes that run the API server, each with how it was detected, as P(rdma.fabric.fabric_preflight#module)
-        returns them. With O(reboots) their hosts are refused a reload and a reboot without the consent
+        returns them. With O(reboots), their hosts are refused a reload and a reboot without the consent
         C(rdma_fabric_allow_controller_node), and count as failed.
       - So is the machine that Ansible runs on, unless its own node joins.
     type: dict
@@ -134,7 +134,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 unfinished:
-  description: The hosts that were not brought to the end.
+  description: Hosts that the run did not finish.
   returned: always
   type: list
   elements: dict
@@ -145,24 +145,23 @@ unfinished:
       type: str
       sample: dgx-02
     why:
-      description: Whether it failed or could not be reached, and what was said about it.
+      description: Whether it failed or could not be reached, and the reason.
       returned: always
       type: str
       sample: "unreachable: Failed to connect to the host via ssh: Connection timed out"
 reboot:
-  description: The hosts that need a reboot and may have one. There is none while a host was left behind.
+  description: Hosts that need a reboot and have the consent to it. Empty if any host was not finished.
   returned: when O(reboots) is true
   type: list
   elements: str
 reload:
   description:
-    - The hosts whose NIC driver is to be reloaded, which one of RV(reboot) may be as well. There is none while a host
-      was left behind.
+    - Hosts whose NIC driver is to be reloaded. A host can also be in RV(reboot). Empty if any host was not finished.
   returned: when O(reboots) is true
   type: list
   elements: str
 refused:
-  description: The hosts that would be in RV(reboot) or RV(reload) and lack the consent that O(api_servers) is about.
+  description: Hosts that would be in RV(reboot) or RV(reload) but lack the consent that O(api_servers) describes.
   returned: when O(reboots) is true
   type: list
   elements: dict
@@ -173,29 +172,30 @@ refused:
       type: str
       sample: cp-01
     msg:
-      description: Why it is refused, and what to do.
+      description: Why it is refused, and the next step.
       returned: always
       type: str
     failed:
-      description: V(true), as the run fails for it.
+      description: Always V(true), because the run fails.
       returned: always
       type: bool
 parallel:
   description:
-    - How many of RV(reload) and RV(reboot) may have their turn at once by O(rollouts), as C(serial) of a play takes it.
-      It is the least number that a policy of theirs gives; a host that is not drained, or has no policy, goes alone.
+    - How many hosts of RV(reload) and RV(reboot) may be interrupted at once according to O(rollouts), for C(serial) of
+      a play. It is the lowest number of their policies. A host that is not drained, or has no policy, is interrupted
+      alone.
   returned: when O(reboots) is true
   type: str
   sample: '2'
 joining:
-  description: The hosts whose nodes are yet to be verified and that were not left behind.
+  description: Hosts that were finished and whose nodes are not verified yet.
   returned: when O(joining) is true
   type: list
   elements: str
 pushes:
   description:
-    - Whether the cluster side is to be pushed, as not every host with a new node was left behind and, except in check
-      mode, RV(cluster_side) is empty.
+    - Whether to push the cluster side. V(false) if none of the hosts with new nodes was finished, and, except in check
+      mode, if RV(cluster_side) is not empty.
   returned: when O(joining) is true
   type: bool
 cluster_side:
@@ -216,15 +216,15 @@ cluster_side:
       elements: str
 drains:
   description:
-    - What O(rollouts) say of each host, as options of P(rdma.fabric.node_drain#module). With C(safe_load) its node is
-      drained before a driver is loaded, whatever the playbook.
+    - The drain options that O(rollouts) give each host, as options of P(rdma.fabric.node_drain#module). With
+      C(safe_load), its node is drained before a driver is loaded, in every playbook.
   returned: success
   type: dict
   sample: {dgx-01: {state: drained, force: false, pod_selector: '', timeout: 300, safe_load: false}}
 hooks:
   description:
-    - The task files that are run at each stage of a host's turn (C(rdma_fabric_hooks_before_drain) and so on), of the
-      hosts and stages that have any.
+    - The task files that run at each stage of a host's turn (C(rdma_fabric_hooks_before_drain) and so on), for hosts
+      and stages that have any.
   returned: when O(hooks) is true
   type: dict
   sample: {dgx-01: {changed: [/etc/rdma-fabric/hooks/nccl.yml]}}
@@ -238,8 +238,8 @@ by_facts:
 give_back:
   description:
     - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain), or C(safe_load) of
-      RV(drains)), each with its node, as a run that was killed may have left it cordoned. Those that are only looked
-      at or wait for a reload or a reboot keep their nodes as they are. There is none while a host was left behind.
+      RV(drains)), each with its node, because a killed run may have left it cordoned. Hosts that are only read, or that
+      wait for a reload or a reboot, are not included. Empty if any host was not finished.
   returned: when O(reboots) is true
   type: dict
   sample: {dgx-01: dgx-01.example.org}

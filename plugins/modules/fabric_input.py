@@ -110,10 +110,10 @@ options:
     type: str
   engine:
     description:
-      - Who makes the cluster side. V(direct) is this collection, from what is rendered. With V(helm) the chart of the
-        Network Operator is installed, and is given the custom resources as they are.
-      - With V(helm), Helm values are those of its chart, and resources ask nothing of hosts. What O(hosts) ask for and
-        the operator would do as well is refused.
+      - What deploys the cluster side. With V(direct), this collection pushes the objects that it renders. With V(helm),
+        the chart of the Network Operator is installed and gets the custom resources unchanged.
+      - With V(helm), Helm values are those of the chart, and custom resources do not configure hosts. Settings of
+        O(hosts) that the operator would also make are refused.
     type: str
     choices: [direct, helm]
   helm_chart:
@@ -285,7 +285,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 spec:
-  description: The whole input, in one format and with the current fields, for the other modules.
+  description: The whole input in one format, with current fields, for the other modules.
   returned: success
   type: dict
   sample:
@@ -321,12 +321,12 @@ given:
   sample: [rdma_fabric_manifests]
 sealed:
   description:
-    - The sealed plans of the hosts of this run. C(plans) are the different ones, C(hosts) has for each host the number
-      of its C(plan) and the digest of its C(machine).
+    - The sealed plans of the hosts of this run. C(plans) are the distinct plans; C(hosts) has the number of its C(plan)
+      and the digest of its C(machine) for each host.
   returned: when O(sealed_plan) is given
   type: dict
 violations:
-  description: Everything that is wrong with the input.
+  description: Every violation of the input.
   returned: when the input is invalid
   type: list
   elements: dict
@@ -337,7 +337,7 @@ violations:
       type: str
       sample: policy.yaml
     line:
-      description: The line, where the source has lines.
+      description: The line, if the source has lines.
       returned: always
       type: int
       sample: 12

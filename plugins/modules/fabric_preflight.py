@@ -202,8 +202,8 @@ notices:
   description:
     - What the server can't check yet, which rights could not be checked, and the notices of k8s_batch about the
       objects.
-    - With hosts only, that no cluster is contacted.
-    - In check mode, what a removal needs a consent for.
+    - With hosts only, a notice that no cluster is contacted.
+    - In check mode, what a removal would need a consent for.
   returned: success
   type: list
   elements: str

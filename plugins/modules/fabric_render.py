@@ -53,7 +53,7 @@ options:
     required: true
   chart_objects:
     description:
-      - What the chart of O(spec) makes, as M(rdma.fabric.fabric_chart) renders it. They go into the same waves.
+      - The objects of the chart of O(spec), as M(rdma.fabric.fabric_chart) renders them. They go into the same waves.
     type: list
     elements: dict
     default: []
@@ -65,13 +65,13 @@ options:
         origin in the way is an error.
     type: path
   writes:
-    description: Whether O(output_dir) has to be given. The role C(rdma.fabric.render) is for nothing but files.
+    description: Whether O(output_dir) is required, as in the role C(rdma.fabric.render), which only writes files.
     type: bool
     default: false
   partial:
     description:
-      - Whether hosts that were not read in this run may be left out where they tell on which nodes the driver's
-        container runs. A notice names them. If V(false), they end the task, as the DaemonSets of their nodes would be
+      - Whether to skip hosts that were not read in this run when the hosts determine on which nodes the driver's
+        container runs. A notice names them. If V(false), the task fails, because the DaemonSets of their nodes would be
         removed.
     type: bool
     default: false
@@ -114,13 +114,13 @@ waves:
       elements: dict
 notices:
   description:
-    - Hosts that were left out, as they were not read, and those whose nodes get no container of a driver, as none of
-      the groups of nodes that were given is theirs.
+    - Hosts that were skipped because they were not read, and hosts whose nodes get no driver container because none of
+      the given node groups matches them.
   returned: success
   type: list
   elements: str
 images:
-  description: Every image that the objects make a node pull, for copies into a registry of one's own.
+  description: Every image that nodes pull for these objects, to copy them into your own registry.
   returned: success
   type: list
   elements: dict
@@ -156,7 +156,7 @@ output_dir:
   type: str
   sample: ./manifests
 files:
-  description: Every file that belongs there, relative to the folder.
+  description: Every file of the rendering, relative to the folder.
   returned: when O(output_dir) is given
   type: list
   elements: str
@@ -172,7 +172,7 @@ removed:
   type: list
   elements: str
 violations:
-  description: Why the specification can't be rendered, one entry per flaw.
+  description: Why the specification can't be rendered, one entry per problem.
   returned: on invalid input
   type: list
   elements: dict

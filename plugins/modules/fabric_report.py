@@ -57,7 +57,7 @@ options:
     default: RDMA fabric report
   spec:
     description:
-      - What was asked for, as M(rdma.fabric.fabric_input) returns it.
+      - The specification, as M(rdma.fabric.fabric_input) returns it.
       - With it, hosts of the inventory without a host document are reported as not read, and documents of other hosts,
         left by an earlier run, are left out.
       - A host of the inventory that this run left out (C(--limit)) or did not reach is shown as an earlier run found
@@ -76,24 +76,24 @@ options:
     type: dict
   chart:
     description:
-      - What became of the release, as M(rdma.fabric.fabric_chart) says. It is among notices and recap.
+      - Result of M(rdma.fabric.fabric_chart). It appears in the notices and the recap.
     type: str
     default: ''
   proof:
     description:
-      - Result of M(rdma.fabric.fabric_verify). Where it failed before a pair was tested, the report says so and
-        leaves out a C(verify.json) that an earlier run has written.
+      - Result of M(rdma.fabric.fabric_verify). If it failed before a pair was tested, the report says so and omits the
+        C(verify.json) of an earlier run.
     type: dict
   wanted:
     description:
-      - What the run was to bring about beside the hosts. A part of it without a result has failed before it began.
+      - What the run was to do besides the hosts. A part without a result counts as failed before it began.
     type: list
     elements: str
     choices: [push, proof]
     default: []
   unfinished:
     description:
-      - Hosts that the run did not bring to the end, as M(rdma.fabric.fabric_hosts) returns them.
+      - Hosts that the run did not finish, as M(rdma.fabric.fabric_hosts) returns them.
       - By default those that the role C(rdma.fabric.host) failed for in this run.
     type: list
     elements: dict
@@ -103,12 +103,12 @@ options:
         type: str
         required: true
       why:
-        description: What kept it from the end.
+        description: Why the run did not finish it.
         type: str
         required: true
   notices:
     description:
-      - Notices of the tasks before.
+      - Notices of earlier tasks.
     type: list
     elements: str
     default: []
@@ -153,15 +153,15 @@ report_html:
   sample: /home/user/rdma-fabric-run/report.html
 outcome:
   description:
-    - What became of the run, the first that holds.
+    - Outcome of the run, the first of these that applies.
     - V(failed) when a host, the push or the proof failed, V(refused) when a step is refused, V(pending) when something
-      is planned, rendered or waits for a consent, a reboot or a run that is none of check mode.
+      is planned or rendered, or needs a consent, a reboot or a run without check mode.
     - V(changed) when hosts or objects were changed and nothing is left, V(unchanged) when there was nothing to do.
   returned: success
   type: str
   sample: pending
 summary:
-  description: Counts, headline, verdict (V(settled), V(pending) or V(attention)) and what was not done.
+  description: Counts, headline, verdict (V(settled), V(pending) or V(attention)) and what was left undone.
   returned: success
   type: dict
   sample:

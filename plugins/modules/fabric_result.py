@@ -27,16 +27,16 @@ extends_documentation_fragment:
 options:
   kind:
     description:
-      - What O(result) is of. V(input) is P(rdma.fabric.fabric_input#module), V(ready)
+      - The module that returned O(result). V(input) is P(rdma.fabric.fabric_input#module), V(ready)
         P(rdma.fabric.fabric_preflight#module), V(batch) P(rdma.fabric.k8s_batch#module), V(records) the recordings that
-        P(rdma.fabric.rdma_record#module) registered for O(hosts) as C(rdma_fabric_record_result); the others are
-        the modules whose names end so.
-      - A failure of V(input) and V(ready) is a refusal, as it comes before anything is touched.
+        P(rdma.fabric.rdma_record#module) registered for O(hosts) as C(rdma_fabric_record_result); the others are the
+        modules with these names.
+      - A failure of V(input) or V(ready) is a refusal, because nothing has been touched.
     type: str
     choices: [input, ready, report, drift, status, discover, render, batch, records, support]
     required: true
   result:
-    description: What the task that decides has registered. Nothing means that the run failed before it.
+    description: Registered result of the deciding task. Without it, the run failed before that task.
     type: dict
   hosts:
     description: The hosts that were to be recorded.
@@ -45,8 +45,8 @@ options:
     default: []
   plan:
     description:
-      - Path of the plan that M(rdma.fabric.fabric_seal) has written in this run. The next step is then a run with this
-        plan, once it is approved.
+      - Path of the plan that M(rdma.fabric.fabric_seal) wrote in this run. The next step is then a run with this plan,
+        once it is approved.
     type: str
     default: ""
 seealso:
@@ -80,7 +80,7 @@ lines:
   elements: str
   sample: ["result:   pending", "next:     ansible-playbook rdma.fabric.site"]
 statistic:
-  description: What the statistic C(rdma_fabric_result) has. Reports and comparisons add numbers of their own.
+  description: Content of the statistic C(rdma_fabric_result). Reports and comparisons add their own numbers.
   returned: success
   type: dict
   contains:
@@ -90,7 +90,7 @@ statistic:
       type: str
       sample: pending
     outcome:
-      description: The same, or what P(rdma.fabric.fabric_drift#module) calls it.
+      description: The same, or the outcome of P(rdma.fabric.fabric_drift#module).
       returned: always
       type: str
       sample: pending

@@ -31,8 +31,8 @@ options:
     required: true
   rollouts:
     description:
-      - What policies say of drains (C(ofedDriver.upgradePolicy)), as C(spec.rollouts) of
-        P(rdma.fabric.fabric_input#module) has it.
+      - The drain options of policies (C(ofedDriver.upgradePolicy)), as in C(spec.rollouts) of
+        P(rdma.fabric.fabric_input#module).
     type: list
     elements: dict
     default: []
@@ -45,35 +45,37 @@ options:
     description:
       - Names of the nodes with the label C(nvidia.com/ofed-driver-upgrade.skip=true), as
         P(rdma.fabric.node_slot_info#module) returns them. Their hosts have no turn, and are named.
-      - One with a slot has been begun by an earlier run, and goes on. With O(state=absent) the label does not count.
+      - A host whose node has a slot was begun by an earlier run, and continues. With O(state=absent) the label has no
+        effect.
     type: list
     elements: str
     default: []
   api_servers:
     description:
-      - The nodes that run the API server, each with what tells it, as P(rdma.fabric.fabric_preflight#module) returns
-        them. A host of theirs that is to be interrupted is refused without the consent
-        C(rdma_fabric_allow_controller_node), and so is the machine that Ansible runs on.
+      - The nodes that run the API server, each with how it was detected, as P(rdma.fabric.fabric_preflight#module)
+        returns them. The interruption of their hosts, and of the machine that Ansible runs on, is refused without the
+        consent C(rdma_fabric_allow_controller_node).
       - No host has a turn while one is refused.
     type: dict
     default: {}
   canaries:
     description:
-      - Pattern of the hosts that go before the others, as C(--limit) takes it. One that matches none is refused.
+      - Pattern of the hosts that go before the others, as C(--limit) takes it. A pattern that matches no host is
+        refused.
     type: str
     default: ''
   max_unavailable:
     description:
       - How many nodes may be out of service at once, as a number, as a percentage of O(hosts), or V(0) without limit.
-      - Without it, it is the least number that a policy of the hosts gives, and V(1) where one of them has no policy or
-        is not drained.
+      - By default, it is the lowest number of the policies of the hosts, or V(1) if one of them has no policy or is not
+        drained.
     type: str
     default: ''
   failure_domain:
     description:
-      - Key of the label that says in which failure domain a node is, such as V(topology.kubernetes.io/zone). Domains
-        alternate in the order of the turns. Nodes without the label are in no domain.
-      - One that no node has is refused.
+      - Key of the node label that names the failure domain, such as V(topology.kubernetes.io/zone). Domains alternate
+        in the order of the turns. Nodes without the label are in no domain.
+      - A label that no node has is refused.
     type: str
     default: ''
   domains:
@@ -87,7 +89,7 @@ options:
     type: str
     default: ''
   state:
-    description: The state to which the hosts are brought, for the messages before the first turn.
+    description: The state that the hosts are brought to, for the messages before the first turn.
     type: str
     choices: [present, absent, previous]
     default: present
@@ -119,13 +121,13 @@ EXAMPLES = r"""
 RETURN = r"""
 turns:
   description:
-    - The hosts to interrupt by their names in the inventory, in their order. Each has C(host), its name again.
+    - The hosts to interrupt, in order, by their inventory names. Each repeats its name as C(host).
     - C(node) is the name of its node (C(rdma_fabric_node_name)).
-    - C(due) tells whether it is to be interrupted. Otherwise only what an earlier run left of its node is healed.
-    - C(canary) tells whether it goes before the others.
-    - C(seconds) is how long its turn may take, by the limits of its drain and its reboot.
-    - C(links) are what its RDMA ports offered when the run began, as O(rdma.fabric.rdma_host#module:links) takes it.
-    - C(domain) is the failure domain of its node, as O(rdma.fabric.node_slot#module:domain) takes it, empty without.
+    - C(due) is whether it is to be interrupted. Otherwise only what an earlier run left on its node is cleaned up.
+    - C(canary) is whether it goes before the others.
+    - C(seconds) is how long its turn may take, from the timeouts of its drain and its reboot.
+    - C(links) is what its RDMA ports offered when the run began, as O(rdma.fabric.rdma_host#module:links) takes it.
+    - C(domain) is the failure domain of its node, as O(rdma.fabric.node_slot#module:domain) takes it, or empty.
       C(domain_total) is how many hosts of the fabric are in that domain.
   returned: success
   type: dict
@@ -140,7 +142,7 @@ turns:
       domain: topology.kubernetes.io/zone=a
       domain_total: 12
 left_out:
-  description: The hosts that need to be interrupted and have no turn.
+  description: Hosts that need to be interrupted but have no turn.
   returned: success
   type: list
   elements: dict
@@ -156,7 +158,7 @@ left_out:
       type: str
       sample: its node gpu-02 has the label nvidia.com/ofed-driver-upgrade.skip=true
     failed:
-      description: Whether it is refused one, so that the run goes no further for it.
+      description: Whether its turn is refused, which stops the run.
       returned: always
       type: bool
 domain_limit:
@@ -172,16 +174,18 @@ limit:
   type: str
   sample: '2'
 total:
-  description: How many nodes a percentage is of.
+  description: The number of nodes that a percentage refers to.
   returned: success
   type: int
 again:
-  description: Nodes of RV(turns) that have a slot already, as O(rdma.fabric.node_slot#module:rollout) takes them.
+  description: Nodes of RV(turns) that already have a slot, as O(rdma.fabric.node_slot#module:rollout) takes them.
   returned: success
   type: list
   elements: str
 notices:
-  description: Whose turn it is, how many at once, whose pods are cut off, and who has no turn by the label of its node.
+  description:
+    - Which hosts have turns, how many at once, whose pods lose their connections, and which hosts have no turn because
+      of their nodes' label.
   returned: success
   type: list
   elements: str

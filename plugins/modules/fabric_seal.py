@@ -48,7 +48,7 @@ options:
     type: path
     required: true
   unfinished:
-    description: The hosts that were left behind, as M(rdma.fabric.fabric_hosts) returns them.
+    description: Hosts that the run did not finish, as M(rdma.fabric.fabric_hosts) returns them.
     type: list
     elements: dict
     default: []
@@ -78,22 +78,22 @@ dest:
   returned: success
   type: str
 digest:
-  description: The digest over everything that the file holds.
+  description: Digest of everything in the file.
   returned: success
   type: str
   sample: "sha256:9f2c0c1b6a7c0f0f6e0d9a3e1f4f7f5e0b1f4d0f6a5b8f7c3f5e2d1c0b9a8f7e"
 plans:
-  description: How many different plans the hosts have.
+  description: Number of distinct plans.
   returned: success
   type: int
   sample: 3
 hosts:
-  description: How many hosts the file has.
+  description: Number of hosts in the file.
   returned: success
   type: int
   sample: 1000
 objects:
-  description: How many objects the file has.
+  description: Number of objects in the file.
   returned: success
   type: int
   sample: 46

@@ -91,32 +91,33 @@ RETURN = r"""
 status:
   description:
     - C(outcome) is V(ok) or V(attention), C(attention) has one sentence for each thing that needs a person.
-    - C(engine) is who makes the cluster side, C(release) the release of its chart with V(helm).
+    - C(engine) is what deploys the cluster side, and C(release) the Helm release with V(helm).
     - C(hosts) has C(classes) with C(state), C(detail), C(links_down), C(reboot) and their C(hosts).
-    - C(counters) has the C(time) of the reading, C(since), that of the earlier one in O(output_file), the C(hosts) and
-      the number of C(ports) that were read, those that tell no counter (C(silent)), and as C(found) each known counter
-      that is above 0 with its C(meaning) and C(kind), V(loss) for packets that were lost or damaged, V(sign) for what
-      may happen on a healthy way, V(load) for congestion. Each of its C(ports) has C(value), whether it is
-      C(saturated), and C(rise), V(none) where it can't be told. It is V(none) where no host was asked.
+    - C(counters) has the C(time) of the reading, C(since), the time of the earlier one in O(output_file), the C(hosts)
+      and the number of C(ports) that were read, ports without counters (C(silent)), and as C(found) each known counter
+      above 0 with its C(meaning) and C(kind), V(loss) for packets that were lost or damaged, V(sign) for events that a
+      healthy path may also have, V(load) for congestion. Each of its C(ports) has C(value), whether it is C(saturated),
+      and C(rise), V(none) if unknown. It is V(none) if no host was read.
     - C(gpus) has C(nodes), each with C(node), C(host), its C(gpus) and as C(other_nics) the errors of RDMA devices that
-      are of no rail. A GPU has C(gpu), C(pci), C(model), C(pods), C(xid) (the last one), C(double_bit_errors),
+      belong to no rail. A GPU has C(gpu), C(pci), C(model), C(pods), C(xid) (the last one), C(double_bit_errors),
       C(row_remap_failure), C(remapped_rows), C(pcie_replays), C(nvlink_crc_errors), C(nvlink_replays),
-      C(utilization_percent), C(celsius), C(watts), C(memory_mib), V(none) where its exporter does not tell, C(nic),
-      the RDMA device of its rail, and that one's C(nic_errors). C(without) has the nodes with GPUs and no exporter,
-      C(silent) those whose exporter does not answer, C(unread) why none was asked. It is V(none) without O(gpus).
+      C(utilization_percent), C(celsius), C(watts), C(memory_mib), V(none) if its exporter does not report it, C(nic),
+      the RDMA device of its rail, and the C(nic_errors) of that device. C(without) are the nodes with GPUs and no
+      exporter, C(silent) those whose exporter does not answer, C(unread) why none was queried. It is V(none) without
+      O(gpus).
     - C(cluster) has C(objects), C(components), C(resources), C(nodes_not_ready), C(networks), and what keeps nodes out
-      of service, or C(error). It is V(none) where nothing is asked of a cluster.
-    - C(cluster.cordoned) has the nodes that M(rdma.fabric.node_drain) has cordoned, each with C(holder), C(run),
-      C(reason), C(time), and C(in_turn), which tells whether the node has a slot that has not failed.
-      C(cluster.cordoned_by_others) has the names of those that somebody else has cordoned.
+      of service, or C(error). It is V(none) with hosts only.
+    - C(cluster.cordoned) are the nodes that M(rdma.fabric.node_drain) has cordoned, each with C(holder), C(run),
+      C(reason), C(time), and C(in_turn), whether the node has a slot that has not failed. C(cluster.cordoned_by_others)
+      are the names of nodes that somebody else has cordoned.
     - C(cluster.slots) has C(failed) and C(held), each slot with C(lease), C(group), C(node), C(run), and C(reason) or
-      C(renewed). C(unread) says why there are none where the user may not list them.
-    - C(cluster.joining) has the nodes with the taint C(cluster.join_taint), which new nodes have until they have
-      joined, each with C(ready) and the C(reason) that its last run has failed by.
+      C(renewed). C(unread) says why there are none if the user may not list them.
+    - C(cluster.joining) are the nodes with the taint C(cluster.join_taint), which new nodes have until they have
+      joined, each with C(ready) and the C(reason) why its last run failed.
   returned: always
   type: dict
 screen:
-  description: The same as lines for a person.
+  description: The status as lines for a person.
   returned: always
   type: list
   elements: str

@@ -56,18 +56,18 @@ options:
     type: path
     required: true
   dest:
-    description: The archive on the controller. Its name ends with C(.tar.gz). Missing directories are made.
+    description: The archive on the controller. Its name ends with C(.tar.gz). Missing directories are created.
     type: path
     required: true
   spec:
-    description: The specification, as M(rdma.fabric.fabric_input) returns it; not given where the input is not valid.
+    description: The specification, as M(rdma.fabric.fabric_input) returns it; omitted if the input is not valid.
     type: dict
   problem:
-    description: What is wrong with the input where O(spec) is not given.
+    description: What is wrong with the input, if O(spec) is omitted.
     type: str
     default: ''
   namespace:
-    description: Namespace of the cluster side where O(spec) is not given.
+    description: Namespace of the cluster side, if O(spec) is omitted.
     type: str
     default: nvidia-network-operator
   set:
@@ -75,11 +75,11 @@ options:
     type: str
     default: rdma-fabric
   logs:
-    description: The most containers whose logs are read; V(0) reads none.
+    description: Maximum number of containers whose logs are read; V(0) reads none.
     type: int
     default: 20
   log_lines:
-    description: The most lines of each log, from its end, within 256 KiB.
+    description: Maximum number of lines of each log, counted from its end, within 256 KiB.
     type: int
     default: 500
 seealso:
@@ -122,7 +122,7 @@ summary:
   type: str
   sample: 7 hosts recorded, 18 files of earlier runs, the cluster with 2 logs
 attention:
-  description: One sentence for each reason for which something could not be read.
+  description: One sentence for each reason why something could not be read.
   returned: success
   type: list
   elements: str
@@ -130,8 +130,8 @@ attention:
     - "host gpu-07: unreachable: Connection refused"
 manifest:
   description:
-    - What C(manifest.json) of the archive says. C(files) has C(path), C(source) and C(bytes) of each, C(unread) and
-      C(left_out) have C(what) and C(why). C(versions) is empty text for what is not installed.
+    - Content of C(manifest.json) in the archive. C(files) has C(path), C(source) and C(bytes) of each file; C(unread)
+      and C(left_out) have C(what) and C(why). C(versions) has an empty string for software that is not installed.
   returned: success
   type: dict
 """

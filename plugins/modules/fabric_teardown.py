@@ -40,8 +40,8 @@ attributes:
 options:
   waves:
     description:
-      - The objects that are rendered, as M(rdma.fabric.fabric_render) returns them. Those of the set among them are
-        removed even where its inventory is lost.
+      - The rendered objects, as M(rdma.fabric.fabric_render) returns them. Those of the set are removed even if its
+        inventory is lost.
     type: list
     elements: dict
     default: []
@@ -54,7 +54,7 @@ options:
     type: str
     required: true
   engine:
-    description: Who has made the set. One that another engine has made is refused. Without it every set will do.
+    description: The engine that created the set. A set of another engine is refused. By default any set is accepted.
     type: str
     choices: [direct, helm]
   hosts:
@@ -63,17 +63,20 @@ options:
     elements: str
     default: []
   joined:
-    description: Whether nodes have joined by P(rdma.fabric.node_join#module). Their marks go then, their taints stay.
+    description:
+      - Whether nodes have joined through P(rdma.fabric.node_join#module). If so, their marks are removed, and their
+        taints stay.
     type: bool
     default: false
   labelled:
-    description: Whether P(rdma.fabric.node_labels#module) has labelled nodes. Labels that it alone has set go then.
+    description:
+      - Whether P(rdma.fabric.node_labels#module) has labelled nodes. If so, labels that only it has set are removed.
     type: bool
     default: false
   delete_definitions:
     description:
-      - Whether to delete the C(Namespace) and C(CustomResourceDefinition) objects of the set too, with everything in
-        them, whoever made it.
+      - Whether to also delete the C(Namespace) and C(CustomResourceDefinition) objects of the set, with everything in
+        them, whoever created it.
     type: bool
     default: false
   allow_in_use:
@@ -102,7 +105,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: What became of each object, as M(rdma.fabric.k8s_batch) returns it.
+  description: Result for each object, as M(rdma.fabric.k8s_batch) returns it.
   returned: when not skipped
   type: list
   elements: dict
@@ -115,12 +118,12 @@ results:
       action: deleted
       fields: []
 requests:
-  description: How many requests the removal of the set took, by verb.
+  description: Number of requests that the removal of the set took, by verb.
   returned: when not skipped
   type: dict
   sample: {list: 8, patch: 0, get: 0, delete: 46}
 notices:
-  description: Which objects are kept and why, what stays on nodes, and which pods use what is removed.
+  description: Which objects are kept and why, what stays on nodes, and which pods use removed objects.
   returned: success
   type: list
   elements: str

@@ -45,15 +45,15 @@ attributes:
 options:
   spec:
     description:
-      - What the fabric is, as M(rdma.fabric.fabric_input) returns it.
+      - The specification, as M(rdma.fabric.fabric_input) returns it.
       - Its networks and attachments are tested. Its C(hosts) that are Ready nodes of the cluster take part.
-      - It is needed unless O(validated) tells it.
+      - Required unless O(validated) provides it.
     type: dict
   validated:
     description:
-      - Whether O(spec) is what P(rdma.fabric.preflight#role) has validated, unless it is given. With O(node) a task is
-        run for each host, and before ansible-core 2.19 a template that hands on the result of preflight writes out and
-        reads all hosts each time.
+      - Whether to use the specification that P(rdma.fabric.preflight#role) has validated if O(spec) is not given. With
+        O(node), a task runs for each host, and before ansible-core 2.19 a template that passes on the result of
+        preflight serializes and parses all hosts each time.
     type: bool
     default: false
   run_dir:
@@ -208,7 +208,7 @@ verdict:
 recap:
   description:
     - The verdict in one line, then one line for each test that failed, and for each suspected node.
-    - Then what to know of the rates, such as programs that were not held to the CPUs of the NIC's NUMA node.
+    - Then remarks on the rates, such as programs that were not bound to the CPUs of the NIC's NUMA node.
     - With O(node) one line for each network.
   returned: when pairs were tested
   type: list
@@ -216,26 +216,26 @@ recap:
   sample:
     - "1 pair tested: 1 pass"
 networks:
-  description: What came of each network.
+  description: Result of each network.
   returned: with O(node), when pairs were tested
   type: list
   elements: dict
   contains:
     network:
-      description: Its name, as C(namespace/name).
+      description: Name of the network, as C(namespace/name).
       returned: always
       type: str
     verdict:
-      description: V(pass), V(fail), V(reported), or V(skipped) where nothing could be tested.
+      description: V(pass), V(fail), V(reported), or V(skipped) if nothing could be tested.
       returned: always
       type: str
     neighbours:
-      description: The nodes that it was tested with, in their order.
+      description: The nodes that it was tested with, in order.
       returned: always
       type: list
       elements: str
     line:
-      description: The same in one line.
+      description: The result in one line.
       returned: always
       type: str
       sample: "rail 0 (default/rail0): gpu-07 passes with gpu-11"
@@ -245,7 +245,7 @@ wire_json:
   type: str
   sample: /home/user/rdma-fabric-run/wire/gpu-07.json
 plan:
-  description: What is tested, and which hosts are left out with the reason. With O(node), in check mode only.
+  description: What is tested, and which hosts are skipped and why. With O(node), only in check mode.
   returned: success
   type: dict
   contains:
@@ -254,7 +254,7 @@ plan:
       type: list
       elements: dict
     left_out:
-      description: Hosts that take no part, each with C(host), C(network) and C(why).
+      description: Hosts that do not take part, each with C(host), C(network) and C(why).
       type: list
       elements: dict
 verify_json:
@@ -268,7 +268,7 @@ verify_junit:
   type: str
   sample: /home/user/rdma-fabric-run/verify.xml
 notices:
-  description: What deserves a look, such as hosts that take no part.
+  description: Remarks, such as hosts that do not take part.
   returned: always
   type: list
   elements: str

@@ -61,8 +61,8 @@ options:
         after O(waves).
       - Each file is a wave. Its C(Namespace) and C(CustomResourceDefinition) objects are applied before its others. A
         C(List) stands for its items.
-      - A file is data and no template. Objects of a file cost Ansible less than those of O(waves), which it templates
-        to the last value.
+      - Files are never templated. So objects of a file cost Ansible less than those of O(waves), of which it templates
+        every value.
     type: list
     elements: path
     default: []
@@ -125,15 +125,16 @@ options:
     default: 600
   await_kinds:
     description:
-      - Whether kinds that the server does not know come with a program of the cluster, such as an operator.
-      - Their objects are applied when it has brought them, up to O(wait_timeout) after those of the waves before. In
-        check mode they count as created, and are named as not validated.
+      - Whether a program in the cluster, such as an operator, adds the kinds that the server does not know.
+      - Their objects are applied once it has added them, up to O(wait_timeout) after the earlier waves. In check mode
+        they count as created, and are named as not validated.
     type: bool
     default: false
   engine:
     description:
-      - Who makes the objects of the set, as P(rdma.fabric.fabric_input#module) has it. It is recorded in the inventory.
-      - A set that another engine has made is refused. Without it every set will do.
+      - The engine that creates the objects of the set, as for P(rdma.fabric.fabric_input#module). It is recorded in the
+        inventory.
+      - A set of another engine is refused. By default any set is accepted.
     type: str
     choices: [direct, helm]
   force_conflicts:
@@ -184,7 +185,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 results:
-  description: What became of each object.
+  description: Result for each object.
   returned: always
   type: list
   elements: dict
@@ -206,7 +207,7 @@ results:
       type: str
       sample: rdma-shared-dp-ds
     wave:
-      description: Wave of the object. V(inventory) and V(prune) are the task's own.
+      description: Wave of the object. V(inventory) and V(prune) are waves of the task itself.
       type: str
       sample: workloads
     action:
@@ -222,8 +223,8 @@ results:
       sample: ["spec.template.spec.containers[0].image"]
 waits:
   description:
-    - How ready each workload is.
-    - Check mode waits for nothing. Workloads that are already in the cluster are shown as they are.
+    - Readiness of each workload.
+    - Check mode waits for nothing. Workloads that already exist are shown as they are.
   returned: always
   type: list
   elements: dict
@@ -242,17 +243,17 @@ unwaited:
   type: int
   sample: 0
 requests:
-  description: How many requests were sent, by verb, and for the C(Lease) where one was taken.
+  description: Number of requests by verb, and for the C(Lease) if one was taken.
   returned: always
   type: dict
   sample: {list: 8, patch: 1, get: 0, delete: 0}
 notices:
-  description: What deserves a look, such as a workload that no node runs.
+  description: Remarks, such as a workload that no node runs.
   returned: always
   type: list
   elements: str
 applied:
-  description: Names of the objects that are as desired, or were deleted.
+  description: Names of the objects that match the desired state or were deleted.
   returned: on failure
   type: list
   elements: str
@@ -262,7 +263,7 @@ not_applied:
   type: list
   elements: str
 failures:
-  description: What went wrong, for each object or for the connection, with the next step.
+  description: Each failure, of an object or of the connection, with the next step.
   returned: on failure
   type: list
   elements: dict

@@ -54,15 +54,15 @@ options:
     choices: [inbox, doca-ofed, mlnx-ofed]
   version:
     description:
-      - Release of the vendor's driver, such as V(24.10-1.1.4.0) or V(doca3.1.0-25.07-0.9.7.0). Without it any release
-        of the flavour will do.
+      - Release of the vendor's driver, such as V(24.10-1.1.4.0) or V(doca3.1.0-25.07-0.9.7.0). By default any release
+        of the flavour is accepted.
       - Compared by its first five numbers, because sources write the last ones differently.
     type: str
   source:
     description:
       - Where the packages come from.
-      - V(distribution) takes what the repositories of the host have, V(repository) the one of O(repository), V(archive)
-        the file of O(archive).
+      - V(distribution) uses the repositories of the host, V(repository) the one of O(repository), V(archive) the file
+        of O(archive).
       - With V(container) a driver container of the Network Operator manages the driver. Nothing is installed then.
     type: str
     choices: [distribution, repository, archive, container]
@@ -74,8 +74,8 @@ options:
     suboptions:
       url:
         description:
-          - URL of the repository, or the absolute path of one on the host. Credentials belong into the package
-            manager's own configuration.
+          - URL of the repository, or the absolute path of one on the host. Credentials belong in the package manager's
+            own configuration.
         type: str
         required: true
       gpg_key:
@@ -101,14 +101,14 @@ options:
     default: dkms
   with_firmware_update:
     description:
-      - Whether the package that burns firmware while it is installed is installed as well.
+      - Whether to also install the package that burns firmware during its installation.
     type: bool
     default: false
   reload:
     description:
       - When the installed driver is loaded in place of the running one. V(never) leaves it to the next reboot.
-        V(if_idle) reloads when nothing stands in the way, and leaves it to the next reboot otherwise. V(required) is
-        refused when something does.
+        V(if_idle) reloads if nothing blocks it, and otherwise leaves it to the next reboot. V(required) is refused if
+        something blocks it.
     type: str
     choices: [never, if_idle, required]
     default: if_idle
@@ -120,22 +120,23 @@ options:
     default: false
   protected_interfaces:
     description:
-      - Interfaces that must not be cut, beside those of the default route and of Ansible's connection. A driver that
-        serves one of them is never reloaded, as nothing could bring the host back if the run ended in the middle.
+      - Interfaces that must never be interrupted, in addition to those of the default route and of Ansible's
+        connection. A driver that serves one of them is never reloaded, because nothing could restore the host if the
+        run ended midway.
     type: list
     elements: str
     default: []
   storage_modules:
     description:
-      - What to do with loaded modules of storage over RDMA. With V(stage) they leave the reload to a reboot. With
-        V(unload) those that nothing uses are unloaded for it and loaded again after it.
+      - What to do with loaded modules of storage over RDMA. With V(stage), they leave the reload to a reboot. With
+        V(unload), unused ones are unloaded before the reload and loaded again after it.
     type: str
     choices: [stage, unload]
     default: stage
   signing_key:
     description:
-      - Absolute path on the host of the certificate (DER) that modules are signed with, to look it up where Secure Boot
-        is on. Without it the key that the distribution's DKMS uses.
+      - Absolute path on the host of the certificate (DER) that modules are signed with, which is looked up if Secure
+        Boot is on. By default the key that the distribution's DKMS uses.
     type: str
 seealso:
   - module: rdma.fabric.mofed_driver_info
@@ -170,38 +171,38 @@ EXAMPLES = r"""
 
 RETURN = r"""
 msg:
-  description: What was done and what is left, in one sentence.
+  description: What was done and what remains, in one sentence.
   returned: always
   type: str
 reboot_required:
-  description: Whether the installed driver waits for a reboot.
+  description: Whether the change takes effect only after a reboot.
   returned: success
   type: bool
 executed:
-  description: The steps that were done, each with C(id), C(line) and C(seconds).
+  description: The executed steps, each with C(id), C(line) and C(seconds).
   returned: when something was done
   type: list
   elements: dict
 plan:
-  description: The plan. After it was executed, what is left of it.
+  description: The plan. After execution, what remains of it.
   returned: success
   type: dict
   contains:
     steps:
-      description: Steps in the order of execution, as P(rdma.fabric.rdma_host#module) returns them.
+      description: The steps in order of execution, as P(rdma.fabric.rdma_host#module) returns them.
       type: list
       elements: dict
     notices:
-      description: Remarks without a step.
+      description: Remarks that belong to no step.
       type: list
       elements: str
 driver:
   description:
-    - The state afterwards in a few values, as P(rdma.fabric.mofed_driver_info#module) returns it in C(summary).
+    - The resulting state, as C(summary) of P(rdma.fabric.mofed_driver_info#module).
   returned: success
   type: dict
 violations:
-  description: What is wrong with the options. Each has C(source), C(path), C(problem) and C(hint).
+  description: Violations of the options, each with C(source), C(path), C(problem) and C(hint).
   returned: when options contradict each other
   type: list
   elements: dict

@@ -50,8 +50,9 @@ summary:
   type: dict
   contains:
     running:
-      description: C(flavour) (V(inbox), V(doca-ofed), V(mlnx-ofed) or V(none)) and C(version) of the loaded driver,
-        without a driver of NVIDIA's NICs those of the RDMA core.
+      description:
+        - C(flavour) (V(inbox), V(doca-ofed), V(mlnx-ofed) or V(none)) and C(version) of the loaded driver, or of the
+          RDMA core if no driver of NVIDIA NICs is loaded.
       type: dict
       sample: {"flavour": "doca-ofed", "version": "24.10-1.1.4"}
     installed:
@@ -62,17 +63,17 @@ summary:
       description: Whether C(modprobe) would load the kernel's own driver (V(inbox)) or a vendor's (V(vendor)).
       type: str
     runs_what_is_installed:
-      description: Whether the loaded modules are those on the disk.
+      description: Whether the loaded modules are those on disk.
       type: bool
     initial_ram_disk_is_stale:
       description:
-        - Whether the initial RAM disk of the running kernel is older than the driver, so that it starts with another
+        - Whether the initial RAM disk of the running kernel is older than the driver, so that it boots with another
           one.
       type: bool
     next_boot:
       description:
-        - The kernel that the next boot starts, whether C(modprobe) would load the kernel's own driver there (V(inbox))
-          or a vendor's (V(vendor)), and whether its initial RAM disk holds another one.
+        - The kernel of the next boot, whether C(modprobe) would load the kernel's own driver there (V(inbox)) or a
+          vendor's (V(vendor)), and whether its initial RAM disk has another one.
       type: dict
       sample: {"kernel": "6.8.0-51-generic", "on_disk": "vendor", "initial_ram_disk_is_stale": false}
     owner:
@@ -80,24 +81,25 @@ summary:
       type: str
     stale_blacklist:
       description:
-        - Whether a driver container that is gone left its blacklist, with which the next boot has no NIC driver.
+        - Whether a driver container that no longer exists left its blacklist, which would leave the next boot without a
+          NIC driver.
       type: bool
     supported:
-      description: Whether the packages of this distribution are known.
+      description: Whether this distribution's packages are supported.
       type: bool
     reload_blockers:
-      description: What stands in the way of a reload. Each has C(kind), C(name) and C(text).
+      description: What blocks a reload, each with C(kind), C(name) and C(text).
       type: list
       elements: dict
       sample: [{"kind": "program", "name": "opensm", "text": "opensm (pid 4711) has /dev/infiniband/umad0 open"}]
 driver:
   description:
-    - What was read, with packages, modules on the disk and loaded, DKMS builds, kernel headers, initial RAM disk,
-      users, locks, free space in MiB, traces of a driver container, and what stands on the driver's interfaces.
+    - Facts about packages, modules on disk and loaded, DKMS builds, kernel headers, initial RAM disk, users, locks,
+      free space in MiB, traces of a driver container, and what uses the driver's interfaces.
   returned: success
   type: dict
 stack:
-  description: The driver stack as P(rdma.fabric.rdma_info#module) tells it.
+  description: The driver stack as P(rdma.fabric.rdma_info#module) returns it.
   returned: success
   type: dict
 """

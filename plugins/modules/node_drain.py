@@ -179,12 +179,12 @@ node:
   type: str
   sample: worker-1
 cordoned:
-  description: Whether the node takes no new pods now.
+  description: Whether the node is cordoned now.
   returned: success
   type: bool
   sample: true
 pods:
-  description: What became of each pod of the node, or would in check mode. Empty unless O(state=drained).
+  description: What happened to each pod of the node, or would happen in check mode. Empty unless O(state=drained).
   returned: always
   type: list
   elements: dict
@@ -206,19 +206,19 @@ pods:
       type: str
       sample: it has the resource rdma/rdma_shared_device_a
     blocked:
-      description: What has refused the eviction last. In check mode, what would refuse it now.
+      description: What last refused the eviction. In check mode, what would refuse it now.
       type: str
       sample: The disruption budget training needs 2 healthy pods and has 2 currently
     refused:
-      description: For how long that was, in seconds. Null for one that was not refused, and in check mode.
+      description: How long the eviction was refused, in seconds. Null if it was not, and in check mode.
       type: float
       sample: 12.5
     seconds:
-      description: How long the pod took to end, from the start of the drain. Null for one that has not.
+      description: How long the pod took to end, in seconds from the start of the drain. Null if it has not ended.
       type: float
       sample: 31.5
 before:
-  description: What the node was when it was cordoned. Empty unless O(state=drained) or O(state=cordoned).
+  description: State of the node when it was cordoned. Empty unless O(state=drained) or O(state=cordoned).
   returned: success
   type: dict
   sample:
@@ -255,7 +255,7 @@ in_the_way:
   sample: ["pod training/worker-0 has come to it: it has the resource rdma/rdma_shared_device_a"]
 notices:
   description:
-    - Who else has cordoned the node, that it was registered again, and which jobs still ran when the wait ended.
+    - Who else cordoned the node, that it was registered again, and which jobs still ran when the wait ended.
   returned: success
   type: list
   elements: str

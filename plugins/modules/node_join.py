@@ -43,7 +43,7 @@ options:
     description:
       - The taint, as C(kubectl taint) takes it, with the effect C(NoSchedule) or C(NoExecute).
       - A taint with which the kubelet has registered the node is taken over.
-      - It is needed unless O(validated) tells it.
+      - Required unless O(validated) provides it.
     type: str
     default: ''
   state:
@@ -65,14 +65,14 @@ options:
     default: {}
   validated:
     description:
-      - Whether O(taint) and O(spec) are what P(rdma.fabric.preflight#role) has validated for the host of the task,
-        unless they are given. C(localhost) is skipped unless it is a host of the fabric.
-      - It is for plays over a whole fleet. Before ansible-core 2.19 a template that hands on the result of preflight
-        writes out and reads all hosts, for each host.
+      - Whether to use the taint and the specification that P(rdma.fabric.preflight#role) has validated for the host of
+        the task, if O(taint) and O(spec) are not given. C(localhost) is skipped unless it is a host of the fabric.
+      - It is for plays over a whole fleet. Before ansible-core 2.19 a template that passes on the result of preflight
+        serializes and parses all hosts, for each host.
     type: bool
     default: false
   devices:
-    description: Resources that the node has to offer, in place of those by O(spec). An empty list stands for none.
+    description: Resources that the node has to offer, instead of those from O(spec). An empty list means none.
     type: list
     elements: str
   rebooted:
@@ -81,7 +81,7 @@ options:
     type: bool
     default: false
   reason:
-    description: What the node has failed by, with O(state=failed).
+    description: Why the node failed, with O(state=failed).
     type: str
     default: ''
   timeout:
@@ -113,12 +113,12 @@ node:
   type: str
   sample: worker-1
 joining:
-  description: Whether the node is yet to be verified.
+  description: Whether the node is not verified yet.
   returned: success
   type: bool
   sample: true
 registered:
-  description: Whether there is such a node.
+  description: Whether the node is registered in the cluster.
   returned: success
   type: bool
   sample: true
@@ -134,7 +134,7 @@ requests:
   type: dict
   sample: {get: 3, list: 2, patch: 1, post: 0}
 notices:
-  description: What keeps it from taking pods in check mode, and that no Event could be written.
+  description: In check mode, what keeps the node from taking pods. Also whether no Event could be written.
   returned: success
   type: list
   elements: str

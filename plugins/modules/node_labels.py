@@ -89,8 +89,8 @@ requests:
   sample: {get: 0, list: 1, patch: 2}
 notices:
   description:
-    - Nodes that the cluster does not know yet, and labels that somebody else has set and that say something else than
-      what was read of the host.
+    - Nodes that the cluster does not know yet, and labels that somebody else has set to values that differ from the
+      facts of the host.
   returned: success
   type: list
   elements: str

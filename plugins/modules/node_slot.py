@@ -108,7 +108,7 @@ options:
     default: false
   lease:
     description:
-      - The slot that RV(lease) has named when it was taken, for O(state=given_back) and O(state=failed). If the node no
+      - The slot that RV(lease) named when it was taken, for O(state=given_back) and O(state=failed). If the node no
         longer has that slot, a notice and RV(lost) say why. A node that failed then gets another one, so that no
         further node begins.
     type: str
@@ -116,7 +116,7 @@ options:
   reason:
     description:
       - Why the node failed, for people. Required with O(state=failed).
-      - With O(state=given_back), of a node that was deleted, it is kept in O(turn_file) only.
+      - With O(state=given_back) for a deleted node, it is only kept in O(turn_file).
     type: str
     default: ''
   group:
@@ -185,7 +185,7 @@ node:
   type: str
   sample: worker-1
 run:
-  description: What the run is called.
+  description: Name of the run.
   returned: success
   type: str
   sample: admin@controller-4711-9034221
@@ -195,7 +195,7 @@ state:
   type: str
   sample: taken
 lease:
-  description: Name of the Lease of the node's slot. Empty when the node has none.
+  description: Name of the Lease of the node's slot. Empty if the node has none.
   returned: success
   type: str
   sample: rdma-fabric-slot-upgrade-0
@@ -220,7 +220,7 @@ lost:
   type: str
   sample: it is of worker-2 (run admin@controller-4712-9034399, renewed 2026-01-01T00:00:00.000000Z) now
 notices:
-  description: Whose slot the node goes on with, and that it has lost its own.
+  description: Whose slot the node continues with, and that it has lost its own.
   returned: success
   type: list
   elements: str

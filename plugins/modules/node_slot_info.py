@@ -32,7 +32,7 @@ options:
     type: str
     default: nvidia-network-operator
   label:
-    description: Key of the label that says in which failure domain a node is. Its values are returned for all nodes.
+    description: Key of the node label that names the failure domain. Its values are returned for all nodes.
     type: str
     default: ''
   marks:
@@ -76,27 +76,29 @@ slots:
       type: str
       sample: worker-1
     run:
-      description: What the run is called that has the slot.
+      description: Name of the run that holds the slot.
       returned: always
       type: str
       sample: admin@controller-4711-9034221
     renewed:
-      description: When it was taken or renewed last, by the calendar of the run's machine.
+      description: When it was last taken or renewed, by the clock of the run's machine.
       returned: always
       type: str
       sample: '2026-01-01T00:00:00.000000Z'
     failed:
-      description: What the node has failed by. Empty for one that has not.
+      description: Why the node failed. Empty if it did not.
       returned: always
       type: str
       sample: 'failed: the driver did not load'
     domain:
-      description: The failure domain in which the node has a slot beside this one. Empty without.
+      description: The failure domain in which the node also has a slot, or empty.
       returned: always
       type: str
       sample: topology.kubernetes.io/zone=a
 marked:
-  description: With O(marks), the nodes that are cordoned with the mark of M(rdma.fabric.node_drain), and what it says.
+  description:
+    - With O(marks), the nodes that are cordoned with the mark of M(rdma.fabric.node_drain), and the content of the
+      mark.
   returned: success
   type: list
   elements: dict
@@ -112,7 +114,7 @@ domains:
   type: dict
   sample: {worker-1: a}
 skip_nodes:
-  description: The nodes with the label C(nvidia.com/ofed-driver-upgrade.skip=true), where O(skip_nodes) asks for them.
+  description: The nodes with the label C(nvidia.com/ofed-driver-upgrade.skip=true), if O(skip_nodes) is set.
   returned: success
   type: list
   elements: str

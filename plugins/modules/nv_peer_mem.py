@@ -68,37 +68,37 @@ EXAMPLES = r"""
 
 RETURN = r"""
 msg:
-  description: What was done and what is left, in one sentence.
+  description: What was done and what remains, in one sentence.
   returned: always
   type: str
 reboot_required:
-  description: Whether a module that GPU programs use stays until the next reboot.
+  description: Whether a module that GPU programs use stays loaded until the next reboot.
   returned: success
   type: bool
 executed:
-  description: The steps that were done, each with C(id), C(line) and C(seconds).
+  description: The executed steps, each with C(id), C(line) and C(seconds).
   returned: when something was done
   type: list
   elements: dict
 plan:
-  description: The plan. After it was executed, what is left of it.
+  description: The plan. After execution, what remains of it.
   returned: success
   type: dict
   contains:
     steps:
-      description: Steps in the order of execution, as P(rdma.fabric.rdma_host#module) returns them.
+      description: The steps in order of execution, as P(rdma.fabric.rdma_host#module) returns them.
       type: list
       elements: dict
     notices:
-      description: Remarks without a step, such as that the GPU Operator owns the driver.
+      description: Remarks that belong to no step, such as that the GPU Operator owns the driver.
       type: list
       elements: str
 peer_memory:
-  description: The state afterwards in a few values, as P(rdma.fabric.nv_peer_mem_info#module) returns it in C(summary).
+  description: The resulting state, as C(summary) of P(rdma.fabric.nv_peer_mem_info#module).
   returned: success
   type: dict
 violations:
-  description: What is wrong with the options. Each has C(source), C(path), C(problem) and C(hint).
+  description: Violations of the options, each with C(source), C(path), C(problem) and C(hint).
   returned: when options contradict each other
   type: list
   elements: dict

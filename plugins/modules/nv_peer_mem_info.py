@@ -52,31 +52,31 @@ summary:
       sample: ["dma-buf"]
     choice:
       description:
-        - What O(rdma.fabric.nv_peer_mem#module:mechanism=auto) would choose. C(obstacle) says what is in the way.
+        - What O(rdma.fabric.nv_peer_mem#module:mechanism=auto) would choose. C(obstacle) says what prevents it.
       type: dict
       sample: {"mechanism": "dma-buf", "cause": "the open GPU driver shares memory by DMA-BUF", "obstacle": null}
     owner:
       description: Who manages the GPU driver, V(host) or V(gpu operator).
       type: str
     registered_clients:
-      description: Peer memory clients that the RDMA stack knows, by the names in C(/sys/kernel/mm/memory_peers).
+      description: Peer memory clients registered with the RDMA stack, by their names in C(/sys/kernel/mm/memory_peers).
       type: list
       elements: str
     loaded_at_boot:
-      description: Mechanisms whose module a file of C(modules-load.d) loads.
+      description: Mechanisms whose module a file in C(modules-load.d) loads.
       type: list
       elements: str
     conflict:
-      description: Whether C(nv_peer_mem) and C(nvidia-peermem) are both on the disk.
+      description: Whether both C(nv_peer_mem) and C(nvidia-peermem) are on disk.
       type: bool
 peer_memory:
   description:
-    - What was read, with symbols and the module that has them (C(exporter)), modules on the disk, clients, traces of
-      the GPU Operator, and files that load modules.
+    - Facts about symbols and the module that exports them (C(exporter)), modules on disk, clients, traces of the GPU
+      Operator, and files that load modules.
   returned: success
   type: dict
 gpus:
-  description: The GPUs as P(rdma.fabric.rdma_info#module) tells them.
+  description: The GPUs as P(rdma.fabric.rdma_info#module) returns them.
   returned: success
   type: list
   elements: dict

@@ -103,7 +103,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 config:
-  description: The configuration with its keys in the plugin's order, empty values left out.
+  description: The configuration with its keys in the plugin's order, without empty values.
   returned: unless O(state=absent)
   type: dict
 text:
@@ -121,12 +121,12 @@ resources:
   elements: str
   sample: ["rdma/rdma_shared_device_a"]
 notices:
-  description: What is legal in the configuration but deserves a look.
+  description: Valid settings that may be mistakes.
   returned: success
   type: list
   elements: str
 results:
-  description: What became of the object, as in RV(rdma.fabric.k8s_batch#module:results).
+  description: Result for the object, as in RV(rdma.fabric.k8s_batch#module:results).
   returned: unless O(state=rendered)
   type: list
   elements: dict
@@ -136,7 +136,7 @@ requests:
   type: dict
   sample: {list: 0, patch: 1, get: 1, delete: 0}
 violations:
-  description: Why the configuration can't be used, one entry per flaw.
+  description: Why the configuration can't be used, one entry per problem.
   returned: on invalid input
   type: list
   elements: dict

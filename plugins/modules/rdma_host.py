@@ -78,7 +78,7 @@ options:
   recording:
     description:
       - A recording on the controller that stands for the host, as P(rdma.fabric.rdma_record#module) writes it.
-      - A recorded host is never changed, so its result is never changed or refused.
+      - A recorded host is never changed, so its result is never C(changed), and refused steps never fail it.
     type: path
   output_file:
     description:
@@ -89,16 +89,16 @@ options:
     type: path
   grouped:
     description:
-      - Whether P(rdma.fabric.fabric_hosts#module) or P(rdma.fabric.fabric_status#module) prints what is to be said of
-        the host later, that of equal hosts once, because the play is about many hosts. Plan and notices are in
-        RV(shown_later) then and not in the difference.
-      - It has no effect where a callback prints results as JSON.
+      - Whether P(rdma.fabric.fabric_hosts#module) or P(rdma.fabric.fabric_status#module) prints plan and notices of the
+        host later, once for equal hosts, because the play is about many hosts. They are then in RV(shown_later) and not
+        in the difference.
+      - It has no effect if a callback prints results as JSON.
     type: bool
     default: false
   mode:
     description:
       - With V(apply), the plan is executed outside check mode.
-      - With V(preview), the plan is only made.
+      - With V(preview), it never is.
     type: str
     choices: [apply, preview]
     default: apply
@@ -106,12 +106,13 @@ options:
     description:
       - With V(present), the host is brought to O(desired).
       - With V(absent), the values from before the first run are restored, and every file of this collection is removed.
-        Of O(desired) only C(consents), C(uplinks), C(firmware_allow) and C(connection_address) apply then.
-      - With V(previous), the host is brought to the last O(desired) that it came to and that is not the given one. The
-        last two are kept in C(/var/lib/rdma-fabric/reached.json) once nothing of them is left to do. What only the
-        given one asks for stays as it is, except for the NIC driver, which is the kernel's own again where it was that
-        before. A host for which no other one is kept stays as it is, with a notice. Of the given one C(consents),
-        C(uplinks), C(firmware_allow), C(revert_seconds), C(node_labels) and C(connection_address) count.
+        Of O(desired), only C(consents), C(protected_interfaces), C(firmware_allow), C(revert_seconds) and
+        C(connection_address) apply.
+      - With V(previous), the host is brought to the last O(desired) that it reached and that differs from the given
+        one. C(/var/lib/rdma-fabric/reached.json) keeps the last two, each once nothing of it is left to do. Settings
+        that only the given one has stay as they are, except for the NIC driver, which returns to the kernel's own if it
+        was that before. A host without another kept state stays as it is, with a notice. Of the given one, C(consents),
+        C(protected_interfaces), C(firmware_allow), C(revert_seconds), C(node_labels) and C(connection_address) apply.
     type: str
     choices: [present, absent, previous]
     default: present
@@ -119,24 +120,25 @@ options:
     description:
       - Whether refused steps fail the task when a plan is applied. All other steps are executed first.
       - Steps that wait for a consent fail it only with O(state=absent), because their settings would stay.
-      - Check mode fails if a run would, for such steps and without root on a host that has to be changed.
+      - Check mode fails if a run would fail, because of such steps or because a host has to be changed without root.
     type: bool
     default: true
   sealed:
     description:
-      - The plan of this host that was approved, as P(rdma.fabric.fabric_input#module) returns it of a file that
+      - The approved plan of this host, as P(rdma.fabric.fabric_input#module) returns it from a file that
         P(rdma.fabric.fabric_seal#module) has written.
       - A host whose plan has changed is refused with the difference, and nothing is changed on it. A host with nothing
         left to do is accepted.
-      - With C(rest) set to V(true) in it, what is left may be a part of the sealed steps, as after a reboot on the way.
+      - If it has C(rest) set to V(true), the remaining steps may be a part of the sealed ones, as after a reboot in
+        between.
     type: dict
   links:
     description:
-      - What the RDMA ports of the host offered before it was changed, as RV(links) of an earlier look.
-      - When a plan was applied and no reboot is to come (O(allow_reboot)), a port that offers less now fails the task,
-        be it down, slower, gone, or without a RoCE v2 GID of an IPv4 address.
-      - A port is the same by its PCI address and number, whatever its interface is called. What O(desired) wants down,
-        and what has another link layer now, is not compared.
+      - What the RDMA ports of the host offered before it was changed, as RV(links) of an earlier task.
+      - If a plan was applied and no reboot is to follow (O(allow_reboot)), a port that now offers less fails the task,
+        that is, a port that is down, slower, gone, or without a RoCE v2 GID of an IPv4 address.
+      - Ports are identified by PCI address and number, not by interface name. Ports that O(desired) sets down, and
+        ports with another link layer now, are not compared.
     type: list
     elements: dict
     default: []
@@ -169,34 +171,34 @@ options:
     default: false
   turn_file:
     description:
-      - File on the controller that keeps how long the change of the host took, and its versions before and after, for
+      - File on the controller that records how long the change of the host took, and its versions before and after, for
         the report of the run.
-      - It is for the playbooks that interrupt hosts in turn. Nothing is kept in check mode, nor before
+      - It is for the playbooks that interrupt hosts in turn. Nothing is written in check mode, nor before
         O(rdma.fabric.node_slot#module:turn_file) has begun the file.
     type: path
   check_variables:
     description:
-      - Whether variables of hosts, such as C(rdma_fabric_interfaces), count as the task sees them, where that is
-        otherwise than the inventory has them.
-      - Those are variables of a role or a play. P(rdma.fabric.fabric_input#module) does not read them, so nothing of
-        them is in the O(desired) that it made, and it is made anew with them. They are validated before the host is
-        touched, not before any host is, and refused together with O(sealed).
+      - Whether to use host variables, such as C(rdma_fabric_interfaces), as the task sees them if they differ from the
+        inventory.
+      - Those are variables of a role or a play. P(rdma.fabric.fabric_input#module) does not read them, so O(desired) is
+        rebuilt to include them. They are validated before this host is touched, not before all hosts, and refused
+        together with O(sealed).
     type: bool
     default: false
   role_variables:
     description:
-      - Whether the options are those that the variables of the role P(rdma.fabric.host#role) make, and O(desired) what
-        P(rdma.fabric.preflight#role) has validated of the host. Options that are given count before them.
-      - It is for that role, which would fill in a dozen templates for each host of a fleet otherwise. C(localhost) is
+      - Whether to take options from the variables of the role P(rdma.fabric.host#role), and O(desired) from what
+        P(rdma.fabric.preflight#role) has validated for the host. Options that are given take precedence.
+      - It is for that role, which would otherwise evaluate a dozen templates for each host of a fleet. C(localhost) is
         skipped unless it is a host of the fabric.
     type: bool
     default: false
   validated:
     description:
-      - Whether O(desired) is what P(rdma.fabric.preflight#role) has validated of the host, unless it is given.
-        C(localhost) is skipped unless it is a host of the fabric.
-      - It is for plays that only look at a whole fleet. Before ansible-core 2.19 a template that picks one host out of
-        the result of preflight writes out and reads the others as well, for each host.
+      - Whether to use the desired state that P(rdma.fabric.preflight#role) has validated for the host if O(desired) is
+        not given. C(localhost) is skipped unless it is a host of the fabric.
+      - It is for plays that only read a whole fleet. Before ansible-core 2.19 a template that picks one host from the
+        result of preflight serializes and parses all others as well, for each host.
     type: bool
     default: false
 notes:
@@ -252,22 +254,22 @@ EXAMPLES = r"""
 RETURN = r"""
 msg:
   description:
-    - What was executed and what is left, or the plan in one sentence. Of a failure it says what, where, why and what
+    - What was executed and what remains, or the plan, in one sentence. For a failure it says what, where, why and what
       to do next.
   returned: always
   type: str
   sample: "12 steps: 11 planned, 1 needs reboot"
 recorded:
-  description: Whether a recording stood for the host.
+  description: Whether a recording stands for the host.
   returned: always
   type: bool
 summary:
-  description: The numbers of the host.
+  description: Counts for the host.
   returned: success
   type: dict
   contains:
     steps:
-      description: Number of steps of the plan.
+      description: Number of steps in the plan.
       type: int
     planned:
       description: Steps that a run would execute.
@@ -276,16 +278,16 @@ summary:
       description: Steps that a variable must allow first.
       type: int
     refused:
-      description: Steps that are not done whatever is allowed.
+      description: Steps that are not done, whatever is allowed.
       type: int
     needs_reboot:
-      description: Steps that are done and take effect with the next boot.
+      description: Steps that are done and take effect at the next boot.
       type: int
     executed:
-      description: Steps that this run has executed. Missing where nothing is applied.
+      description: Steps that this run executed. Omitted if nothing is applied.
       type: int
     nics:
-      description: Network functions, without the virtual functions of those counted.
+      description: Network functions, without virtual functions of counted ones.
       type: int
     gpus:
       description: GPUs.
@@ -297,18 +299,18 @@ summary:
       description: Labels that the host's node has or should have.
       type: dict
     digest:
-      description: Digest over what the plan changes.
+      description: Digest of the changes in the plan.
       type: str
 executed:
   description:
-    - The steps that were executed, in their order. Each has C(id), C(line) as the plan was printed, and C(seconds).
+    - The executed steps in order, each with C(id), C(line) as printed in the plan, and C(seconds).
   returned: when a plan was applied
   type: list
   elements: dict
 failed_step:
   description:
     - The step that failed, with C(id) and C(line), C(error) (what, where, why, and what to do next), C(undone) and
-      C(not_undone) (operations that were taken back, or could not be).
+      C(not_undone) (operations that were undone, or could not be).
   returned: when a step failed
   type: dict
 not_reached:
@@ -317,11 +319,12 @@ not_reached:
   type: list
   elements: str
 reboot_required:
-  description: Whether something that is done takes effect with the next boot only.
+  description: Whether a completed step takes effect only at the next boot.
   returned: success
   type: bool
 reboot_due:
-  description: Whether a reboot is required and O(allow_reboot) gives the consent. Never of a host that is only read.
+  description:
+    - Whether a reboot is required and O(allow_reboot) gives the consent. Never V(true) for a host that is only read.
   returned: success
   type: bool
 reboot_only:
@@ -331,34 +334,35 @@ reboot_only:
   returned: when the host is only read
   type: bool
 reload_due:
-  description: Whether the reload of the driver and what follows it are left for another run, as O(defer_reload) asks.
+  description:
+    - Whether the reload of the driver and the steps after it are left to another run, because of O(defer_reload).
   returned: success
   type: bool
 is_controller:
   description:
     - Whether this host is the machine that Ansible runs on, in a container or not, by the boot ID of its kernel. Never
-      of a recorded one.
+      V(true) for a recorded host.
   returned: success
   type: bool
 awaiting_reboot:
-  description: The lines of what takes effect with the next boot only.
+  description: The lines of steps that take effect only at the next boot.
   returned: success
   type: list
   elements: str
 plan:
   description:
-    - The plan. Its C(steps) are in the order of execution, C(notices) are remarks without a step.
-    - After a plan was applied it is the one of the host as it is then, which holds what is left.
+    - The plan. Its C(steps) are in order of execution; C(notices) are remarks that belong to no step.
+    - After a plan was applied, it is a new plan for the resulting state, with what remains.
   returned: when O(output_file) is not given
   type: dict
 facts:
   description:
-    - What was read of the host, as P(rdma.fabric.rdma_info#module) returns it. After a plan was applied it was read
+    - The facts of the host, as P(rdma.fabric.rdma_info#module) returns them. After a plan was applied, they are read
       again.
   returned: when O(output_file) is not given
   type: dict
 links:
-  description: The RDMA ports that are up, without those of virtual functions of a physical one that the host has.
+  description: The RDMA ports that are up, without those of virtual functions whose physical function is on the host.
   returned: when nothing was applied
   type: list
   elements: dict
@@ -373,7 +377,7 @@ links:
       returned: always
       type: int
     name:
-      description: Its interface, or its RDMA device where it has none.
+      description: Its interface, or its RDMA device if it has none.
       returned: always
       type: str
       sample: rail0
@@ -386,20 +390,20 @@ links:
       returned: always
       type: float
     rocev2_gid_index:
-      description: Index of its first RoCE v2 GID of an IPv4 address, none without one.
+      description: Index of its first RoCE v2 GID of an IPv4 address, or V(none).
       returned: always
       type: int
 lost_links:
-  description: One line for each port that offers less than in O(links), with what it offered and offers.
+  description: One line for each port that offers less than in O(links), with what it offered and what it offers now.
   returned: when a port does
   type: list
   elements: str
 previous_known:
-  description: Whether another state than O(desired) was kept for the host to go back to.
+  description: Whether a state other than O(desired) is kept for the host to return to.
   returned: with O(state=previous)
   type: bool
 counters:
-  description: Counters of every RDMA port, as RV(rdma.fabric.rdma_info#module:counters).
+  description: Counters of every RDMA port, as in RV(rdma.fabric.rdma_info#module:counters).
   returned: when O(counters) is true
   type: list
   elements: dict
@@ -407,7 +411,7 @@ counters:
     - {"device": "mlx5_1", "port": 1, "link_layer": "Ethernet", "readable": 51, "counters": {"link_downed": 255},
        "saturated": ["link_downed"], "hw_counters": {"np_cnp_sent": 1333}}
 shown_later:
-  description: What is printed of the host after those of all hosts are known.
+  description: What is printed for the host once the results of all hosts are known.
   returned: when O(grouped) is true and Ansible prints no JSON
   type: dict
   contains:
@@ -422,41 +426,42 @@ shown_later:
       type: list
       elements: str
 sealed:
-  description: What became of the comparison with the plan that was approved.
+  description: Result of the comparison with the approved plan.
   returned: when O(sealed) is given
   type: dict
   contains:
     state:
-      description: V(same), V(done) where nothing is left to do, or V(other).
+      description: V(same), V(done) if nothing is left to do, or V(other).
       type: str
     difference:
-      description: The lines that were sealed (C(-)) and those of now (C(+)).
+      description: The sealed lines (C(-)) and the current ones (C(+)).
       type: list
       elements: str
 guard:
-  description: The change of the uplink that was put under guard, and what became of it.
+  description: The change of the uplink that was executed under guard, and its result.
   returned: when a step changed the uplink, and with O(confirm)
   type: dict
   contains:
     token:
-      description: What O(confirm) takes.
+      description: The token for O(confirm).
       type: str
     seconds:
-      description: Time in which the change is confirmed or taken back.
+      description: Seconds within which the change is confirmed, or reverted.
       type: int
     steps:
       description: The printed lines of the steps under guard.
       type: list
       elements: str
     state:
-      description: V(confirmed), V(reverting), V(reverted), V(unreachable), or V(unknown) for a token that nothing has.
+      description:
+        - V(confirmed), V(reverting), V(reverted), V(unreachable), or V(unknown) for a token that belongs to no change.
       type: str
     problems:
-      description: What could not be taken back.
+      description: What could not be reverted.
       type: list
       elements: str
 violations:
-  description: What is wrong with O(desired). Each has C(source), C(path), C(problem) and C(hint).
+  description: Violations of O(desired), each with C(source), C(path), C(problem) and C(hint).
   returned: when O(desired) is invalid
   type: list
   elements: dict

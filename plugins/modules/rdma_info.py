@@ -16,9 +16,9 @@ description:
   - Everything comes from sysfs and procfs, except for the output of three programs, C(uname -m) on kernels before 6.1,
     C(ofed_info -s) if it is installed, and C(ip -json address show) if the routes do not show which interface has the
     address of Ansible's connection.
-  - A value that the host does not tell is V(none). Of network controllers, GPUs, interfaces, RDMA devices and modules
-    such a value is not there, nor is what is said to be left out below. To JMESPath both are the same; in templates use
-    the filter C(default), or C(selectattr) with the test C(defined).
+  - A value that the host does not show is V(none). Network controllers, GPUs, interfaces, RDMA devices and modules omit
+    such values, and those that are described as omitted below. To JMESPath both are the same; in templates use the
+    filter C(default), or C(selectattr) with the test C(defined).
   - Reads that failed unexpectedly are in RV(facts.unreadable) with what the error means. No failed read ends the task.
   - Text from the host is truncated to a bounded line, and non-printable characters are escaped.
 author:
@@ -42,8 +42,8 @@ options:
   counters:
     description:
       - Whether to return RV(counters) of every RDMA port, read once from sysfs, without any program.
-      - A port of ConnectX has some 50 of them, each of which asks the firmware, virtual functions as many. Recordings
-        hold none.
+      - A ConnectX port has about 50 of them, and so does each virtual function. Reading one queries the firmware.
+        Recordings have none.
     type: bool
     default: false
 notes:
@@ -79,11 +79,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 recorded:
-  description: Whether a recording stood for the host.
+  description: Whether a recording stands for the host.
   returned: success
   type: bool
 facts:
-  description: What the host has. Unknown values are V(none), those of devices are left out.
+  description: Facts of the host. Unknown values are V(none); unknown values of devices are omitted.
   returned: success
   type: dict
   contains:
@@ -94,156 +94,158 @@ facts:
     system:
       description:
         - Host name, machine, kernel, distribution (C(os)), kernel command line without the values of secret-looking
-          parameters, Secure Boot, lockdown, whether the system is an ostree, the number of NUMA nodes, and the kind of
-          C(iommu) that the kernel uses (C(active)) and that the firmware shows. C(no_securityfs) is V(true) where
-          lockdown is not told because securityfs is not mounted.
+          parameters, Secure Boot, lockdown, whether the system is based on ostree, the number of NUMA nodes, and the
+          kind of C(iommu) that the kernel uses (C(active)) and that the firmware shows. C(no_securityfs) is V(true) if
+          lockdown is unknown because securityfs is not mounted.
       type: dict
     nics:
       description:
-        - Network controllers by PCI address, each with ids, family, C(function) (V(pf) or V(vf)), driver, NUMA node,
-          PCIe link, SR-IOV, interfaces, RDMA devices, link layer, IOMMU group and C(path), what is above it in the PCI
-          tree from the host bridge down. C(link) has C(speed_gts) and C(width), and C(max_speed_gts) and C(max_width)
-          where those are more; of a card with a PCIe switch of its own it is the one between that and the slot, where
-          that holds back; C(slot_speed_gts) and C(slot_width) are what the port above it can, where that is less
-          than the function can and the machine is no virtual one. C(sriov) has C(total), C(enabled), and C(vfs) where
-          there are some. C(sriov.settings) tells how the virtual functions of an Ethernet port are set up, in the order
-          of their numbers. C(sriov.unassigned) is V(true) where the kernel has no memory addresses for virtual
-          functions, which the BIOS reserves.
+        - Network controllers, sorted by PCI address, each with IDs, family, C(function) (V(pf) or V(vf)), driver, NUMA
+          node, PCIe link, SR-IOV, interfaces, RDMA devices, link layer, IOMMU group and C(path), the devices above it
+          in the PCI tree from the host bridge down. C(link) has C(speed_gts) and C(width), and C(max_speed_gts) and
+          C(max_width) if these are higher. For a card with its own PCIe switch, it is the link between switch and slot
+          if that is the bottleneck. C(slot_speed_gts) and C(slot_width) are the maximum of the port above it, if that
+          is lower than the function's and the machine is not virtual. C(sriov) has C(total), C(enabled), and C(vfs) if
+          there are any. C(sriov.settings) are the settings of the virtual functions of an Ethernet port, in the order
+          of their numbers. C(sriov.unassigned) is V(true) if the kernel has no memory addresses for virtual functions,
+          which the BIOS reserves.
       type: list
       elements: dict
     gpus:
-      description: NVIDIA GPUs by PCI address, with C(link) and C(path) as network controllers have them.
+      description: NVIDIA GPUs, sorted by PCI address, with C(link) and C(path) as for network controllers.
       type: list
       elements: dict
     netdevs:
       description:
-        - Interfaces of hardware and those on top of them. C(kind) is V(representor), V(sub-function), V(ipoib-child),
-          or the kernel's word for a virtual one such as V(bond) or V(vlan); physical ones have no C(kind). C(lower)
-          names those that it is on top of, if any. Interfaces of containers are left out.
-        - C(permanent_mac) is only told of members of a bond, whose C(mac) is that of the bond, and of a port with
-          virtual functions whose C(mac) was changed.
+        - Hardware interfaces and those on top of them. C(kind) is V(representor), V(sub-function), V(ipoib-child), or
+          the kernel's name for a virtual interface such as V(bond) or V(vlan); physical interfaces have no C(kind).
+          C(lower) names the interfaces below it, if any. Interfaces of containers are omitted.
+        - Only members of a bond, whose C(mac) is that of the bond, and ports with virtual functions whose C(mac) was
+          changed have C(permanent_mac).
       type: list
       elements: dict
     rdma:
       description:
-        - RDMA devices with their ports. C(rate_gbps) is only told of ports with a link, C(physical) is left out of
-          active ones whose link is trained. C(rocev2_gid_index) is the slot
-          of the RoCE v2 GID made from the IPv4 address of the port's own interface. One of a sub-function has it in
-          C(sub_function), behind the function that carries it, and no C(pci).
+        - RDMA devices with their ports. Only ports with a link have C(rate_gbps), and active ports with a trained link
+          omit C(physical). C(rocev2_gid_index) is the slot of the RoCE v2 GID made from the IPv4 address of the port's
+          own interface. An RDMA device of a sub-function has C(sub_function), which names the carrying function and the
+          sub-function, and no C(pci).
       type: list
       elements: dict
     modules:
       description:
         - Kernel modules of RDMA and GPUs, loaded or built in, and those that O(kernel_modules) asks for. Each has
-          C(loaded), C(version), C(builtin) where it is built in, and C(missing) where the kernel has no such module.
+          C(loaded), C(version), C(builtin) if it is built in, and C(missing) if the kernel has no such module.
       type: dict
     stack:
       description:
-        - Driver of the NICs that is loaded (C(flavour) is V(inbox), V(mlnx-ofed), V(doca-ofed) or V(none)), what is
-          installed, the GPU driver, and the peer memory module.
+        - The loaded NIC driver (C(flavour) is V(inbox), V(mlnx-ofed), V(doca-ofed) or V(none)), the installed one, the
+          GPU driver, and the peer memory module.
       type: dict
     distances:
       description:
-        - Label of every pair of an RDMA NIC and a GPU, as C(nvidia-smi topo -m) has them, and V(C2C) for a NIC of the
-          Grace processor that a GPU hangs on by NVLink-C2C. A pair that is left out has V(SYS).
+        - Distance of every pair of an RDMA NIC and a GPU, with the labels of C(nvidia-smi topo -m), and V(C2C) for a
+          NIC of the Grace processor that a GPU is connected to over NVLink-C2C. Omitted pairs are V(SYS).
       type: dict
       sample: {"0000:18:00.0": {"0000:1b:00.0": "PXB"}}
     rails:
-      description: Each GPU with its nearest NICs. C(rail) counts the GPUs in order of their addresses.
+      description: Each GPU with its nearest NICs. C(rail) numbers the GPUs in order of their addresses.
       type: list
       elements: dict
       sample: [{"rail": 0, "nic": "0000:18:00.0", "gpu": "0000:1b:00.0", "distance": "PXB"}]
     nvlink:
       description:
-        - What sets NVLink up on a host with NVSwitches (V(nvidia-fabricmanager)) or of a GB200 or GB300 rack
-          (V(nvidia-imex)), as C(service). C(state) tells whether it is C(installed), C(enabled), C(masked) and
-          C(active), C(switches) has the NVSwitches that PCI shows, C(managers) the functions of ConnectX-7 that manage
-          others and are no NICs of the fabric, C(by_container) whether the GPU Operator's driver container runs here.
-        - C(service) is V(none) where all GPUs are passed through to guests; C(state) is the fabric manager's then.
+        - The C(service) that sets up NVLink on a host with NVSwitches (V(nvidia-fabricmanager)) or in a GB200 or GB300
+          rack (V(nvidia-imex)). C(state) says whether it is C(installed), C(enabled), C(masked) and C(active).
+          C(switches) are the NVSwitches visible on PCI, C(managers) the ConnectX-7 functions that manage other
+          NVSwitches and are not NICs of the fabric, and C(by_container) whether the GPU Operator's driver container
+          runs here.
+        - C(service) is V(none) if all GPUs are passed through to guests; C(state) is then that of the fabric manager.
       returned: hosts that need such a service, or have C(managers)
       type: dict
     mig:
-      description: How many instances (MIG) a GPU has, by PCI address.
+      description: Number of MIG instances of a GPU, by PCI address.
       returned: hosts with GPUs that are divided
       type: dict
       sample: {"0000:36:00.0": 2}
     pcie:
       description:
         - How PCIe treats the traffic between NICs and GPUs. C(functions) have C(max_read_request), C(max_payload),
-          C(relaxed_ordering) and C(ats), C(bridges) the value of their ACS control register. Only root can read them.
-        - C(virtual) tells whether the machine is a virtual one, C(passed_through) has the PCI functions that a driver
-          for virtual machines holds.
+          C(relaxed_ordering) and C(ats); C(bridges) have the value of their ACS control register. Only root can read
+          them.
+        - C(virtual) says whether the machine is virtual; C(passed_through) are the PCI functions bound to a driver for
+          virtual machines.
       type: dict
     uplinks:
       description:
-        - Interfaces that must not be cut, with every reason. C(needs) is what their traffic rests on, C(ipv4), C(ipv6)
-          and C(router advertisements); it is empty for what only carries another one.
+        - Interfaces that must not be interrupted, with every reason. C(needs) is what their traffic depends on,
+          C(ipv4), C(ipv6) and C(router advertisements); it is empty for interfaces that only carry another one.
       type: list
       elements: dict
       sample: [{"netdev": "eno3", "pci": "0000:0b:00.0", "reasons": ["default route"], "needs": ["ipv4"]}]
     labels:
-      description: Labels that node-feature-discovery and kubelet give a node of these facts.
+      description: Labels that Node Feature Discovery and the kubelet give a node with these facts.
       type: dict
     naming:
       description:
-        - What new names have to reckon with. C(udev) and C(rdma) tell whether and where these programs are.
-          C(initramfs) is the image of the running kernel, what makes it, and whether it may hold network drivers.
-          C(references) are the files that call an interface by its name, or by one that it is asked to have.
-        - C(others) are rules of udev and C(.link) files that name an interface at boot, by its name now.
-          M(rdma.fabric.rdma_host) looks for them where it is asked for a name, and for C(link_files), what a C(.link)
-          file of the collection takes the place of, with C(lines) that it sets beside names.
+        - Conditions for new names. C(udev) and C(rdma) say whether and where these programs are installed. C(initramfs)
+          is the image of the running kernel, what builds it, and whether it may contain network drivers. C(references)
+          are the files that contain the name of an interface, or a name that it is to get.
+        - C(others) are udev rules and C(.link) files that name an interface at boot, by its current name. C(link_files)
+          are what a C(.link) file of the collection replaces, with the C(lines) that it sets besides names.
+          M(rdma.fabric.rdma_host) looks for both if names are given.
       type: dict
     owners:
       description:
         - What operators of the cluster manage here. C(sriov_operator) has C(ports), lists of C(number), C(eswitch),
-          C(mtu) and C(functions) by PCI address; C(nic_operator) has C(named), PCI addresses of interfaces.
-        - C(daemon) of both is the pod of its daemon, V(none) without one, empty where no pod is told of. An operator
-          without a trace is left out.
+          C(mtu) and C(functions) by PCI address; C(nic_operator) has C(named), the PCI addresses of interfaces.
+        - C(daemon) of both is the pod of its daemon, V(none) if there is no such pod, and empty if pods are unknown. An
+          operator without traces is omitted.
       type: dict
     vf_users:
       description:
-        - Who uses virtual functions, by PCI address. M(rdma.fabric.rdma_host) fills it for functions that it is asked
-          to change, as every process has to be looked at.
+        - Users of virtual functions, by PCI address. M(rdma.fabric.rdma_host) fills it only for functions that it is to
+          change, because it has to inspect every process.
       type: dict
     eswitch:
       description:
-        - C(mode), C(inline_mode) and C(encap_mode) of e-switches, by PCI address, and C(problem) where they can't be
-          read; C(offload) where rules are to reach the hardware. M(rdma.fabric.rdma_host) fills it for ports whose
-          C(eswitch_mode) it is asked for.
+        - C(mode), C(inline_mode) and C(encap_mode) of e-switches, by PCI address, C(problem) if they can't be read, and
+          C(offload) if rules are to be offloaded to the hardware. M(rdma.fabric.rdma_host) fills it for ports with
+          C(eswitch_mode).
       type: dict
     queues:
       description:
         - C(rx_ring), C(tx_ring) and C(channels) with C(now) and C(most), by PCI address, or by name without one.
-          M(rdma.fabric.rdma_host) fills it for interfaces whose C(queues) it is asked for.
+          M(rdma.fabric.rdma_host) fills it for interfaces with C(queues).
       type: dict
     interrupts:
       description:
-        - C(online) and C(isolated) CPUs; for C(interfaces), by PCI address, the C(local) CPUs, those that may serve
-          each interrupt (C(irqs)) and those that do where they are others (C(elsewhere)); how C(irqbalance) is started.
-          M(rdma.fabric.rdma_host) fills it when C(irq_affinity) is asked for.
+        - C(online) and C(isolated) CPUs. For C(interfaces), by PCI address, the C(local) CPUs, those that may serve
+          each interrupt (C(irqs)), and those that do if they differ (C(elsewhere)). How C(irqbalance) is started.
+          M(rdma.fabric.rdma_host) fills it if C(irq_affinity) is given.
       type: dict
     routing:
       description:
         - C(interfaces) with their C(routes) and C(addresses), by PCI address, or by name without one; C(rules) of the
-          host, and addresses of its C(uplinks). M(rdma.fabric.rdma_host) fills it when C(routes) or C(routing-policy)
-          are asked for.
+          host, and addresses of its C(uplinks). M(rdma.fabric.rdma_host) fills it if C(routes) or C(routing-policy) are
+          given.
       type: dict
     guids:
       description:
         - C(functions) of InfiniBand ports with their C(node_guid), C(port_guid) and C(link_state), by PCI address.
-          M(rdma.fabric.rdma_host) fills it for ports whose C(vf_guids) it is asked for.
+          M(rdma.fabric.rdma_host) fills it for ports with C(vf_guids).
       type: dict
     firmware:
       description:
-        - C(tool), C(cards) by their PCI address without the function, with default, present and next value of
-          C(parameters), and C(set_since_boot). M(rdma.fabric.rdma_host) fills it for cards whose C(firmware) it is
-          asked for, and for a BlueField whose mode decides something.
+        - C(tool), C(cards) by their PCI address without the function, with default, current and next value of
+          C(parameters), and C(set_since_boot). M(rdma.fabric.rdma_host) fills it for cards with C(firmware), and for a
+          BlueField if a step depends on its mode.
       type: dict
     firmware_images:
       description:
         - C(tool), C(cards) by the PCI address of their first function and C(files) by their paths, with C(version),
-          C(running), C(psid) and C(security) of the image. M(rdma.fabric.rdma_host) fills it for cards whose
-          C(firmware_image) it is asked for.
+          C(running), C(psid) and C(security) of the image. M(rdma.fabric.rdma_host) fills it for cards with
+          C(firmware_image).
       type: dict
     unreadable:
       description: Reads that failed unexpectedly, at most 24.
@@ -252,9 +254,9 @@ facts:
       sample: [{"path": "/sys/kernel/security/lockdown", "error": "EACCES", "meaning": "needs root"}]
 counters:
   description:
-    - Counters of every RDMA port since they began, with the driver or when they were last set back, so what they tell
-      may be long past. How far one rose between two readings is what tells of now.
-    - Names are those of the kernel and the driver; M(rdma.fabric.fabric_status) says what those of errors mean.
+    - Counters of every RDMA port since the driver was loaded or they were last reset, so they may show events long
+      past. Only the increase between two readings shows the present.
+    - Names are those of the kernel and the driver; M(rdma.fabric.fabric_status) explains those of errors.
       C(port_rcv_data) and C(port_xmit_data) count units of four bytes. Counters at 0 are left out.
   returned: when O(counters) is true
   type: list
@@ -271,27 +273,27 @@ counters:
       type: int
       sample: 1
     link_layer:
-      description: C(InfiniBand), where C(perfquery -R) sets counters back, or C(Ethernet), where nothing does.
+      description: C(InfiniBand), where C(perfquery -R) resets counters, or C(Ethernet), where nothing does.
       returned: always
       type: str
       sample: Ethernet
     readable:
-      description: How many counters could be read, those at 0 among them. With 0, nothing is known of the port.
+      description: How many counters could be read, including those at 0. With 0, nothing is known of the port.
       returned: always
       type: int
       sample: 51
     counters:
-      description: Those of the port (PortCounters), which stay at their largest value.
+      description: Counters of the port (PortCounters), which stop at their maximum.
       returned: always
       type: dict
       sample: {"excessive_buffer_overrun_errors": 15, "link_downed": 255, "port_rcv_switch_relay_errors": 2}
     hw_counters:
-      description: Those of the driver. Those of queues of ConnectX have 32 bits and wrap around.
+      description: Counters of the driver. Queue counters of ConnectX have 32 bits and wrap around.
       returned: always
       type: dict
       sample: {"local_ack_timeout_err": 2705, "np_cnp_sent": 1333}
     saturated:
-      description: Those of the port that have reached their largest value, so that they can't rise further.
+      description: Counters of the port that have reached their maximum, so that they can't rise further.
       returned: always
       type: list
       elements: str

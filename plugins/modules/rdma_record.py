@@ -75,7 +75,7 @@ dest:
   returned: success
   type: str
 hostname:
-  description: The name that stands in the recording.
+  description: The host name in the recording.
   returned: success
   type: str
 size:

@@ -126,12 +126,12 @@ config:
   returned: unless O(state=absent)
   type: dict
 notices:
-  description: What is legal in the configuration but will surprise, or fail when a pod starts.
+  description: Valid settings that have surprising effects, or fail when a pod starts.
   returned: success
   type: list
   elements: str
 results:
-  description: What became of the object, as in RV(rdma.fabric.k8s_batch#module:results).
+  description: Result for the object, as in RV(rdma.fabric.k8s_batch#module:results).
   returned: unless O(state=rendered)
   type: list
   elements: dict
@@ -141,7 +141,7 @@ requests:
   type: dict
   sample: {list: 0, patch: 1, get: 1, delete: 0}
 violations:
-  description: Why the network can't be used, one entry per flaw.
+  description: Why the network can't be used, one entry per problem.
   returned: on invalid input
   type: list
   elements: dict
