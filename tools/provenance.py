@@ -122,7 +122,7 @@ def without_address(captures: Mapping[str, Mapping[str, Any]]) -> list[str]:
         sources = {name: str(facts.get("source")) for name, facts in entries.items()}
         wrong = {name: source for name, source in sources.items() if not _ADDRESS.match(source)}
         found += [
-            f"{program} {name}: {source!r} is no address of a thread or document" for name, source in wrong.items()
+            f"{program} {name}: {source!r} is not an address of a thread or document" for name, source in wrong.items()
         ]
     return found
 

@@ -103,9 +103,13 @@ def wish_of(arguments: Mapping[str, Any]) -> Wish:
     problems = []
     mtu, vfs = arguments["mtu"], arguments["vfs"]
     if mtu is not None and mtu not in _MTU:
-        problems.append(f"mtu: {mtu} is no MTU: give {_MTU.start} to {_MTU.stop - 1}, or nothing to leave it as it is")
+        problems.append(
+            f"mtu: {mtu} is not a valid MTU: give {_MTU.start} to {_MTU.stop - 1}, or nothing to leave it as it is"
+        )
     if vfs is not None and vfs < 0:
-        problems.append(f"vfs: {vfs} is no number of virtual functions: give 0 or more, or nothing to leave them")
+        problems.append(
+            f"vfs: {vfs} is not a valid number of virtual functions: give 0 or more, or nothing to leave them"
+        )
     if problems:
         raise ActionFailure("\n".join(problems))
     return Wish(mtu, vfs, arguments["rename"])

@@ -266,7 +266,7 @@ def read_hosts(
     readings: dict[str, HostReading] = {}
     for host in hosts:
         if host not in hostvars:
-            violation = Violation("hosts", host, "is no host of the inventory", "check rdma_fabric_hosts_pattern")
+            violation = Violation("hosts", host, "is not a host of the inventory", "check rdma_fabric_hosts_pattern")
             readings[host] = ({}, [violation], [])
             continue
         variables = hostvars[host]

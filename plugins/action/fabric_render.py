@@ -46,7 +46,7 @@ class ActionModule(FabricAction):
             raise ActionFailure(_NO_FOLDER)
         spec = arguments["spec"]
         if spec.get("version") != 1:
-            raise ActionFailure("spec: is no specification of this release; give the spec that fabric_input returns")
+            raise ActionFailure("spec: is not a specification of this release; give the spec that fabric_input returns")
         variables = variables_of_hosts(task_vars)
         spec, unknown = whole(spec, variables)
         if unknown and not arguments["partial"]:

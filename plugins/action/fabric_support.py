@@ -88,7 +88,7 @@ class ActionModule(ClusterAction):
             raise ActionFailure(f"dest: {dest} does not end with {_SUFFIX}; name the archive to write so")
         for name in ("logs", "log_lines"):
             if arguments[name] < 0:
-                raise ActionFailure(f"{name}: {arguments[name]} is no number of them; give 0 or more")
+                raise ActionFailure(f"{name}: {arguments[name]} is not a valid number; give 0 or more")
         foresee_writable_directory(dest.parent)
         variables = variables_of_hosts(task_vars)
         groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")

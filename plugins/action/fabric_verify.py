@@ -229,7 +229,7 @@ def check_arguments(arguments: dict[str, Any]) -> None:
         flaws.append(Violation("parallel", "", f"{arguments['parallel']} pairs cannot be tested at a time", hint))
     minimum = arguments["minimum"]
     if minimum is not None and not 0 < minimum <= 1:
-        flaws.append(Violation("minimum", "", f"{minimum:g} is no share of a rate", "such as 0.9"))
+        flaws.append(Violation("minimum", "", f"{minimum:g} is not a share of a rate", "such as 0.9"))
     namespace = arguments["namespace"]
     if namespace is not None:
         flaws += [Violation("namespace", "", each.problem, each.hint) for each in dns_label(namespace)]
@@ -237,7 +237,9 @@ def check_arguments(arguments: dict[str, Any]) -> None:
         not arguments["image"] or arguments["image"].split() != [arguments["image"]]
     ):
         flaws.append(
-            Violation("image", "", f"{arguments['image']!r} is no image reference", "such as registry/name:tag")
+            Violation(
+                "image", "", f"{arguments['image']!r} is not a valid image reference", "such as registry/name:tag"
+            )
         )
     if arguments["runtime_class"] is not None:
         found = dns_subdomain(arguments["runtime_class"])

@@ -61,7 +61,7 @@ def devplugin_config(config: Any, plugin: str = "rdma_shared") -> str:
     """Return the text of a configuration; see the documentation above."""
     if plugin not in devplugin.CHECKS:
         hint = f"one of {', '.join(devplugin.CHECKS)}"
-        raise InvalidInput([Violation("plugin", "", f"{plugin!r} is no device plugin", hint)])
+        raise InvalidInput([Violation("plugin", "", f"{plugin!r} is not a device plugin", hint)])
     canonical, problems = devplugin.CHECKS[plugin](config)
     if problems:
         raise InvalidInput(Violation("config", each.path, each.problem, each.hint) for each in problems)

@@ -47,7 +47,7 @@ def actions(result: BatchResult) -> dict[str, str]:
 
 
 def never(path: str) -> None:
-    raise AssertionError(f"{path} is no built-in kind")
+    raise AssertionError(f"{path} is not a built-in kind")
 
 
 def path_of(body: Json) -> str:

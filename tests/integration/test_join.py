@@ -121,7 +121,7 @@ def test_a_node_that_works_is_refused_by_name_and_keeps_its_pods_and_its_setting
     fleet.pod(fleet.nodes["one"])
     mark = fleet.cluster.audit.mark()
     outcome = fleet.join("--limit", "one,two").refused()
-    assert f"node {fleet.nodes['one']} is no new one: it has no taint {TEXT}" in " ".join(outcome.output.split())
+    assert f"node {fleet.nodes['one']} is not new: it has no taint {TEXT}" in " ".join(outcome.output.split())
     assert (fleet.changed(), fleet.joined(), fleet.taints("one")) == (["two"], ["two"], [])
     assert fleet.nodes["one"] not in fleet.writes_to_nodes(mark)
     assert fleet.pods() == [fleet.nodes["one"]]

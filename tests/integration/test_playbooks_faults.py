@@ -110,7 +110,7 @@ def test_an_expired_credential_is_told_before_a_host_is_changed(
     "case",
     [
         ({"rdma_fabric_wait_timeout": "5m", "rdma_fabric_prune": "maybe"}, "rdma_fabric_prune"),
-        ({"rdma_fabric_set": "My Set"}, "rdma_fabric_set: 'My Set' is no name for a set"),
+        ({"rdma_fabric_set": "My Set"}, "rdma_fabric_set: 'My Set' is not a valid name for a set"),
         ({"rdma_fabric_context": "elsewhere"}, "elsewhere"),
         (
             {"rdma_fabric_kubeconfig": "/dev/null"},

@@ -169,7 +169,7 @@ def test_a_damaged_file_is_refused_before_anything(fleet: Fleet) -> None:
         (text[: len(text) // 2], "is not JSON"),
         (text.replace("ib_umad", "ib_ucm"), "the file was changed after it was written"),
         (text.replace('"version": 1', '"version": 7'), "is 7; this release reads version 1"),
-        ("[]", "is no sealed plan"),
+        ("[]", "is not a sealed plan"),
     ):
         fleet.plan.write_text(damaged, encoding="utf-8")
         outcome = fleet.sealed().refused()

@@ -223,7 +223,7 @@ def test_what_a_killed_test_leaves_is_removed_by_the_next_run_which_tests_the_no
 
 def test_what_keeps_the_test_from_its_end_is_told_before_a_host_is_looked_at(turns: Turns) -> None:
     outcome = turns.run(rdma_fabric_verify_networks=["rail9"]).refused()
-    assert "the wire test: verify: networks: 'rail9' is no network of the fabric" in outcome.message
+    assert "the wire test: verify: networks: 'rail9' is not a network of the fabric" in outcome.message
     assert [action for action in outcome.counts["one"] if "rdma_host" in action] == []
 
 

@@ -221,7 +221,7 @@ def test_everything_that_forbids_a_proof_is_told_at_once_and_nothing_is_made(wir
     outcome = wire.verify(networks=["rail0", "rail9"], resources={"rail0": "rdma/none"}, namespace="nowhere").refused()
     told = {violation["problem"] for violation in outcome.violations()}
     assert told == {
-        "'rail9' is no network of the fabric",
+        "'rail9' is not a network of the fabric",
         "there is no namespace nowhere for the test pods",
         "no node offers rdma/none",
     }

@@ -64,7 +64,7 @@ def canonical_reference(reference: str) -> str:
     has_registry = bool(slash) and ("." in first or ":" in first or first == "localhost")
     registry, path = (first, rest) if has_registry else ("docker.io", reference)
     if not path or path.startswith(("/", ":", "@")) or any(character.isspace() for character in path):
-        raise InvalidImage(f"{reference!r} is no image reference")
+        raise InvalidImage(f"{reference!r} is not a valid image reference")
     if registry == "docker.io" and "/" not in path:
         path = f"library/{path}"
     tagged = "@" in path or ":" in path.rpartition("/")[2]
@@ -125,10 +125,10 @@ def _with_parents(entries: Mapping[str, Entry]) -> dict[str, Entry]:
     for path in entries:
         pure = PurePosixPath(path)
         if pure.is_absolute() or str(pure) != path or ".." in pure.parts or path == ".":
-            raise InvalidImage(f"{path!r} is no path inside an image")
+            raise InvalidImage(f"{path!r} is not a path inside an image")
         for parent in pure.parents[:-1] if len(pure.parts) > 1 else ():
             if not isinstance(complete.setdefault(str(parent), Directory()), Directory):
-                raise InvalidImage(f"{path} lies below {parent}, which is no directory")
+                raise InvalidImage(f"{path} lies below {parent}, which is not a directory")
     return complete
 
 

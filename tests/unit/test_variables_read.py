@@ -165,7 +165,7 @@ def test_each_variable_is_read_where_the_table_says_and_changes_something_there(
                 for name, reader in told - read
             ),
             *(f"{name}: {reader} reads it, and the table does not say so" for name, reader in read - told),
-            *(f"{name}: {reader} names it, and it is no variable of the table" for name, reader in idle - told),
+            *(f"{name}: {reader} names it, and it is not a variable of the table" for name, reader in idle - told),
         ]
     )
 

@@ -205,17 +205,17 @@ def _check(result: Any, way: Way, links: dict[str, Any], threshold: Any) -> None
     flaws: list[Violation] = []
     if not isinstance(result, dict) or not {"kind", "summary", "complete", "problems", "bidirectional"} <= set(result):
         hint = "pass what the filter perftest_result returned"
-        flaws.append(Violation("result", "", "this is no result of perftest", hint))
+        flaws.append(Violation("result", "", "this is not a result of perftest", hint))
     elif result["kind"] == "latency":
         flaws.append(Violation("result", "kind", "a latency test has no bandwidth to judge", "run a *_bw test"))
     if way.link_gbps is not None and not _positive(way.link_gbps):
-        flaws.append(Violation("link_gbps", "", f"{way.link_gbps!r} is no rate in Gb/s", "such as 100 or 400"))
+        flaws.append(Violation("link_gbps", "", f"{way.link_gbps!r} is not a rate in Gb/s", "such as 100 or 400"))
     if way.kind not in KINDS:
-        flaws.append(Violation("kind", "", f"{way.kind!r} is no kind of memory", f"one of {', '.join(KINDS)}"))
+        flaws.append(Violation("kind", "", f"{way.kind!r} is not a kind of memory", f"one of {', '.join(KINDS)}"))
     if way.distance is not None and way.distance not in DISTANCES:
-        flaws.append(Violation("distance", "", f"{way.distance!r} is no distance", f"one of {', '.join(DISTANCES)}"))
+        flaws.append(Violation("distance", "", f"{way.distance!r} is not a distance", f"one of {', '.join(DISTANCES)}"))
     if threshold is not None and not (_positive(threshold) and threshold <= 1):
-        flaws.append(Violation("threshold", "", f"{threshold!r} is no share", "such as 0.9"))
+        flaws.append(Violation("threshold", "", f"{threshold!r} is not a share", "such as 0.9"))
     for name, link in links.items():
         flaws += _link_flaws(name, link)
     if flaws:
@@ -231,10 +231,10 @@ def _link_flaws(name: str, link: Any) -> list[Violation]:
     flaws = []
     if speed is not None and not (_positive(speed) and float(speed) in _LANE_GBPS):
         known = ", ".join(f"{each:g}" for each in _LANE_GBPS)
-        flaws.append(Violation(name, "speed_gts", f"{speed!r} is no PCIe speed in GT/s", f"one of {known}"))
+        flaws.append(Violation(name, "speed_gts", f"{speed!r} is not a PCIe speed in GT/s", f"one of {known}"))
     if width is not None and (isinstance(width, bool) or width not in _WIDTHS):
         known = ", ".join(str(each) for each in _WIDTHS)
-        flaws.append(Violation(name, "width", f"{width!r} is no PCIe width", f"one of {known}"))
+        flaws.append(Violation(name, "width", f"{width!r} is not a PCIe width", f"one of {known}"))
     return flaws
 
 

@@ -48,7 +48,7 @@ def nccl_test_result(output: Any, minimum_gbytes: float | None = None) -> dict[s
     text and for a minimum that is no rate.
     """
     if minimum_gbytes is not None and not _positive(minimum_gbytes):
-        problem = f"{minimum_gbytes!r} is no bus bandwidth in GB/s"
+        problem = f"{minimum_gbytes!r} is not a bus bandwidth in GB/s"
         raise InvalidInput([Violation("minimum", "", problem, "such as 350")])
     text = json.dumps(output) if isinstance(output, dict) else output
     lines = output_lines(text)
@@ -256,7 +256,7 @@ def _why_empty(run: _Run) -> Problem:
         cause = "the run ended, or was ended, before its first row"
         return problem_of("there is no row", cause, "give it more time, and run with NCCL_DEBUG=INFO")
     cause = "no row, no header and no report is in it"
-    return problem_of("this is no output of NCCL tests", cause, "pass the whole output of rank 0")
+    return problem_of("this is not output of NCCL tests", cause, "pass the whole output of rank 0")
 
 
 def _summary(rows: Sequence[nccl_rows.Row]) -> dict[str, Any] | None:

@@ -231,7 +231,7 @@ def _level_problems(value: str, needed: str) -> list[Problem]:
     level = _LEGACY_LEVELS[min(int(value), 4)] if re.fullmatch(r"[0-9]{1,4}", value) else value
     if level not in _NAMED_LEVELS:
         cause = f"NCCL knows {', '.join(_NAMED_LEVELS)}"
-        return [problem_of(f"NCCL_NET_GDR_LEVEL={value} is no level", cause, _set("NCCL_NET_GDR_LEVEL", needed))]
+        return [problem_of(f"NCCL_NET_GDR_LEVEL={value} is not a level", cause, _set("NCCL_NET_GDR_LEVEL", needed))]
     if _NAMED_LEVELS.index(level) < _NAMED_LEVELS.index(needed):
         cause = f"the GPU and the NIC of a rail are {needed} apart: its data would be copied through host memory"
         text = f"NCCL_NET_GDR_LEVEL={value} is too near"
@@ -265,9 +265,9 @@ def _names_by_index(rails: Sequence[Rail], index: int) -> str:
 def _check(facts: Any, socket_interface: Any, queue_pairs: Any, traffic_class: Any, current: Any) -> None:
     flaws: list[Violation] = []
     if not isinstance(facts, dict) or not {"rails", "rdma", "netdevs"} <= set(facts):
-        flaws.append(Violation("facts", "", "these are no facts of a host", "pass .facts of what rdma_info returned"))
+        flaws.append(Violation("facts", "", "these are not facts of a host", "pass .facts of what rdma_info returned"))
     if socket_interface and not (isinstance(socket_interface, str) and _INTERFACE.fullmatch(socket_interface)):
-        problem = f"{socket_interface!r} is no name of an interface"
+        problem = f"{socket_interface!r} is not a valid interface name"
         flaws.append(Violation("socket_interface", "", problem, "such as eth0 or =bond0"))
     for name, value, most in (
         ("queue_pairs", queue_pairs, _MOST_QUEUE_PAIRS),

@@ -46,7 +46,7 @@ def output_lines(text: Any) -> list[str]:
     if not isinstance(text, str):
         raise InvalidInput([Violation("output", "", f"{type(text).__name__} given, the program's text is needed")])
     if len(text) > MOST_CHARACTERS:
-        problem = f"{len(text)} characters are no output of a test, {MOST_CHARACTERS} are read at most"
+        problem = f"{len(text)} characters are not output of a test, {MOST_CHARACTERS} are read at most"
         raise InvalidInput([Violation("output", "", problem, "pass the output of one run")])
     plain = _ESCAPE.sub("", text).translate(_UNPRINTABLE)
     return [

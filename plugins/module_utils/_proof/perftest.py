@@ -74,7 +74,7 @@ def perftest_result(output: Any, unit: str = "auto") -> dict[str, Any]:
     filter of the same name. Raises InvalidInput for what is no text.
     """
     if unit not in UNITS:
-        raise InvalidInput([Violation("unit", "", f"{unit!r} is no unit", f"one of {', '.join(UNITS)}")])
+        raise InvalidInput([Violation("unit", "", f"{unit!r} is not a unit", f"one of {', '.join(UNITS)}")])
     lines = output_lines(json.dumps(output, indent=0) if isinstance(output, dict) else output)
     last, runs, rows = _last_run(lines)
     problems, ended = problems_in(lines)
@@ -324,7 +324,7 @@ def _run_of(report: JsonReport) -> _Run:
         if measure(number) is not None:
             run.source, run.rows = "number", [({"number": number}, str(number))]
     if not report.strict:
-        run.notices = ["the report is no valid JSON (perftest before 24.01 writes it so); it was read line by line"]
+        run.notices = ["the report is not valid JSON (perftest before 24.01 writes it so); it was read line by line"]
     return run
 
 
@@ -345,7 +345,7 @@ def _why_empty(run: _Run, lines: Sequence[str]) -> Problem:
         cause = "the test ended, or was ended, before its first row"
         return problem_of("there is no row", cause, "look at the other side's output, and give the test more time")
     return problem_of(
-        "this is no output of perftest", "no title, no table and no report is in it", "pass the whole output"
+        "this is not output of perftest", "no title, no table and no report is in it", "pass the whole output"
     )
 
 

@@ -94,7 +94,7 @@ def to_taint(node: Json, taint: Json, pods: Iterable[Json], mark: Mark) -> Step:
     running = in_service(pods, taint)
     if running:
         raise NotNew(
-            f"node {name} is no new one: it has no taint {written(taint)} and runs {named(running, _MOST_NAMED)}. "
+            f"node {name} is not new: it has no taint {written(taint)} and runs {named(running, _MOST_NAMED)}. "
             "rdma.fabric.upgrade brings its host, and node_join with state: joined marks a node that works. To have it "
             "verified all the same, drain it and taint it by hand"
         )

@@ -247,7 +247,7 @@ def _port(nic: Facts, netdev: Facts, near: Sequence[Facts]) -> Port:
 def _address(nic: Facts) -> str:
     address = str(nic["address"])
     if not _ADDRESS.match(address):
-        raise ValueError(f"{address!r} is no PCI address")
+        raise ValueError(f"{address!r} is not a PCI address")
     return address
 
 

@@ -121,7 +121,7 @@ def _read(name: str, path: FilePath) -> str:
         hint = "etcd stores no object above 1.5 MB; give files of manifests only"
         raise InvalidInput([Violation(name, "", f"is {size} bytes long, at most {MAX_BYTES} are read", hint)])
     if not path.is_file():
-        raise InvalidInput([Violation(name, "", "is no regular file", "give the files, not their folder")])
+        raise InvalidInput([Violation(name, "", "is not a regular file", "give the files, not their folder")])
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")

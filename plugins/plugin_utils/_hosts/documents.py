@@ -189,4 +189,4 @@ def parse_document(path: Path, most_bytes: int | None = None) -> Any:
 
 def refuse_constant(name: str) -> NoReturn:
     """Refuse what Python reads and JSON does not know."""
-    raise ValueError(f"is not JSON: {name} is no JSON value")
+    raise ValueError(f"is not JSON: {name} is not a JSON value")

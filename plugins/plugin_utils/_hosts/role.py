@@ -42,8 +42,8 @@ _NO_PREFLIGHT = (
     "of this play (run_once: true), as the playbooks of this collection do"
 )
 _NOT_VALIDATED = (
-    "{host} is no host of the fabric that rdma.fabric.preflight validated: put it into the group rdma_fabric, or give "
-    "a pattern that matches it as rdma_fabric_hosts_pattern"
+    "{host} is not a host of the fabric that rdma.fabric.preflight validated: put it into the group rdma_fabric, or "
+    "set rdma_fabric_hosts_pattern to a pattern that matches it"
 )
 # Of releases before 2.19 a text stands for it, the variable omit.
 _OMITTED: tuple[type[Exception], ...] = tuple(filter(None, [getattr(errors, "AnsibleValueOmittedError", None)]))
@@ -95,7 +95,7 @@ def spec_for(host: str, validated: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ActionFailure(_NO_PREFLIGHT)
     if host not in spec["hosts"]:
         if host == CONTROLLER:
-            raise ActionSkipped(f"{host} is no host of the fabric")
+            raise ActionSkipped(f"{host} is not a host of the fabric")
         raise ActionFailure(_NOT_VALIDATED.format(host=host))
     return spec
 

@@ -155,7 +155,7 @@ def read(source: str, document: Any) -> Loaded:
     """Return what a file holds; raises ``InvalidInput`` where it is no sealed plan of this release, or was changed."""
     if not isinstance(document, Mapping) or document.get("format") != FORMAT:
         raise InvalidInput(
-            [Violation(source, "format", "is no sealed plan", "give a file that site --check has written")]
+            [Violation(source, "format", "is not a sealed plan", "give a file that site --check has written")]
         )
     if document.get("version") != VERSION:
         problem = f"is {one_line(repr(document.get('version')))}; this release reads version {VERSION}"
@@ -183,7 +183,7 @@ def read(source: str, document: Any) -> Loaded:
 
 def _wrong_parts(source: str, path: str, document: Any, parts: Mapping[str, type]) -> list[Violation]:
     if not isinstance(document, Mapping):
-        return [Violation(source, path, "is no mapping", _AGAIN)]
+        return [Violation(source, path, "is not a mapping", _AGAIN)]
     place = f"{path}." if path else ""
     wrong = [name for name, kind in parts.items() if not isinstance(document.get(name), kind)]
     return [Violation(source, f"{place}{name}", "is missing or of another type", _AGAIN) for name in wrong]

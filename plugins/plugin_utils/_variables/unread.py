@@ -67,11 +67,11 @@ PATTERN = f"{PREFIX}hosts_pattern"
 DEFAULT_PATTERN = "rdma_fabric"
 """The pattern of the fabric's hosts unless another one is given; a fabric without hosts is none of its mistakes."""
 _NEAR = 0.8
-_NONE_OF_OURS = "is no variable of this collection"
+_NONE_OF_OURS = "is not a variable of this collection"
 # Where Ansible puts the words of an -e that are no NAME=VALUE.
 _WORDS = "_raw_params"
 _GROUP = PREFIX.rstrip("_")
-_ONLY_LOCALHOST = "is set for localhost, which is no host of the fabric, and for none of its hosts: nothing reads it"
+_ONLY_LOCALHOST = "is set for localhost, which is not a host of the fabric, and for none of its hosts: nothing reads it"
 
 
 class VariableSurvey:

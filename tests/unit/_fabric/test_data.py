@@ -20,10 +20,10 @@ def held(kind: str, lines: str, api_version: str = "v1") -> Fabric:
         ("ConfigMap", "data: {a: 010}\n", "data.a", "is the number 8", 'quote it: "010"'),
         ("ConfigMap", "data: {a: {b: c}}\n", "data.a", "is a mapping", "put a | before it"),
         ("ConfigMap", "data: text\n", "data", "is text, not a mapping", ""),
-        ("ConfigMap", "binaryData: {a: '%'}\n", "binaryData.a", "is no base64", "in data"),
+        ("ConfigMap", "binaryData: {a: '%'}\n", "binaryData.a", "is not valid base64", "in data"),
         ("Secret", "stringData: {a: 4711}\n", "stringData.a", "is a number; ", "quote it"),
         ("Secret", "data: {a: 4711}\n", "data.a", "is a number; ", "quote it"),
-        ("Secret", "data: {a: word4711!}\n", "data.a", "is no base64", "in stringData"),
+        ("Secret", "data: {a: word4711!}\n", "data.a", "is not valid base64", "in stringData"),
     ],
 )
 def test_what_is_no_text_is_refused(kind: str, lines: str, path: str, problem: str, hint: str) -> None:
@@ -73,7 +73,7 @@ def test_a_certificate_that_the_server_can_not_read_is_refused(
     kind: str, api_version: str, lines: str, path: str
 ) -> None:
     found = held(kind, lines, api_version).wrong(path)
-    assert (found.line, found.problem) == (4, "is no base64")
+    assert (found.line, found.problem) == (4, "is not valid base64")
     assert "certificate (PEM) as base64" in found.hint
 
 

@@ -155,7 +155,7 @@ class TestPlugin:
 @pytest.mark.parametrize(
     ("spec", "path", "words"),
     [
-        ({"resourceName": "a.b"}, "spec.resourceName", "no resource name"),
+        ({"resourceName": "a.b"}, "spec.resourceName", "not a valid resource name"),
         ({"nicSelector": {}}, "spec.nicSelector", "selects nothing"),
         ({"nicSelector": {"vendor": "15B3"}}, "spec.nicSelector.vendor", "lower case"),
         ({"nicSelector": {"deviceID": "1fff"}}, "spec.nicSelector.deviceID", "select by vendor and pfNames"),
@@ -338,7 +338,7 @@ class TestPoolConfig:
         ("spec", "path", "words"),
         [
             ({"maxUnavailable": "half"}, "spec.maxUnavailable", "a percentage such as 50%"),
-            ({"maxUnavailable": -1}, "spec.maxUnavailable", "no number of nodes"),
+            ({"maxUnavailable": -1}, "spec.maxUnavailable", "not a number of nodes"),
             ({"rdmaMode": "Shared"}, "spec.rdmaMode", 'did you mean "shared"'),
             (
                 {"rdmaMode": "shared", "nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}},

@@ -42,7 +42,13 @@ def judged(
 @pytest.mark.parametrize(
     ("where", "value", "path", "problem", "hint"),
     [
-        (("template", "linkTyp"), "Ethernet", "spec.template.linkTyp", "is no field here", 'did you mean "linkType"?'),
+        (
+            ("template", "linkTyp"),
+            "Ethernet",
+            "spec.template.linkTyp",
+            "is an unknown field here",
+            'did you mean "linkType"?',
+        ),
         (("template", "numVfs"), "8", "spec.template.numVfs", 'is the text "8", not a whole number', ""),
         (("template", "numVfs"), True, "spec.template.numVfs", "is true, not a whole number", ""),
         (("template", "linkType"), "IB", "spec.template.linkType", 'is "IB"', "one of Ethernet, Infiniband"),
@@ -86,7 +92,7 @@ def test_fields_of_26_7_are_taken_with_its_images_and_refused_with_older_ones(pa
     owner[last] = value
     assert judged(spec, release="26.7.0-rc.2") == judged(spec, release="27.1.0") == []
     (found,) = judged(spec, release="26.4.1")
-    assert (found.path, found.problem) == (f"spec.template.{part}", "is no field here")
+    assert (found.path, found.problem) == (f"spec.template.{part}", "is an unknown field here")
 
 
 @pytest.mark.parametrize(
@@ -118,11 +124,11 @@ def test_what_26_7_made_others_goes_by_the_images() -> None:
     assert found.path == "spec.template.spectrumXOptimized.version"
     bay = {**cards, "template": {"numVfs": 1, "networkBay": {"conf": "a"}}}
     assert judged(bay, release="26.7.0") == []
-    assert [each.problem for each in judged(bay)] == ["lacks `linkType`", "is no field here"]
+    assert [each.problem for each in judged(bay)] == ["lacks `linkType`", "is an unknown field here"]
     follow = {**RAILS, "vfStateFollow": False}
     assert judged(follow, "SpectrumXRailPoolConfig", SPECTRUM, "26.7.0") == []
     (found,) = judged(follow, "SpectrumXRailPoolConfig", SPECTRUM)
-    assert (found.path, found.problem) == ("spec.vfStateFollow", "is no field here")
+    assert (found.path, found.problem) == ("spec.vfStateFollow", "is an unknown field here")
 
 
 @pytest.mark.parametrize(

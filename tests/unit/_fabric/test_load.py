@@ -280,9 +280,17 @@ class TestResources:
             ("apiVersion: v1\nkind: NetworkAttachmentDefinition\n", "apiVersion", "k8s.cni.cncf.io/v1"),
             ("apiVersion: mellanox.com/v1alpha1\nkind: NicClusterPolcy\n", "kind", "NicClusterPolicy"),
             ("apiVersion: v1\nkind: Pod\nmetadata: {}\nspec: {containers: []}\n", "metadata", "lacks `name`"),
-            ("apiVersion: v1\nkind: Pod\nmetadata: {name: A_b}\nspec: {}\n", "metadata.name", "no Kubernetes name"),
-            ("apiVersion: v1\nkind: Service\nmetadata: {name: a.b}\n", "metadata.name", "no Kubernetes name"),
-            ("apiVersion: v1\nkind: Namespace\nmetadata: {name: a.b}\n", "metadata.name", "no Kubernetes name"),
+            (
+                "apiVersion: v1\nkind: Pod\nmetadata: {name: A_b}\nspec: {}\n",
+                "metadata.name",
+                "not a valid Kubernetes name",
+            ),
+            ("apiVersion: v1\nkind: Service\nmetadata: {name: a.b}\n", "metadata.name", "not a valid Kubernetes name"),
+            (
+                "apiVersion: v1\nkind: Namespace\nmetadata: {name: a.b}\n",
+                "metadata.name",
+                "not a valid Kubernetes name",
+            ),
             ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {x: 1}}\n", "metadata.labels.x", "number 1"),
             ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: A}\n", "metadata.namespace", "name"),
         ],
@@ -558,7 +566,7 @@ spec:
     def test_an_exclusion_outside_of_the_range_is_told_and_not_refused(self) -> None:
         ipam = {"type": "whereabouts", "range": "192.168.5.225/28", "exclude": ["192.168.6.229/30"]}
         networks = {"ipoib_networks": {"net": {"master": "ibs1f0", "ipam": json.dumps(ipam)}}}
-        notice = of_text("", variables=networks).accepted().said("is no part of 192.168.5.224/28")
+        notice = of_text("", variables=networks).accepted().said("is not part of 192.168.5.224/28")
         assert notice.path == "net.ipam -> exclude[0]"
 
     def test_networks_are_remarked_on_where_they_stand(self) -> None:

@@ -430,7 +430,7 @@ def test_resources_for_a_container_that_does_not_exist_are_refused() -> None:
     }
     problems = problems_of(spec_of({"rdmaSharedDevicePlugin": section}))
     assert problems == [
-        "spec.rdmaSharedDevicePlugin.containerResources[0].name: 'rdma-shared' is no container of this component"
+        "spec.rdmaSharedDevicePlugin.containerResources[0].name: 'rdma-shared' is not a container of this component"
     ]
 
 

@@ -159,7 +159,7 @@ def test_the_attachment_lies_where_the_network_says_or_beside_it(
         ("SriovNetwork", {"capabilities": '{"mac": "yes"}'}, "spec.capabilities -> mac", "true or false"),
         ("SriovNetwork", {"capabilities": "[1]"}, "spec.capabilities", "a JSON object"),
         ("SriovNetwork", {"capabilities": "{"}, "spec.capabilities", "is not valid JSON"),
-        ("SriovNetwork", {"ipam": '{"type": "whereabouts", "range": "x"}'}, "spec.ipam -> range", "no network"),
+        ("SriovNetwork", {"ipam": '{"type": "whereabouts", "range": "x"}'}, "spec.ipam -> range", "not a network"),
         ("SriovNetwork", {"metaPlugins": '{"typ": "sbr"}'}, "spec.metaPlugins -> [0].type", "must name a CNI plugin"),
         ("SriovNetwork", {"metaPlugins": '[{"type": "sbr"}]'}, "spec.metaPlugins", "without"),
         ("SriovIBNetwork", {"vlan": 5}, "spec.vlan", "unknown field in SriovIBNetwork"),

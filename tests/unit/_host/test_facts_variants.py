@@ -206,7 +206,7 @@ def test_the_slot_of_a_card_is_the_one_above_its_own_switch(
         node.slot(OWN_SWITCH, slot, above=3)
     facts = facts_of(node)
     assert nic(facts, OWN_SWITCH)["link"] == {**GEN5_LINK, **expected}
-    assert nic(facts, RAIL0)["link"] == GEN5_LINK, "its switch is no part of a card"
+    assert nic(facts, RAIL0)["link"] == GEN5_LINK, "its switch is not part of a card"
     assert facts["unreadable"] == []
 
 

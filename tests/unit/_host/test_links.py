@@ -177,8 +177,8 @@ def test_virtual_functions_of_a_port_that_the_host_has_are_no_links_and_those_of
 @pytest.mark.parametrize(
     ("given", "problems"),
     [
-        ({}, ["is no list"]),
-        (["rail0", {"pci": RAIL}], ["is no mapping", "lacks port, name"]),
+        ({}, ["is not a list"]),
+        (["rail0", {"pci": RAIL}], ["is not a mapping", "lacks port, name"]),
         ([{**links_of(gather(rail()))[0], "rate_gbps": "400"}], ["lacks rate_gbps, or has another type there"]),
     ],
 )

@@ -53,8 +53,8 @@ def test_an_entry_for_one_is_refused_and_for_a_rail_is_not() -> None:
     }
     (name,) = refused
     assert MANAGER in name
-    assert "the fabric manager manages this host's NVSwitches by it" in refused[name]
-    assert refused[name].endswith("next: take the entry out")
+    assert "the fabric manager manages this host's NVSwitches through it" in refused[name]
+    assert refused[name].endswith("next: remove the entry")
 
 
 def test_they_are_no_nics_either_where_all_gpus_are_passed_through_to_guests() -> None:

@@ -94,4 +94,4 @@ def test_an_answer_without_end_is_none() -> None:
     server = FakeServer()
     put(server, "a", "n1", OPERATOR)
     proxied(server, Reply(200, {}, b"x" * (MOST_BYTES + 1)))
-    assert "are no metrics" in exporters_told(connect(server), {"n1"}).silent["n1"]
+    assert "are not metrics" in exporters_told(connect(server), {"n1"}).silent["n1"]

@@ -167,7 +167,7 @@ def test_the_article_s_variables_are_compared_with_the_fabric() -> None:
         ({"NCCL_IB_GID_INDEX": 1}, "NCCL_IB_GID_INDEX=1 is not the index of every rail"),
         ({"NCCL_NET_GDR_LEVEL": "1"}, "NCCL_NET_GDR_LEVEL=1 is too near"),
         ({"NCCL_NET_GDR_LEVEL": "PIX"}, "NCCL_NET_GDR_LEVEL=PIX is too near"),
-        ({"NCCL_NET_GDR_LEVEL": "NODE"}, "NCCL_NET_GDR_LEVEL=NODE is no level"),
+        ({"NCCL_NET_GDR_LEVEL": "NODE"}, "NCCL_NET_GDR_LEVEL=NODE is not a level"),
         ({"NCCL_SOCKET_IFNAME": "bond7"}, "NCCL_SOCKET_IFNAME=bond7 selects no interface"),
     ],
 )
@@ -248,10 +248,10 @@ def test_every_recorded_host_gets_an_environment_of_texts(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"facts": {}}, ["no facts of a host"]),
-        ({"facts": "text"}, ["no facts of a host"]),
-        ({"socket_interface": "eth0; rm -rf /"}, ["no name of an interface"]),
-        ({"socket_interface": 7}, ["no name of an interface"]),
+        ({"facts": {}}, ["not facts of a host"]),
+        ({"facts": "text"}, ["not facts of a host"]),
+        ({"socket_interface": "eth0; rm -rf /"}, ["not a valid interface name"]),
+        ({"socket_interface": 7}, ["not a valid interface name"]),
         ({"queue_pairs": 0}, ["queue_pairs", "1 to 128"]),
         ({"queue_pairs": "4"}, ["queue_pairs"]),
         ({"traffic_class": 256}, ["traffic_class", "0 to 255"]),

@@ -195,7 +195,7 @@ def test_a_report_that_is_no_json_is_read_and_noticed() -> None:
     broken = text("recorded/4.5-0.17/write-json.json")
     with pytest.raises(ValueError, match="Expecting"):
         json.loads(broken)
-    assert any("no valid JSON" in notice for notice in perftest_result(broken)["notices"])
+    assert any("not valid JSON" in notice for notice in perftest_result(broken)["notices"])
     assert read("recorded/26.04.17/write-json.json")["notices"] == []
 
 

@@ -27,9 +27,9 @@ from ansible_collections.rdma.fabric.tests.unit._proof.perftest_outputs import (
 
 # File -> rows that are still read, and words of what is said.
 BROKEN_OUTPUTS: dict[str, tuple[int, str]] = {
-    "binary.bin": (0, "no output of perftest"),
-    "garbage.txt": (0, "no output of perftest"),
-    "mixed-lines.txt": (0, "no output of perftest"),
+    "binary.bin": (0, "not output of perftest"),
+    "garbage.txt": (0, "not output of perftest"),
+    "mixed-lines.txt": (0, "not output of perftest"),
     "cut-off-after-a-row.txt": (12, "cut off before its end"),
     "cut-off-in-a-row.txt": (12, "cut off before its end"),
     "cut-off-in-the-header.txt": (0, "there is no row"),
@@ -292,7 +292,7 @@ def test_a_completion_error_after_good_rows_ends_the_run() -> None:
 
 
 def test_what_is_longer_than_any_output_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="characters are no output"):
+    with pytest.raises(InvalidInput, match="characters are not output"):
         perftest_result("x" * (33 * 1024 * 1024))
 
 

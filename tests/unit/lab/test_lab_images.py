@@ -139,13 +139,13 @@ def test_only_the_archive_is_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", "", ".", "a//b", "a/", "./a"])
 def test_a_path_that_leaves_the_image_is_refused(tmp_path: Path, path: str) -> None:
-    with pytest.raises(InvalidImage, match="no path inside an image"):
+    with pytest.raises(InvalidImage, match="not a path inside an image"):
         write(tmp_path, {path: File(b"")})
 
 
 @pytest.mark.parametrize("parent", [Link("usr/bin"), File(b"")])
 def test_a_file_below_something_else_than_a_directory_is_refused(tmp_path: Path, parent: Entry) -> None:
-    with pytest.raises(InvalidImage, match="bin/deep/tool lies below bin, which is no directory"):
+    with pytest.raises(InvalidImage, match="bin/deep/tool lies below bin, which is not a directory"):
         write(tmp_path, {"bin": parent, "bin/deep/tool": File(b"")})
 
 

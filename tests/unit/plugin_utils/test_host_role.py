@@ -80,7 +80,7 @@ def test_a_host_is_held_to_its_approved_plan_unless_it_goes_back() -> None:
 def test_a_host_that_nobody_validated_is_refused_and_localhost_is_passed_over() -> None:
     with pytest.raises(ActionFailure, match=r"run rdma\.fabric\.preflight before this task"):
         options({}, {})
-    with pytest.raises(ActionFailure, match="gpu02 is no host of the fabric that"):
+    with pytest.raises(ActionFailure, match="gpu02 is not a host of the fabric that"):
         options({}, host="gpu02")
     with pytest.raises(ActionSkipped):
         options({}, host="localhost")

@@ -201,12 +201,12 @@ def test_a_file_that_was_edited_is_refused() -> None:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ([], "format: is no sealed plan"),
-        ({"format": "rdma.fabric report"}, "format: is no sealed plan"),
+        ([], "format: is not a sealed plan"),
+        ({"format": "rdma.fabric report"}, "format: is not a sealed plan"),
         (resealed(version=2), "version: is 2; this release reads version 1"),
         (resealed(plans={}), "plans: is missing or of another type"),
         (resealed(policies=[]), "policies: is missing or of another type"),
-        (resealed(plans=["gpu-01"]), "plans[0]: is no mapping"),
+        (resealed(plans=["gpu-01"]), "plans[0]: is not a mapping"),
         (resealed(plans=[{"hosts": {}}]), "plans[0].desired: is missing or of another type"),
         (resealed(plans=[{**DOCUMENT["plans"][0], "steps": [{}]}]), "steps[0]: lacks one of"),
     ],

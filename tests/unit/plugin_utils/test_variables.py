@@ -72,8 +72,8 @@ def test_what_only_hosts_read_and_only_localhost_has_is_said() -> None:
     violations, notices = survey({name: ["ib_umad"], "rdma_fabric_interfaces": ["x"]}, hosts)
     assert violations == []
     assert notices == [
-        f"variables: {name}: is set for localhost, which is no host of the fabric, and for none of its hosts: nothing "
-        "reads it (set it for the hosts, as in group_vars/rdma_fabric)"
+        f"variables: {name}: is set for localhost, which is not a host of the fabric, and for none of its hosts: "
+        "nothing reads it (set it for the hosts, as in group_vars/rdma_fabric)"
     ]
     assert survey({name: ["ib_umad"]}, {}) == ([], [])
     assert survey({name: []}, hosts) == ([], [])
@@ -105,7 +105,7 @@ def test_a_value_that_makes_no_sense_on_a_host_is_not_compared() -> None:
     ],
 )
 def test_a_misspelt_variable_is_refused_wherever_it_is_set(name: str, meant: str) -> None:
-    expected = [f"variables: {name}: is no variable of this collection (did you mean {meant}?)"]
+    expected = [f"variables: {name}: is not a variable of this collection (did you mean {meant}?)"]
     assert survey({name: 1}, {})[0] == expected
     assert survey({}, {"a": {name: 1}, "b": {name: 2}})[0] == expected
 
@@ -113,7 +113,7 @@ def test_a_misspelt_variable_is_refused_wherever_it_is_set(name: str, meant: str
 def test_a_variable_of_the_user_with_our_prefix_is_only_said() -> None:
     violations, notices = survey({"rdma_fabric_rack_of_site": 1, "rdma_other": 2}, {})
     assert violations == []
-    assert notices == ["variables: rdma_fabric_rack_of_site: is no variable of this collection, nothing reads it"]
+    assert notices == ["variables: rdma_fabric_rack_of_site: is not a variable of this collection, nothing reads it"]
 
 
 def test_keys_of_a_variable_that_has_the_prefix_for_its_name_are_refused_unless_they_are_variables_too() -> None:

@@ -336,7 +336,11 @@ def test_hosts_that_were_not_read_are_named_and_without_any_rail_nothing_is_writ
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
-    [({"mtu": 900}, "900 is no MTU"), ({"vfs": -1}, "-1 is no number"), ({"vfs": 9}, "has room for 8")],
+    [
+        ({"mtu": 900}, "900 is not a valid MTU"),
+        ({"vfs": -1}, "-1 is not a valid number"),
+        ({"vfs": 9}, "has room for 8"),
+    ],
 )
 def test_what_can_not_be_is_refused_before_anything_is_written(
     tmp_path: Path, arguments: dict[str, Any], problem: str

@@ -488,9 +488,7 @@ def test_only_nodes_that_work_and_lack_something_are_said_to_be_left() -> None:
         (done(a=WORKS, b=WORKS, c=WORKS), True),
         (done(a=new(rdma_fabric_host_result=REFUSED), b=WORKS, c=WORKS), False),
         (
-            done(
-                a={**WORKS, "rdma_fabric_host_join": {"failed": True, "msg": "node a is no new one"}}, b=new(), c=WORKS
-            ),
+            done(a={**WORKS, "rdma_fabric_host_join": {"failed": True, "msg": "node a is not new"}}, b=new(), c=WORKS),
             True,
         ),
     ],

@@ -199,7 +199,7 @@ def test_guids_that_two_hosts_would_give_are_told_with_both_hosts() -> None:
 def test_a_name_that_no_set_can_have_is_told_with_the_rest_of_the_input() -> None:
     result = load(set="My Set", nic_cluster_policy={"unknownField": 1})
     assert [each["source"] for each in result["violations"]] == ["rdma_fabric_nic_cluster_policy", "rdma_fabric_set"]
-    assert "rdma_fabric_set: 'My Set' is no name for a set" in result["msg"]
+    assert "rdma_fabric_set: 'My Set' is not a valid name for a set" in result["msg"]
     assert not load(set="blue").get("failed")
 
 
@@ -256,7 +256,7 @@ def test_what_is_wrong_with_failure_domains_is_refused_together() -> None:
         "rdma_fabric_failure_domain",
     )
     assert "'half' is neither a number of nodes nor a percentage" in limit["problem"]
-    assert "'zone of ours' is no label key" in key["problem"]
+    assert "'zone of ours' is not a valid label key" in key["problem"]
 
 
 def test_a_limit_per_domain_without_the_label_of_domains_is_refused() -> None:

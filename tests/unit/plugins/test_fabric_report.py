@@ -224,7 +224,7 @@ def test_an_empty_file_and_an_older_report_are_replaced(run_dir: Path, older: st
         (b"", "is not JSON"),
         (b'{"host": "a"', "is not JSON"),
         (b"\x1f\x8b\x08\x00binary", "is not text in UTF-8"),
-        (b'{"host": NaN}', "NaN is no JSON value"),
+        (b'{"host": NaN}', "NaN is not a JSON value"),
         (b"[" * 200_000, "is nested too deep"),
         (b"[]", "is a list, not a mapping"),
         (b'{"host": "a"}', "facts: is missing"),

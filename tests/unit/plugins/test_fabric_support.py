@@ -159,7 +159,9 @@ def test_hosts_that_were_not_recorded_are_named_and_keep_nothing_out(tmp_path: P
 
 
 def test_an_input_that_is_not_valid_is_told_and_the_cluster_is_looked_at(tmp_path: Path) -> None:
-    result = pack(tmp_path, spec=None, problem=f"rdma_fabric_set: token={SECRET} is no name", kubeconfig="/nowhere")
+    result = pack(
+        tmp_path, spec=None, problem=f"rdma_fabric_set: token={SECRET} is not a valid name", kubeconfig="/nowhere"
+    )
     text = contents(result)["input-problems.txt"].decode()
     assert text.startswith("rdma_fabric_set: token=***") and SECRET not in text
     assert [row["what"] for row in result["manifest"]["unread"]] == ["the input", "the cluster"]
@@ -246,8 +248,8 @@ def test_with_hosts_only_no_cluster_is_contacted(tmp_path: Path, monkeypatch: py
     ("arguments", "problem"),
     [
         ({"dest": "bundle.zip"}, "does not end with .tar.gz"),
-        ({"logs": -1}, "logs: -1 is no number"),
-        ({"log_lines": -1}, "log_lines: -1 is no number"),
+        ({"logs": -1}, "logs: -1 is not a valid number"),
+        ({"log_lines": -1}, "log_lines: -1 is not a valid number"),
     ],
 )
 def test_what_can_not_be_is_refused(tmp_path: Path, arguments: dict[str, Any], problem: str) -> None:

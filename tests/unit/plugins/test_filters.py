@@ -53,7 +53,7 @@ def test_a_specification_becomes_its_objects() -> None:
     [
         ("devplugin_config", ({"configList": []},), ["devplugin_config:", "configList"]),
         ("devplugin_config", ("{",), ["not valid JSON"]),
-        ("devplugin_config", (RDMA_CONFIG, "gpu"), ["'gpu' is no device plugin", "sriov"]),
+        ("devplugin_config", (RDMA_CONFIG, "gpu"), ["'gpu' is not a device plugin", "sriov"]),
         ("network_attachment", ({"mtu": -1, "mode": "brigde"}, "a"), ["mtu", "mode", "bridge"]),
         ("network_attachment", ({}, "a", "VlanNetwork"), ["VlanNetwork"]),
         ("network_attachment", ("text", "a"), ["documented shape"]),

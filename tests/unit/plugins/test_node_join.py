@@ -233,7 +233,7 @@ def test_what_preflight_validated_is_taken_from_there(
     ("arguments", "text"),
     [
         ({"taint": ""}, "taint: is needed"),
-        ({"taint": "joining"}, "taint: is no taint (write key=value:NoSchedule"),
+        ({"taint": "joining"}, "taint: is not a valid taint (write key=value:NoSchedule"),
         ({"timeout": -1}, "timeout: -1 is less than 0"),
         ({"state": "failed"}, "reason: is needed"),
     ],

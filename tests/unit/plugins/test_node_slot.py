@@ -272,8 +272,8 @@ def test_a_node_that_is_out_of_service_without_a_slot_of_its_domain_waits_for_no
     ("arguments", "said"),
     [
         ({"domain": "zone"}, "domain: 'zone' has no value"),
-        ({"domain": "a b=c"}, "domain: 'a b=c' is no label key"),
-        ({"domain": "zone=a,b"}, "domain: 'zone=a,b' is no label value"),
+        ({"domain": "a b=c"}, "domain: 'a b=c' is not a valid label key"),
+        ({"domain": "zone=a,b"}, "domain: 'zone=a,b' is not a valid label value"),
         ({"domain_limit": "10%"}, "domain_limit: '10%' of how many nodes? Give their number as domain_total"),
     ],
 )

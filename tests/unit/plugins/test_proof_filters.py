@@ -116,13 +116,13 @@ def test_the_documented_gates_are_those_applied() -> None:
     ("name", "arguments", "options", "words"),
     [
         ("perftest_result", (None,), {}, ["perftest_result:", "text is needed"]),
-        ("perftest_result", ("", "MB"), {}, ["'MB' is no unit", "mibps"]),
+        ("perftest_result", ("", "MB"), {}, ["'MB' is not a unit", "mibps"]),
         ("perftest_result", ("",), {"units": "gbps"}, ["units"]),
-        ("bandwidth_verdict", ("text",), {}, ["no result of perftest"]),
+        ("bandwidth_verdict", ("text",), {}, ["not a result of perftest"]),
         ("bandwidth_verdict", ({}, -1), {"kind": "disk"}, ["link_gbps", "kind", "result"]),
         ("nccl_test_result", (7,), {}, ["nccl_test_result:", "text is needed"]),
         ("nccl_test_result", ("", 0), {}, ["GB/s"]),
-        ("nccl_environment", ({},), {}, ["no facts of a host"]),
+        ("nccl_environment", ({},), {}, ["not facts of a host"]),
         ("nccl_environment", ({"rails": 1, "rdma": 2, "netdevs": 3},), {}, ["documented shape"]),
     ],
 )

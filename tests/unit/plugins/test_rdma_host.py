@@ -150,7 +150,7 @@ class TestWhatWasValidated:
         assert "nothing was validated" in result["msg"]
         others: dict[str, Any] = {"rdma_fabric_preflight_result": {"spec": {"hosts": {}}}}
         result = plan(desired=None, validated=True, variables=others)
-        assert "egx-01 is no host of the fabric" in result["msg"]
+        assert "egx-01 is not a host of the fabric" in result["msg"]
         result = plan(desired=None, validated=True, variables={**others, "inventory_hostname": "localhost"})
         assert result["skipped"]
         assert not result.get("failed")
@@ -302,7 +302,7 @@ class TestLiveHost:
         plan(live=live, sealed=sealed)
         assert seen["sealed"] == sealed
         broken = plan(sealed={"facts": {}})
-        assert broken["failed"] and "sealed: steps: is no list" in broken["msg"]
+        assert broken["failed"] and "sealed: steps: is not a list" in broken["msg"]
 
     def test_a_difference_that_ansible_shows_is_not_printed_twice(self, plan: Plan, printed: list[str]) -> None:
         diff = {"prepared": "planned: x\n"}

@@ -115,7 +115,7 @@ def test_counters_of_ports_are_returned_beside_the_facts_where_they_are_asked_fo
     [
         (b"", "is empty"),
         (b"\x7fELF\xff", "binary data"),
-        (b'{"apiVersion": "v1"}', "no recorded host"),
+        (b'{"apiVersion": "v1"}', "not a recorded host"),
         (dump_recording(recorded(), compress=True)[:-9], "ends too early"),
         (None, "No such file"),
     ],

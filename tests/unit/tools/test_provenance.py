@@ -51,8 +51,8 @@ def test_every_kind_is_counted() -> None:
 def test_every_capture_has_the_address_of_its_thread() -> None:
     none_of(without_address(captures()))
     assert without_address({"ethtool": {"rings": {"source": "a friend's host"}}, "pci": {"ids": {}}}) == [
-        'ethtool rings: "a friend\'s host" is no address of a thread or document',
-        "pci ids: 'None' is no address of a thread or document",
+        'ethtool rings: "a friend\'s host" is not an address of a thread or document',
+        "pci ids: 'None' is not an address of a thread or document",
     ]
 
 

@@ -61,10 +61,12 @@ def check_configuration(config: Any) -> list[Problem]:
     problems = []
     version = config.get("cniVersion", CNI_VERSION)
     if version not in _CNI_VERSIONS:
-        problems.append(Problem("cniVersion", f"{version!r} is no CNI version", f"one of {', '.join(_CNI_VERSIONS)}"))
+        problems.append(
+            Problem("cniVersion", f"{version!r} is not a valid CNI version", f"one of {', '.join(_CNI_VERSIONS)}")
+        )
     name = config.get("name", "")
     if name != "" and (not isinstance(name, str) or not _NAME.match(name)):
-        problems.append(Problem("name", f"{name!r} is no CNI network name", "letters, digits, _ . and -"))
+        problems.append(Problem("name", f"{name!r} is not a valid CNI network name", "letters, digits, _ . and -"))
     if "plugins" not in config:
         return problems + _check_plugin("", config)
     problems += cni_library.check_list(config)
@@ -117,7 +119,7 @@ def _check_plugin(path: str, plugin: dict[str, Any]) -> list[Problem]:
     problems = []
     meant = "" if kind in _PLUGINS else nearest(kind, _PLUGINS)
     if "/" in kind:
-        problems.append(Problem(f"{path}type", f"{kind!r} is no name of a program", "no / is allowed"))
+        problems.append(Problem(f"{path}type", f"{kind!r} is not a valid program name", "no / is allowed"))
     elif meant:
         # Anybody may install a plugin of their own; only what looks like a slip is refused.
         problems.append(Problem(f"{path}type", f"{kind!r} is not known", meant))
@@ -138,7 +140,9 @@ def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
     master = plugin.get("master", "")
     if not isinstance(master, str) or (master and interface(master)):
         problems.append(
-            Problem(f"{path}master", f"{master!r} is no interface name", "1 to 127 bytes, no blank, colon or /")
+            Problem(
+                f"{path}master", f"{master!r} is not a valid interface name", "1 to 127 bytes, no blank, colon or /"
+            )
         )
     elif kind == "ipoib" and not master:
         problems.append(
@@ -147,7 +151,7 @@ def _check_child(path: str, kind: str, plugin: dict[str, Any]) -> list[Problem]:
     mode = plugin.get("mode", "")
     if kind in _MODES and mode not in ("", *_MODES[kind]):
         hint = nearest(str(mode), _MODES[kind]) or f"one of {', '.join(_MODES[kind])}"
-        problems.append(Problem(f"{path}mode", f"{mode!r} is no mode of {kind}", hint))
+        problems.append(Problem(f"{path}mode", f"{mode!r} is not a mode of {kind}", hint))
     mtu = plugin.get("mtu", 0)
     if not isinstance(mtu, int) or isinstance(mtu, bool) or mtu < 0:
         problems.append(
@@ -177,7 +181,7 @@ def _check_partition(path: str, pkey: Any) -> list[Problem]:
         return []
     where, example = f"{path}pkey", 'a text such as "0x0001"'
     if not isinstance(pkey, str) or not _PKEY.match(pkey):
-        return [Problem(where, f"{pkey!r} is no partition key: ib-kubernetes reads 0x and digits", example)]
+        return [Problem(where, f"{pkey!r} is not a partition key: ib-kubernetes reads 0x and digits", example)]
     if 1 <= int(pkey, 16) <= _LARGEST_PKEY:
         return []
     hint = f'write it without the bit of full members: "0x{int(pkey, 16) & _LARGEST_PKEY:04x}"'

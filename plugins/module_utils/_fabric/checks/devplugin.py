@@ -188,7 +188,7 @@ def _sriov_item(path: str, item: Config) -> list[Problem]:
     kind = item.get("deviceType", "netDevice") or "netDevice"
     if kind not in _SRIOV_LISTS:
         hint = nearest(str(kind), _SRIOV_LISTS) or f"one of {', '.join(_SRIOV_LISTS)}"
-        return [*problems, Problem(f"{path}.deviceType", f"{kind!r} is no type of device", hint)]
+        return [*problems, Problem(f"{path}.deviceType", f"{kind!r} is not a device type", hint)]
     selectors = item.get("selectors")
     if isinstance(selectors, dict):
         return problems + _sriov_selectors(f"{path}.selectors", kind, selectors)
@@ -215,7 +215,7 @@ def _sriov_selectors(path: str, kind: str, selectors: Config) -> list[Problem]:
         for index, entry in enumerate(_list(selectors.get(key))):
             if isinstance(entry, str) and entry and not _RANGED.match(entry):
                 problems.append(
-                    Problem(f"{path}.{key}[{index}]", f"{entry!r} is no device or range of VFs", "name#0-3,5")
+                    Problem(f"{path}.{key}[{index}]", f"{entry!r} is not a device or range of VFs", "name#0-3,5")
                 )
     vdpa = selectors.get("vdpaType", "")
     if words and vdpa not in ("", "virtio", "vhost"):

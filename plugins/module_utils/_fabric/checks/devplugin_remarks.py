@@ -66,7 +66,7 @@ def _alternatives(path: str, given: Any) -> list[Problem]:
 
     Both plugins compare with what is in sysfs (``GetPfName`` of the SR-IOV plugin, v3.11.0 and its main branch).
     """
-    problem = "is no interface's own name, which has 15 bytes at most: the plugin ignores alternative names"
+    problem = "can't be an interface's own name, which has at most 15 bytes: the plugin ignores alternative names"
     hint = "write the name that comes first in ip link show"
     return [
         Problem(f"{path}[{index}]", problem, hint)

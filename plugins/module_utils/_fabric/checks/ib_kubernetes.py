@@ -40,12 +40,12 @@ def check(section: Mapping[str, Any]) -> list[Problem]:
     given = {name: section[name] for name in (START, END) if section.get(name)}
     numbers = {name: guid_number(text) for name, text in given.items()}
     hint = "eight octets, such as 02:00:00:00:00:00:00:01"
-    problems = [Problem(name, "is no GUID", hint) for name, number in numbers.items() if number is None]
+    problems = [Problem(name, "is not a GUID", hint) for name, number in numbers.items() if number is None]
     start, end = numbers.get(START), numbers.get(END)
     if start == 0:
-        problems.append(Problem(START, "is no GUID that a port can have", "begin above it"))
+        problems.append(Problem(START, "is not a GUID that a port can have", "begin above it"))
     if end == _LARGEST:
-        problems.append(Problem(END, "is no GUID that a port can have", "end below it"))
+        problems.append(Problem(END, "is not a GUID that a port can have", "end below it"))
     if start is not None and end is not None and end < start:
         problems.append(Problem(END, f"is below {START}: ib-kubernetes does not start", "swap them"))
     return problems

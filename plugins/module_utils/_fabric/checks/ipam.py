@@ -278,7 +278,7 @@ def _whereabouts_claim(
         if hole is None:
             continue
         if hole.version != network.version or not _touches(hole, network):
-            remarks.append(Problem(where, f"{excluded} is no part of {network}", "it excludes nothing"))
+            remarks.append(Problem(where, f"{excluded} is not part of {network}", "it excludes nothing"))
             continue
         intervals = without(intervals, (int(hole.network_address), int(hole.broadcast_address)))
     return Claim(path, text, network.version, tuple(intervals), f"whereabouts:{name}:{network}")
@@ -463,12 +463,12 @@ def _gated_networks(ipam: dict[str, Any], path: str, name: str, network: str, ga
 def parse_network(text: Any, path: str, strict: bool = True) -> tuple[Network | None, list[Problem]]:
     """Return the network a text names; Go wants a prefix length and no zone: an address or a netmask alone is none."""
     if not isinstance(text, str) or not re.match(r"^[^/%]+/\d{1,3}\Z", text, re.ASCII):
-        return None, [Problem(path, f"{text!r} is no network", "write address/prefix, for example 192.168.200.0/24")]
+        return None, [Problem(path, f"{text!r} is not a network", "write address/prefix, for example 192.168.200.0/24")]
     try:
         return ipaddress.ip_network(text, strict=strict), []
     except ValueError as error:
         hint = "the address has bits outside the prefix" if "host bits" in str(error) else ""
-        return None, [Problem(path, f"{text!r} is no network", hint)]
+        return None, [Problem(path, f"{text!r} is not a network", hint)]
 
 
 def parse_address(text: Any, path: str) -> tuple[Address | None, list[Problem]]:
@@ -478,7 +478,7 @@ def parse_address(text: Any, path: str) -> tuple[Address | None, list[Problem]]:
         return getattr(address, "ipv4_mapped", None) or address, []
     except ValueError:
         return None, [
-            Problem(path, f"{text!r} is no IP address", "an address without a prefix length and without a zone")
+            Problem(path, f"{text!r} is not an IP address", "an address without a prefix length and without a zone")
         ]
 
 

@@ -57,12 +57,12 @@ def check(text: Any) -> list[Problem]:
     if not text:
         return []
     if not isinstance(text, str):
-        return [Problem("", "is no text", "write the JSON as text")]
+        return [Problem("", "is not text", "write the JSON as text")]
     value, problems = parse_json(text)
     if problems:
         return problems
     if not isinstance(value, dict):
-        return [Problem("", "is no JSON object, and every node would have no network", "for example {...}")]
+        return [Problem("", "is not a JSON object, and every node would have no network", "for example {...}")]
     found = []
     if value.get("type") != TYPE:
         problem = f"is {value.get('type')!r}: nodes would have the network of another program, or none"

@@ -87,7 +87,7 @@ def check_network(network: Object) -> list[Problem]:
     """Return what is wrong with a network ``{"kind", "name", "spec"}``; paths are fields of its spec."""
     kind, spec = network["kind"], network["spec"]
     if kind not in NETWORK_KINDS:
-        return [Problem("kind", f"{kind!r} is no network", f"one of {', '.join(NETWORK_KINDS)}")]
+        return [Problem("kind", f"{kind!r} is not a network", f"one of {', '.join(NETWORK_KINDS)}")]
     problems = _check_resource_name(spec.get("resourceName")) if kind == "HostDeviceNetwork" else []
     if kind in sriov_networks.PROGRAMS:
         problems = sriov_networks.check(kind, spec)
@@ -335,5 +335,5 @@ def _check_resource_name(name: Any) -> list[Problem]:
     short = name[len("nvidia.com/") :] if name.startswith("nvidia.com/") else name
     if not _RESOURCE.match(short) or len(short) > 63:
         hint = "letters, digits, - _ and ., a letter or digit at both ends, at most 63"
-        return [Problem("resourceName", f"{name!r} is no resource name", hint)]
+        return [Problem("resourceName", f"{name!r} is not a valid resource name", hint)]
     return []

@@ -69,7 +69,7 @@ def remarks(spec: Any, field: str) -> Iterator[Flaw]:
             # Other programs may bring features of any name.
             meant = nearest(name.lower(), _FEATURES) if isinstance(name, str) and name.lower() not in _FEATURES else ""
             if meant:
-                problem = "is no feature that Node Feature Discovery finds: without somebody else's nothing matches"
+                problem = "is not a feature that Node Feature Discovery finds: without somebody else's nothing matches"
                 yield (field, index, *inner, "feature"), Problem("", problem, meant)
 
 
@@ -108,7 +108,7 @@ def _check_taint(taint: Mapping[str, Any]) -> Iterator[Flaw]:
         bare = [] if "/" in key else [Problem("", "has no prefix: Node Feature Discovery sets no such taint", hint)]
         yield from ((("key",), problem) for problem in bare or _check_key(key, _OWN, "taint"))
     if isinstance(effect, str) and effect not in _EFFECTS:
-        yield ("effect",), Problem("", f"{effect!r} is no effect", f"one of {', '.join(_EFFECTS)}")
+        yield ("effect",), Problem("", f"{effect!r} is not an effect", f"one of {', '.join(_EFFECTS)}")
 
 
 def _check_key(key: str, own: Sequence[str], what: str) -> list[Problem]:
@@ -135,7 +135,7 @@ def _quantity(text: str) -> list[Problem]:
     try:
         parse_quantity(text)
     except ValueError:
-        return [Problem("", f"{text!r} is no amount: Node Feature Discovery leaves it out", "a number such as 4")]
+        return [Problem("", f"{text!r} is not an amount: Node Feature Discovery leaves it out", "a number such as 4")]
     return []
 
 
@@ -161,7 +161,9 @@ def _flaw_of(operator: str, values: Any, kind: Any) -> Problem | None:
     if operator in ("In", "NotIn", "InRegexp") and not values:
         return Problem("", f"is empty, and {operator} takes at least one", 'for example ["15b3"]')
     wrong = [each for each in values if not _is_of_go(each)] if operator == "InRegexp" else []
-    return Problem("", f"{wrong[0]!r} is no regular expression of Go", "write it as RE2 has it") if wrong else None
+    return (
+        Problem("", f"{wrong[0]!r} is not a valid Go regular expression", "write it as RE2 has it") if wrong else None
+    )
 
 
 def _flaw_of_numbers(operator: str, values: list[str], kind: Any) -> Problem | None:
@@ -174,7 +176,7 @@ def _flaw_of_numbers(operator: str, values: list[str], kind: Any) -> Problem | N
     wrong = [each for each in values if not form.fullmatch(each)]
     if wrong:
         hint = "" if kind == "version" else "add type: version to compare versions (from 0.18 on)"
-        return Problem("", f"{wrong[0]!r} is no {what}", hint)
+        return Problem("", f"{wrong[0]!r} is not a {what}", hint)
     if wanted > 1 and kind != "version" and int(values[0]) >= int(values[1]):
         return Problem("", f"{values[0]} is not below {values[1]}", "the lower one first")
     return None

@@ -31,7 +31,11 @@ def check_size(text: str) -> list[Problem]:
     """Judge the size of the claim, as the operator's API does."""
     if _SIZE.fullmatch(text):
         return []
-    return [Problem("", f"{text[:40]!r} is no size of a claim", "a whole number with Ki, Mi, Gi, Ti, Pi or Ei: 5Gi")]
+    return [
+        Problem(
+            "", f"{text[:40]!r} is not a valid size of a claim", "a whole number with Ki, Mi, Gi, Ti, Pi or Ei: 5Gi"
+        )
+    ]
 
 
 def check(section: Mapping[str, Any]) -> list[Problem]:

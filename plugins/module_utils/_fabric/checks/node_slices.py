@@ -36,7 +36,7 @@ def check(ipam: Mapping[str, Any], path: str) -> list[Problem]:
     """Return why slices that an ``ipam`` object of right types asks for come to nothing, or to addresses of others."""
     match = _FORM.fullmatch(str(ipam[SIZE]))
     if match is None:
-        return [Problem(f"{path}.{SIZE}", f"{ipam[SIZE]!r} is no prefix length", "for example /26")]
+        return [Problem(f"{path}.{SIZE}", f"{ipam[SIZE]!r} is not a prefix length", "for example /26")]
     ranges = [(path, ipam)] if ipam.get("range") else []
     ranges += [(f"{path}.ipRanges[{index}]", each) for index, each in enumerate(ipam.get("ipRanges") or [])]
     if len(ranges) > 1:
@@ -95,7 +95,7 @@ def _check_size(network: ipaddress.IPv4Network | ipaddress.IPv6Network, size: in
         problem = "is IPv6, for which the controller of node slices ends with an error, over and over"
         return [Problem(f"{of}.range", problem, f"a range of IPv4, or leave {SIZE} out")]
     if not network.prefixlen <= size <= _SMALLEST:
-        return [Problem(path, f"/{size} is no part of {network}", f"/{network.prefixlen} to /{_SMALLEST}")]
+        return [Problem(path, f"/{size} is not part of {network}", f"/{network.prefixlen} to /{_SMALLEST}")]
     if size - network.prefixlen > _MOST_BITS:
         problem = f"makes 2^{size - network.prefixlen} slices of {network}, more than one object of the cluster holds"
         return [Problem(path, problem, f"at most /{network.prefixlen + _MOST_BITS}")]

@@ -128,7 +128,7 @@ def _check_ip_pool(spec: Mapping[str, Any]) -> list[Problem]:
         address, wrong = parse_address(gateway, "gateway")
         problems += wrong
         if address is not None and subnet is not None and address not in subnet:
-            problems.append(Problem("gateway", f"{gateway} is no part of {subnet}"))
+            problems.append(Problem("gateway", f"{gateway} is not part of {subnet}"))
     if subnet is not None:
         problems += _check_exclusions(spec, subnet)
     return problems + _check_routes(spec, subnet, "gateway", has_gateway=bool(gateway))
@@ -186,7 +186,7 @@ def _check_exclusions(spec: Mapping[str, Any], network: Network) -> list[Problem
             address, wrong = parse_address(entry.get(key), f"{where}.{key}")
             problems += wrong
             if address is not None and address not in network:
-                problems.append(Problem(f"{where}.{key}", f"{address} is no part of {network}"))
+                problems.append(Problem(f"{where}.{key}", f"{address} is not part of {network}"))
             ends.append(address)
         first, last = ends
         if first is None or last is None or first.version != last.version:
@@ -240,9 +240,9 @@ def _check_static(spec: Mapping[str, Any], cidr: Network, prefix: int) -> list[P
         if part is None:
             continue
         if part.version != cidr.version or part.network_address not in cidr:
-            problems.append(Problem(f"{where}.prefix", f"{part} is no part of {cidr}"))
+            problems.append(Problem(f"{where}.prefix", f"{part} is not part of {cidr}"))
         elif part.prefixlen != prefix:
-            problems.append(Problem(f"{where}.prefix", f"{part} is no /{prefix}", "as perNodeNetworkPrefix says"))
+            problems.append(Problem(f"{where}.prefix", f"{part} is not a /{prefix}", "as perNodeNetworkPrefix says"))
         elif str(part) != entry["prefix"]:
             # The controller holds the texts of prefixes against its own to see which are taken.
             problem = f"{entry['prefix']!r} is not how nv-ipam writes it: another node would get the same prefix"
@@ -254,7 +254,7 @@ def _check_static(spec: Mapping[str, Any], cidr: Network, prefix: int) -> list[P
             address, wrong = parse_address(entry["gateway"], f"{where}.gateway")
             problems += wrong
             if address is not None and address not in part:
-                problems.append(Problem(f"{where}.gateway", f"{address} is no part of {part}"))
+                problems.append(Problem(f"{where}.gateway", f"{address} is not part of {part}"))
     return problems
 
 

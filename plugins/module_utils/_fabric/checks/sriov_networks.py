@@ -84,7 +84,7 @@ def check_resource_name(name: Any) -> list[Problem]:
         return [Problem("resourceName", "is empty: pods would get no device", "that of the SriovNetworkNodePolicy")]
     if not _RESOURCE.match(name):
         hint = f"letters, digits, - and _, at most 63; {RESOURCE_PREFIX}/ is put in front of it"
-        return [Problem("resourceName", f"{name!r} is no resource name", hint)]
+        return [Problem("resourceName", f"{name!r} is not a valid resource name", hint)]
     return []
 
 

@@ -61,7 +61,7 @@ def check_port(text: str) -> list[Problem]:
     """Judge an item of ``pfNames``."""
     match = _PORT.match(text)
     if match is None:
-        return [Problem("", f"{text!r} is no interface or range of its functions", "ens1f0, or ens1f0#0-3")]
+        return [Problem("", f"{text!r} is not an interface or range of its functions", "ens1f0, or ens1f0#0-3")]
     if match[2] is not None and int(match[2]) > int(match[3]):
         return [Problem("", f"{text!r} ends before it begins", "the first function, then the last")]
     return []
@@ -87,7 +87,7 @@ def check(spec: Spec) -> list[Problem]:
             problem = f"{text} has functions beyond numVfs {count}, which are numbered from 0"
             problems.append(Problem(f"nicSelector.pfNames[{index}]", problem, "shorten the range or raise numVfs"))
     if count and selector.get("deviceID") and selector["deviceID"] not in FUNCTION_IDS:
-        problem = f"{selector['deviceID']} is no card whose functions are known"
+        problem = f"{selector['deviceID']} is not a card whose functions are known"
         hint = "leave it out and select by vendor and pfNames"
         problems.append(Problem("nicSelector.deviceID", problem, hint))
     if spec.get("deviceType") == VFIO and spec.get("isRdma"):

@@ -46,7 +46,7 @@ def _words(given: Mapping[str, Any], name: str, words: tuple[str, ...], else_: s
         yield Problem(name, f"must be a string, not {kind_of(value)}: the plugin refuses it", f'"{words[1]}"')
     elif value not in words:
         hint = nearest(value, words[1:]) or f"one of {', '.join(words[1:])}"
-        yield Problem(name, f"{value!r} is no word of the plugin: {else_}", hint)
+        yield Problem(name, f"{value!r} is not a value of the plugin: {else_}", hint)
 
 
 def _check_tag(given: Mapping[str, Any]) -> Iterator[Problem]:
@@ -59,7 +59,7 @@ def _check_tag(given: Mapping[str, Any]) -> Iterator[Problem]:
     elif priority and vlan == 0:
         yield Problem("vlanQoS", "needs a vlan other than 0: the plugin refuses it", "give vlan")
     if protocol is not None and str(protocol).lower() not in _PROTOCOLS:
-        yield Problem("vlanProto", f"{protocol!r} is no protocol of tags", "802.1q or 802.1ad")
+        yield Problem("vlanProto", f"{protocol!r} is not a VLAN protocol", "802.1q or 802.1ad")
     elif vlan == 0 and str(protocol).lower() == _PROTOCOLS[1]:
         yield Problem("vlanProto", "needs a vlan other than 0: the plugin refuses it", "give vlan")
 

@@ -90,7 +90,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> None:
-    raise _Defect(f"is not valid JSON: {name} is no number")
+    raise _Defect(f"is not valid JSON: {name} is not a number")
 
 
 def _finite(digits: str) -> float:

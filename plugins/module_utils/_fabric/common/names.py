@@ -56,7 +56,7 @@ def label_key(text: str) -> list[Problem]:
     """Judge a label key, an extended resource or a taint key: ``[prefix/]name``."""
     prefix, slash, name = text.rpartition("/")
     if slash and (dns_subdomain(prefix) or "/" in prefix):
-        return [Problem("", f"has the prefix {prefix[:80]!r}, which is no DNS name", "write prefix/name")]
+        return [Problem("", f"has the prefix {prefix[:80]!r}, which is not a DNS name", "write prefix/name")]
     return _label_name(name)
 
 
@@ -78,7 +78,9 @@ def env_name(text: str) -> list[Problem]:
     """Judge the name of an environment variable."""
     if _ENV_NAME.fullmatch(text):
         return []
-    return [Problem("", "is no name of an environment variable", "use letters, digits, _, - and .; no digit first")]
+    return [
+        Problem("", "is not a valid name of an environment variable", "use letters, digits, _, - and .; no digit first")
+    ]
 
 
 def interface(text: str) -> list[Problem]:
@@ -88,7 +90,7 @@ def interface(text: str) -> list[Problem]:
     """
     if 0 < len(text.encode()) <= _LONGEST_ALTERNATIVE and text not in (".", "..") and not _NO_NAME.search(text):
         return []
-    return [Problem("", "is no name of a network interface", "1 to 127 bytes without slash, colon or space")]
+    return [Problem("", "is not a valid name of a network interface", "1 to 127 bytes without slash, colon or space")]
 
 
 def is_alternative(name: str) -> bool:
@@ -102,11 +104,11 @@ def repository(text: str) -> list[Problem]:
     if len(parts) > 1 or "." in parts[0] or ":" in parts[0]:
         registry, parts = parts[0], parts[1:]
         if not (_REGISTRY.fullmatch(registry) or _IMAGE_PART.fullmatch(registry)):
-            return [Problem("", f"{registry[:80]!r} is no registry", "write host[:port]/path")]
+            return [Problem("", f"{registry[:80]!r} is not a valid registry", "write host[:port]/path")]
     if all(_IMAGE_PART.fullmatch(part) for part in parts):
         return []
     hint = "lower case letters, digits, '.', '_' and '-' between slashes; no tag and no https://"
-    return [Problem("", "is no repository of images", hint)]
+    return [Problem("", "is not a valid image repository", hint)]
 
 
 def image(text: str) -> list[Problem]:
@@ -114,7 +116,7 @@ def image(text: str) -> list[Problem]:
     if _IMAGE_PART.fullmatch(text):
         return []
     hint = "lower case letters and digits, joined by '.', '_' or '-'; path and tag go to repository and version"
-    return [Problem("", "is no name of an image", hint)]
+    return [Problem("", "is not a valid image name", hint)]
 
 
 def version(text: str) -> list[Problem]:
@@ -122,10 +124,12 @@ def version(text: str) -> list[Problem]:
     if _DIGEST.fullmatch(text):
         return []
     if text.startswith("sha256:"):
-        return [Problem("", "is no digest", "sha256: and 64 hexadecimal digits in lower case")]
+        return [Problem("", "is not a digest", "sha256: and 64 hexadecimal digits in lower case")]
     if _TAG.fullmatch(text):
         return []
-    return [Problem("", "is no tag of an image", "at most 128 letters, digits, '_', '.' and '-'; no '-' or '.' first")]
+    return [
+        Problem("", "is not a valid image tag", "at most 128 letters, digits, '_', '.' and '-'; no '-' or '.' first")
+    ]
 
 
 def driver_version(text: str) -> list[Problem]:
@@ -136,7 +140,7 @@ def driver_version(text: str) -> list[Problem]:
     if _DRIVER_VERSION.fullmatch(text):
         return []
     hint = "write it like 24.10-0.7.0.0-0, doca3.4.1-26.04-1.1.0.0-1 or sha256:<64 hexadecimal digits>"
-    return [Problem("", "is no version of the driver", hint)]
+    return [Problem("", "is not a valid driver version", hint)]
 
 
 def or_empty(check: Check) -> Check:
@@ -160,14 +164,18 @@ def _dns(text: str, longest: int, dots: bool) -> list[Problem]:
     parts = text.split(".") if dots else [text]
     if not all(_DNS_LABEL.fullmatch(part) for part in parts):
         hint = "lower case letters, digits and '-'" + (", in parts joined by '.'" if dots else "")
-        return [Problem("", "is no Kubernetes name" if text else "is empty", f"{hint}; letter or digit at both ends")]
+        return [
+            Problem(
+                "", "is not a valid Kubernetes name" if text else "is empty", f"{hint}; letter or digit at both ends"
+            )
+        ]
     return _too_long(text, longest)
 
 
 def _label_name(text: str) -> list[Problem]:
     if not _LABEL_NAME.fullmatch(text):
         hint = "letters, digits, '-', '_' and '.'; letter or digit at both ends"
-        return [Problem("", "is no name of a label" if text else "has an empty name", hint)]
+        return [Problem("", "is not a valid label name" if text else "has an empty name", hint)]
     return _too_long(text, LONGEST_LABEL)
 
 

@@ -23,7 +23,7 @@ def taint(text: str) -> list[Problem]:
     pair, colon, effect = text.rpartition(":")
     key, equals, value = pair.partition("=")
     if not colon or ":" in pair or "=" in value:
-        return [Problem("", "is no taint", _WRITTEN)]
+        return [Problem("", "is not a valid taint", _WRITTEN)]
     if effect not in EFFECTS:
         hint = f"{' or '.join(EFFECTS)}: the others let pods in"
         return [Problem("", f"has the effect {effect[:80]!r}", hint)]

@@ -231,7 +231,7 @@ def _references(annotation: str) -> tuple[list[str], list[Problem]]:
     if problems:
         return [], problems
     if not isinstance(value, list) or not all(isinstance(item, dict) and item.get("name") for item in value):
-        return [], [Problem("", "is no list of networks", 'write [{"name": "rdma-net"}]')]
+        return [], [Problem("", "is not a list of networks", 'write [{"name": "rdma-net"}]')]
     return [f"{item['namespace']}/{item['name']}" if item.get("namespace") else str(item["name"]) for item in value], []
 
 

@@ -34,7 +34,7 @@ def check_certificates(resource: Resource) -> None:
         return
     for place, value in _found(resource.place, resource.content, steps):
         if not isinstance(value, str) or not _is_base64(value):
-            place.violation("is no base64", "give the certificate (PEM) as base64, in one line or several")
+            place.violation("is not valid base64", "give the certificate (PEM) as base64, in one line or several")
 
 
 def _found(place: Place, value: Any, steps: tuple[str, ...]) -> Iterator[tuple[Place, Any]]:
@@ -63,7 +63,7 @@ def check_data(resource: Resource) -> None:
                 _refuse_type(item, place.at(str(key)), is_secret=is_secret)
             elif field == _ENCODED[resource.kind] and not _is_base64(item or ""):
                 hint = f"encode it, or give it as text in {_TEXTS[resource.kind]}"
-                place.at(str(key)).violation("is no base64", hint)
+                place.at(str(key)).violation("is not valid base64", hint)
 
 
 def _refuse_type(value: Any, place: Place, *, is_secret: bool) -> None:

@@ -101,7 +101,7 @@ def remark_driver(section: Mapping[str, Any], global_config: Mapping[str, Any], 
 def _check_inherited(section: Mapping[str, Any], global_config: Mapping[str, Any], place: Place) -> None:
     inherited = not section.get("version") and global_config.get("version")
     if inherited and list(driver_version(inherited)):
-        problem = f"has no version and takes {shown(inherited)} from global, which is no driver release"
+        problem = f"has no version and takes {shown(inherited)} from global, which is not a driver release"
         place.violation(problem, "give ofedDriver a version such as doca3.4.1-26.04-1.1.0.0-1")
 
 

@@ -76,7 +76,7 @@ def _remark(resource: Resource, spec: Mapping[str, Any]) -> None:
         return
     for index, text in enumerate(spec["nicSelector"].get("pfNames") or []):
         if is_alternative(rules.port_of(text).name):
-            problem = "is no interface's own name, which has 15 bytes at most: alternative names are ignored"
+            problem = "can't be an interface's own name, which has at most 15 bytes: alternative names are ignored"
             hint = "write the name that comes first in ip link show, or select by rootDevices"
             place.at("nicSelector", "pfNames", index).notice(problem, hint)
     if spec.get("externallyManaged"):

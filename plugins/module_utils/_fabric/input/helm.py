@@ -338,7 +338,7 @@ def values_of_settings(settings: Iterable[str], findings: Findings, source: str)
             key, equals, value = assignment.partition("=")
             path = _set_path(key)
             if not equals or path is None or not _assign(values, path, _set_value(value)):
-                place.at(index).violation(f"is no assignment: {assignment[:80]!r}", "write key.path=value")
+                place.at(index).violation(f"is not an assignment: {assignment[:80]!r}", "write key.path=value")
     return [Document(source, values)] if given else []
 
 

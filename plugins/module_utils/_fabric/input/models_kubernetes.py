@@ -62,7 +62,7 @@ def _check_requirement(value: Mapping[str, Any]) -> list[Problem]:
     if operator in _NUMERIC_OPERATORS and len(values) != 1:
         return [Problem("", f"has the operator {operator} with {len(values)} values", "give one number, as text")]
     if operator in _NUMERIC_OPERATORS and not _INTEGER.match(values[0]):
-        return [Problem("", f"has the operator {operator} and a value that is no whole number", "give one, as text")]
+        return [Problem("", f"has the operator {operator} and a value that is not a whole number", "give one, as text")]
     return []
 
 

@@ -102,11 +102,11 @@ _ADDRESS = re.compile(r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]\Z", re.AS
 
 def _check_id(value: str) -> list[Problem]:
     hint = "four hexadecimal digits in lower case, as lspci -n prints them"
-    return [] if not value or _HEX_ID.match(value) else [Problem("", f"{value!r} is no PCI id", hint)]
+    return [] if not value or _HEX_ID.match(value) else [Problem("", f"{value!r} is not a PCI ID", hint)]
 
 
 def _check_address(value: str) -> list[Problem]:
-    return [] if _ADDRESS.match(value) else [Problem("", f"{value!r} is no PCI address", "for example 0000:3b:00.0")]
+    return [] if _ADDRESS.match(value) else [Problem("", f"{value!r} is not a PCI address", "for example 0000:3b:00.0")]
 
 
 _SELECTOR = record(
@@ -165,7 +165,7 @@ def _check_amount(value: Any) -> list[Problem]:
     is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     if is_number or (isinstance(value, str) and _PERCENTAGE.match(value)):
         return []
-    return [Problem("", f"{value!r} is no number of nodes", "a whole number, or a percentage such as 50%")]
+    return [Problem("", f"{value!r} is not a number of nodes", "a whole number, or a percentage such as 50%")]
 
 
 def _check_expression(value: dict[str, Any]) -> list[Problem]:

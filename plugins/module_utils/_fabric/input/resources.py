@@ -180,7 +180,7 @@ def _is_known(api_version: str, kind: str, place: Place) -> bool:
         return False
     if group in _OPERATOR_GROUPS and kind not in MODELS and kind not in CONTROLLER_KINDS:
         hint = nearest(kind, [*MODELS, *CONTROLLER_KINDS, *REFUSED_KINDS]) or f"known: {', '.join(MODELS)}"
-        place.at("kind").violation(f"is {shown(kind)}, which is no kind of {group}", hint)
+        place.at("kind").violation(f"is {shown(kind)}, which is not a kind of {group}", hint)
         return False
     return True
 

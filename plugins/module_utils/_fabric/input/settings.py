@@ -35,7 +35,7 @@ _LONGEST_RELEASE = 53
 def _absolute(path: str) -> list[Problem]:
     if path.startswith("/") and not {"..", "."} & set(path.split("/")) and "\n" not in path:
         return []
-    return [Problem("", "is no absolute path", "start with / and leave out . and ..")]
+    return [Problem("", "is not an absolute path", "start with / and leave out . and ..")]
 
 
 def _of_command_line(text: str) -> list[Problem]:
@@ -48,13 +48,15 @@ def _of_command_line(text: str) -> list[Problem]:
 def _web_address(text: str) -> list[Problem]:
     if text.startswith(("http://", "https://")):
         return _of_command_line(text)
-    return [Problem("", "is no URL of a chart repository", "https://..., or give rdma_fabric_helm_chart as oci://...")]
+    return [
+        Problem("", "is not a URL of a chart repository", "https://..., or give rdma_fabric_helm_chart as oci://...")
+    ]
 
 
 def _chart_version(text: str) -> list[Problem]:
     if _CHART_VERSION.fullmatch(text):
         return []
-    return [Problem("", "is no release of a chart", "one release such as 26.4.1: ranges would change it unasked")]
+    return [Problem("", "is not a chart release", "one release such as 26.4.1: ranges would change it unasked")]
 
 
 def _release_name(text: str) -> list[Problem]:

@@ -79,7 +79,11 @@ def _flaws_of_members(value: Mapping[str, Any], schema: Mapping[str, Any], path:
             yield path, f"lacks `{key}`", ""
     for key, item in value.items():
         if members is not None and key not in members:
-            yield (*path, key), "is no field here", nearest(key, list(members)) or f"known here: {', '.join(members)}"
+            yield (
+                (*path, key),
+                "is an unknown field here",
+                nearest(key, list(members)) or f"known here: {', '.join(members)}",
+            )
         elif members is not None:
             yield from _flaws(item, members[key], (*path, key))
         elif isinstance(others, Mapping):

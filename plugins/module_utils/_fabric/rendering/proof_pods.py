@@ -106,7 +106,7 @@ def gpu_problems(resource: str | None, image: str | None) -> list[Problem]:
     """
     if not resource:
         return []
-    no_domain = "" if "/" in resource else "has no domain, so it is no device's"
+    no_domain = "" if "/" in resource else "has no domain, so it belongs to no device"
     found = names.label_key(resource) or ([Problem("", no_domain, "such as nvidia.com/gpu")] if no_domain else [])
     if not image:
         step = "give one whose perftest was built with CUDA (rdma_fabric_verify_image)"

@@ -152,7 +152,7 @@ def _review_containers(
 ) -> None:
     for index, entry in enumerate(section.get("containerResources") or []):
         if entry.get("name") not in containers:
-            problem = f"{entry.get('name')!r} is no container of this component"
+            problem = f"{entry.get('name')!r} is not a container of this component"
             where = f"{path}.containerResources[{index}].name"
             found.append(Violation(source, where, problem, f"known: {', '.join(containers)}"))
 
@@ -160,7 +160,7 @@ def _review_containers(
 def _review_pool(found: list[Violation], pool: Object) -> None:
     where = f"{pool['kind']}/{pool['name']}"
     if pool["kind"] not in POOL_KINDS:
-        _refuse(found, pool["source"], where, [Problem("kind", "is no pool", f"one of {', '.join(POOL_KINDS)}")])
+        _refuse(found, pool["source"], where, [Problem("kind", "is not a pool", f"one of {', '.join(POOL_KINDS)}")])
         return
     _refuse(found, pool["source"], f"{where} spec", check_pool(pool["kind"], pool["spec"]))
 

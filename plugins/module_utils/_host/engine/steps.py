@@ -165,7 +165,7 @@ def removal_step(
 def as_planned(value: Value, kind: type[T]) -> T:
     """Return a value of a step as the kind that its concern gave it; raises TypeError for any other."""
     if not isinstance(value, kind):
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
 
 

@@ -78,11 +78,11 @@ def lost_links(before: Sequence[Link], facts: Facts, shut: Collection[str] = ())
 def check_links(value: object, source: str = "links") -> list[Link]:
     """Return links in the shape of ``links_of``; raises ``InvalidInput`` with everything that is wrong."""
     if not isinstance(value, list):
-        raise InvalidInput([Violation(source, "", "is no list", _HINT)])
+        raise InvalidInput([Violation(source, "", "is not a list", _HINT)])
     flaws = []
     for number, link in enumerate(value):
         if not isinstance(link, Mapping):
-            flaws.append(Violation(source, f"[{number}]", "is no mapping", _HINT))
+            flaws.append(Violation(source, f"[{number}]", "is not a mapping", _HINT))
             continue
         wrong = [key for key, kinds in _SHAPE.items() if key not in link or not isinstance(link[key], kinds)]
         if wrong:

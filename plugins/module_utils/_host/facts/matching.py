@@ -194,8 +194,8 @@ def _managing(interface: Interface) -> Unmatched:
         after=None,
         reason=f"rdma_fabric_interfaces has an entry for {selector}",
         refusal=(
-            "it is no NIC of the fabric: the fabric manager manages this host's NVSwitches by it (SW_MNG in its vital "
-            "product data), and without it GPUs have no NVLink; next: take the entry out"
+            "it is not a NIC of the fabric: the fabric manager manages this host's NVSwitches through it (SW_MNG in "
+            "its vital product data), and without it GPUs have no NVLink; next: remove the entry"
         ),
     )
 

@@ -47,9 +47,9 @@ class StateFile(NamedTuple):
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise self.broken(f"it is no JSON: {error}") from error
+            raise self.broken(f"it is not JSON: {error}") from error
         if not isinstance(document, dict):
-            raise self.broken("it is no mapping")
+            raise self.broken("it is not a mapping")
         content = {key: value for key, value in document.items() if key not in _ENVELOPE}
         form = document.get("format")
         if form not in (FORMAT, _WITHOUT_CHECKSUM):

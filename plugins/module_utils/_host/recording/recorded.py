@@ -112,7 +112,7 @@ def _parse(data: bytes) -> object:
     except RecursionError as error:
         raise BadRecording(f"it is nested too deeply for a recorded host; {_AGAIN}") from error
     except ValueError as error:
-        raise BadRecording(f"it is no JSON, or not all of it ({error}); copy it again or {_AGAIN}") from error
+        raise BadRecording(f"it is not JSON, or not all of it ({error}); copy it again or {_AGAIN}") from error
 
 
 def _check_format(document: Document) -> None:
@@ -121,7 +121,7 @@ def _check_format(document: Document) -> None:
         return
     if isinstance(found, str) and found.startswith("rdma.fabric/recorded-host/"):
         raise BadRecording(f"its format {found[:80]!r} is not the one this release reads ({FORMAT}); {_AGAIN}")
-    raise BadRecording(f"it does not say format: {FORMAT}, so it is no recorded host; {_AGAIN}")
+    raise BadRecording(f"it does not say format: {FORMAT}, so it is not a recorded host; {_AGAIN}")
 
 
 def _problems(document: Document) -> list[str]:
@@ -145,7 +145,7 @@ def _section_problems(section: str, entries: Any, kind: type[Any]) -> list[str]:
     value: Any
     for key, value in entries.items():
         if section != "commands" and not _is_path(key):
-            problems.append(f"{section} has {key[:80]!r}, which is no absolute path")
+            problems.append(f"{section} has {key[:80]!r}, which is not an absolute path")
         elif not isinstance(value, kind):
             problems.append(f"{section}[{key[:80]!r}] is {_kind(value)}")
         elif section == "links" and len(value) > PATH_MAX:

@@ -67,7 +67,7 @@ def read_kept(host: Host) -> Kept:
     if not isinstance(settings, dict):
         raise FILE.broken("it has no settings")
     if not isinstance(cards, dict) or not all(isinstance(card, dict) for card in cards.values()):
-        raise FILE.broken("its cards are no mapping")
+        raise FILE.broken("its cards are not a mapping")
     return Kept(settings, cards, _former_in(content))
 
 

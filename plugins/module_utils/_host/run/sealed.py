@@ -75,10 +75,10 @@ def check_sealed(document: object, source: str = "sealed") -> Sealed:
     """Return a sealed plan of one host, in the shape of ``seal``; raises ``InvalidInput``."""
     found: list[Violation] = []
     if not isinstance(document, Mapping):
-        raise InvalidInput([Violation(source, "", "is no mapping", _HINT)])
-    for key, kind, name in (("facts", Mapping, "mapping"), ("machine", str, "text"), ("steps", list, "list")):
+        raise InvalidInput([Violation(source, "", "is not a mapping", _HINT)])
+    for key, kind, name in (("facts", Mapping, "a mapping"), ("machine", str, "text"), ("steps", list, "a list")):
         if not isinstance(document.get(key), kind):
-            found.append(Violation(source, key, f"is no {name}", _HINT))
+            found.append(Violation(source, key, f"is not {name}", _HINT))
     for number, step in enumerate(document["steps"] if not found else ()):
         if not isinstance(step, Mapping) or not all(isinstance(step.get(key), str) for key in _STEP):
             found.append(Violation(source, f"steps[{number}]", f"lacks one of {', '.join(_STEP)}", _HINT))

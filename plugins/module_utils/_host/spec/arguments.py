@@ -60,7 +60,9 @@ def argument_problem(argument: str) -> str:
     if not argument or len(argument) > _LONGEST:
         return f"has {len(argument)} characters, 1 to {_LONGEST} are taken"
     if not _ARGUMENT.fullmatch(argument):
-        return "is no argument such as iommu=pt: letters, digits and _ . , : = @ / + - are legal, one argument each"
+        return (
+            "is not an argument such as iommu=pt: letters, digits and _ . , : = @ / + - are allowed, one argument each"
+        )
     if argument == "amd_iommu=on":
         return "does not exist: an AMD IOMMU is on unless amd_iommu=off; iommu=pt gives devices of the host passthrough"
     return _refusal(argument)

@@ -25,8 +25,8 @@ MECHANISMS = (AUTO, "nvidia-peermem", "nv_peer_mem", "dma-buf", NONE)
 
 _URL = re.compile(r"(?:https?://|file:///|/)[!-~]{1,2000}")
 _PATH = re.compile(r"/[ -~]{1,1000}")
-_URL_CHECK = matching(_URL, "is no http, https or file URL and no absolute path")
-_PATH_CHECK = matching(_PATH, "is no absolute path")
+_URL_CHECK = matching(_URL, "is neither an http, https or file URL nor an absolute path")
+_PATH_CHECK = matching(_PATH, "is not an absolute path")
 _INSTALLERS = (".tgz", ".tar.gz", ".iso")
 _REPOSITORY_PACKAGES = (".deb", ".rpm")
 _ARMOUR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
@@ -104,7 +104,7 @@ def _check_together(place: Place, settings: DriverSpec, given: Mapping[object, o
             place.at(key).violation(f"is given, but source is {source}", "set source, or leave it out")
     if flavour == MLNX_OFED and version is not None and version.fields[:2] >= FIRST_DOCA_ONLY:
         place.at("version").violation(
-            f"{version.release} is no MLNX_OFED release: the last one is 24.10", "flavour: doca-ofed"
+            f"{version.release} is not an MLNX_OFED release: the last one is 24.10", "flavour: doca-ofed"
         )
     if settings["build"] == PRECOMPILED and version is not None and version.fields[:2] >= FIRST_DKMS_ONLY:
         place.at("build").violation(
@@ -136,7 +136,7 @@ def _repository(place: Place, value: object) -> Repository | None:
 
 def _version_problem(text: str) -> str:
     if parse_driver_version(text) is None:
-        return "is no driver release such as 24.10-1.1.4.0 or doca3.1.0-25.07-0.9.7.0"
+        return "is not a driver release such as 24.10-1.1.4.0 or doca3.1.0-25.07-0.9.7.0"
     return ""
 
 
@@ -155,7 +155,7 @@ def _archive_problem(text: str) -> str:
 
 def _key_problem(text: str) -> str:
     if text.lstrip().startswith(_ARMOUR):
-        return "" if len(text) <= _MAX_KEY and text.isascii() else "is no armoured public key"
+        return "" if len(text) <= _MAX_KEY and text.isascii() else "is not an armoured public key"
     return "" if _PATH.fullmatch(text) else "is neither an armoured public key nor an absolute path"
 
 

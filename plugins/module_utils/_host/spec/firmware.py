@@ -30,12 +30,12 @@ _PSID = re.compile(r"[A-Z0-9_]{3,16}")
 _IMAGE: Readers = {
     "file": optional_text(
         "the path of an image on the host",
-        matching(_PATH, "is no absolute path of letters, digits and . _ + @ = , ~ -"),
+        matching(_PATH, "is not an absolute path of letters, digits and . _ + @ = , ~ -"),
     ),
     "version": optional_text(
-        "the version of a firmware", matching(_VERSION, "is no version of three numbers, such as 28.43.1014")
+        "the version of a firmware", matching(_VERSION, "is not a version of three numbers, such as 28.43.1014")
     ),
-    "psid": optional_text("the PSID of a card", matching(_PSID, "is no PSID, such as MT_0000000838")),
+    "psid": optional_text("the PSID of a card", matching(_PSID, "is not a PSID, such as MT_0000000838")),
     "downgrade": flag(),
 }
 IMAGE_KEYS = tuple(_IMAGE)
@@ -92,7 +92,7 @@ def firmware(place: Place, value: object) -> Parameters | None:
             continue
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             place.violation(
-                f"has the key {shown(name)}, which is no parameter of a firmware",
+                f"has the key {shown(name)}, which is not a firmware parameter",
                 "names are in capitals, as mstconfig shows them: NUM_OF_VFS, SRIOV_EN, LINK_TYPE_P1",
             )
             continue
@@ -109,7 +109,7 @@ def _with_spectrum_x(place: Place, release: object, wanted: Parameters) -> Param
     known = RELEASES.get(release) if isinstance(release, str) else None
     if known is None:
         place.violation(
-            f"is {shown(release)}, which is no release of Spectrum-X's reference architecture that is known here",
+            f"is {shown(release)}, which is not a known release of Spectrum-X's reference architecture",
             f"one of {', '.join(RELEASES)}, for cards that are not divided into planes",
         )
         return wanted
@@ -123,7 +123,7 @@ def _with_spectrum_x(place: Place, release: object, wanted: Parameters) -> Param
 
 def firmware_allow(place: Place, value: object) -> list[str]:
     """Return the parameters that may be set although nothing here tells what they do."""
-    check = matching(_NAME, "is no parameter of a firmware: names are in capitals")
+    check = matching(_NAME, "is not a firmware parameter: names are in capitals")
     found = texts_in(place, value, "parameters of a firmware", "the name of a parameter", check)
     return list(dict.fromkeys(name for _here, name in found))
 

@@ -121,9 +121,9 @@ def _function_number(place: Place, key: object, count: int | None) -> str | None
         return None
     if count is not None and int(text) >= count:
         place.at(text).violation(
-            f"is no function: vfs is {count}, so they are numbered 0 to {count - 1}"
+            f"is not a function: vfs is {count}, so they are numbered 0 to {count - 1}"
             if count
-            else "is no function: vfs is 0"
+            else "is not a function: vfs is 0"
         )
         return None
     return text
@@ -195,7 +195,7 @@ def _port_request(place: Place, value: object) -> PortRequest:
     given = list_of(place.at("range"), port.get("range"), "functions")
     ends = [_amount(place.at("range").at(n), end) for n, end in enumerate(given)]
     if ends and (len(ends) != 2 or None in ends):
-        place.at("range").violation("is no range: the first and the last function are needed")
+        place.at("range").violation("is not a range: the first and the last function are needed")
     name = text_of(place.at("name"), port.get("name"), "an interface name")
     return {"name": name, "range": [end for end in ends if end is not None] or None}
 

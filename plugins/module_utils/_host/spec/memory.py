@@ -87,7 +87,7 @@ def hugepages(place: Place, value: object) -> dict[str, int | dict[str, int]]:
     for size, item in mapping_of(place, value, "page sizes to numbers of pages").items():
         here = place.at(size)
         if size not in PAGE_SIZES:
-            here.violation("is no size of huge pages", near_name(size, PAGE_SIZES))
+            here.violation("is not a huge page size", near_name(size, PAGE_SIZES))
         elif isinstance(item, Mapping):
             wanted[size] = _per_node(here, item)
         else:

@@ -180,7 +180,7 @@ def _doubts(place: Place, given: Qos) -> None:
 
 
 def _number(most: int, what: str, least: int = 0) -> Reader[int | None]:
-    otherwise = f"is no {what}: {least} to {most}"
+    otherwise = f"is not a {what}: {least} to {most}"
     return lambda place, value: whole_number(place, value, within(least, most, otherwise, otherwise))
 
 
@@ -222,7 +222,7 @@ def _dscp_priority(place: Place, value: object) -> dict[str, int] | None:
         dscps = dscps_of(key)
         priority = _number(PRIORITIES - 1, "priority")(here, item)
         if dscps is None:
-            here.violation(f"is no DSCP: 0 to {DSCPS - 1}, or a range such as 24-31")
+            here.violation(f"is not a DSCP: 0 to {DSCPS - 1}, or a range such as 24-31")
             continue
         for dscp in dscps:
             if priority is not None and table.setdefault(dscp, priority) != priority:
@@ -241,7 +241,7 @@ def _by_priority(
     for key, item in sorted(members.items()):
         here = place.at(key)
         if not (len(key) == 1 and key in "01234567"):
-            here.violation(f"is no priority: 0 to {PRIORITIES - 1}")
+            here.violation(f"is not a priority: 0 to {PRIORITIES - 1}")
             continue
         given = read(here, item)
         if given is not None:

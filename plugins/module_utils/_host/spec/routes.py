@@ -168,7 +168,7 @@ def _route(place: Place, item: Mapping[object, object]) -> Route | None:
     if item.get("via") is None and on_link:
         place.at("on-link").violation("is about the gateway, and none is given", "leave it out, or give via")
     if to is not None and via is not None and via.version != to.version:
-        place.at("via").violation(f"{via} is no IPv{to.version} address, as {to} needs", "give both of one family")
+        place.at("via").violation(f"{via} is not an IPv{to.version} address, as {to} needs", "give both of one family")
     if to is not None and table == MAIN:
         _check_width(place.at("to"), to, "give it a table of its own, and a rule of routing-policy that leads there")
     if to is None or table is None or metric is None or (via is None and item.get("via") is not None):
@@ -224,7 +224,7 @@ def _network(place: Place, value: object) -> Network | None:
     # Newer Pythons take the name of an interface behind an address, the kernel does not.
     network = None if "%" in value else network_of(value)
     if network is None:
-        place.violation(f"{shown(value)} is no network such as {example}")
+        place.violation(f"{shown(value)} is not a network such as {example}")
         return None
     address = ipaddress.ip_address(value.partition("/")[0])
     if address != network.network_address:
@@ -245,7 +245,7 @@ def _gateway(place: Place, value: object) -> Address | None:
         return None
     address = None if "%" in value else address_of(value)
     if address is None:
-        place.violation(f"{shown(value)} is no address such as 10.1.0.1 or fd00:1::1")
+        place.violation(f"{shown(value)} is not an address such as 10.1.0.1 or fd00:1::1")
     elif address.is_unspecified or address.is_multicast or address.is_loopback:
         place.violation(f"{address} can't be the address of a gateway")
         return None

@@ -80,7 +80,7 @@ def pci_address_problem(address: str) -> str:
         return ""
     if _SHORT_PCI_ADDRESS.fullmatch(address):
         return f"lacks the PCI domain: write 0000:{address}"
-    return "is no PCI address such as 0000:18:00.0"
+    return "is not a PCI address such as 0000:18:00.0"
 
 
 def hardware_address_problem(address: str) -> str:
@@ -88,13 +88,13 @@ def hardware_address_problem(address: str) -> str:
     octets = address.count(":") + 1
     if _HARDWARE_ADDRESS.fullmatch(address) and octets in _HARDWARE_ADDRESS_OCTETS:
         return ""
-    return "is no hardware address such as a0:88:c2:47:11:d0 (6 octets; 8 or 20 for InfiniBand)"
+    return "is not a hardware address such as a0:88:c2:47:11:d0 (6 octets; 8 or 20 for InfiniBand)"
 
 
 def unicast_address_problem(address: str) -> str:
     """Say why ``address`` (lower case) can't be the MAC of one interface (is_valid_ether_addr of the kernel)."""
     if not _HARDWARE_ADDRESS.fullmatch(address) or address.count(":") != 5:
-        return "is no MAC address such as 02:a0:88:47:11:d0 (6 octets)"
+        return "is not a MAC address such as 02:a0:88:47:11:d0 (6 octets)"
     if address == "00:00:00:00:00:00":
         return "is all zero, which stands for no address"
     return "is a multicast address: the first octet of an interface's own is even" if int(address[:2], 16) & 1 else ""
@@ -102,13 +102,13 @@ def unicast_address_problem(address: str) -> str:
 
 def vlan_problem(vlan: int) -> str:
     """Say why ``vlan`` is no VLAN that a virtual function can be put in; 0 means none."""
-    return "" if 0 <= vlan <= MAX_VLAN else f"is no VLAN: 1 to {MAX_VLAN}, or 0 for none"
+    return "" if 0 <= vlan <= MAX_VLAN else f"is not a VLAN: 1 to {MAX_VLAN}, or 0 for none"
 
 
 def rdma_name_problem(name: str) -> str:
     """Say why ``name`` must not be given to an RDMA device: not legal everywhere, or handed out by drivers and udev."""
     if not _RDMA_NAME.fullmatch(name):
-        return f"is no name for an RDMA device: a letter, then letters, digits and _ (at most {IFNAMSIZ - 1} in all)"
+        return f"is not a valid RDMA device name: a letter, then letters, digits and _ (at most {IFNAMSIZ - 1} in all)"
     if _NUMBERED_RDMA_NAME.fullmatch(name):
         return "is of the numbers that drivers hand out in the order of their probing, so another device may get it"
     if _PREDICTABLE_RDMA_NAME.fullmatch(name):
@@ -119,7 +119,7 @@ def rdma_name_problem(name: str) -> str:
 def module_name_problem(name: str) -> str:
     """Say why ``name`` can't be a kernel module's name."""
     if not _MODULE_NAME.fullmatch(name):
-        return "is no kernel module name: letters, digits, _ and - are legal, and no - in the first place"
+        return "is not a valid kernel module name: letters, digits, _ and - are allowed, and no - at the beginning"
     if len(name) >= MODULE_NAME_LEN:
         return f"has {len(name)} characters, the kernel takes at most {MODULE_NAME_LEN - 1}"
     return ""
@@ -142,14 +142,14 @@ def label_key_problem(key: str) -> str:
     if slash and (len(prefix) > 253 or not _LABEL_PREFIX.fullmatch(prefix)):
         return "has a prefix that is no DNS subdomain of at most 253 characters"
     if not _LABEL_NAME.fullmatch(name) or len(name) > 63:
-        return "is no label key: at most 63 letters, digits, - _ . that begin and end with a letter or digit"
+        return "is not a valid label key: at most 63 letters, digits, - _ . that begin and end with a letter or digit"
     return ""
 
 
 def label_value_problem(value: str) -> str:
     """Say why Kubernetes refuses ``value`` as the value of a label (IsValidLabelValue)."""
     if value and (len(value) > 63 or not _LABEL_NAME.fullmatch(value)):
-        return "is no label value: at most 63 letters, digits, - _ . that begin and end with a letter or digit"
+        return "is not a valid label value: at most 63 letters, digits, - _ . that begin and end with a letter or digit"
     return ""
 
 

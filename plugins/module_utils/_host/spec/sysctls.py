@@ -40,7 +40,7 @@ def name_problem(name: str) -> str:
     if "*" in name:
         return "holds a wildcard; name each setting, or the interface all or default"
     if not _NAME.fullmatch(name):
-        return "is no sysctl name: letters, digits and _ - @ + : are legal, parts are separated by dots or slashes"
+        return "is not a sysctl name: letters, digits and _ - @ + : are allowed, parts are separated by dots or slashes"
     parts = path_below(name).split("/")
     if any(part in {"", ".", ".."} for part in parts):
         return "has an empty part or one of dots, which would lead out of /proc/sys"
@@ -134,7 +134,7 @@ def _name_is_fine(place: Place, name: str) -> bool:
         return False
     root = path_below(name).split("/")[0]
     if root not in _ROOTS:
-        place.violation(f"{root} is no directory of /proc/sys", near_name(root, _ROOTS))
+        place.violation(f"{root} is not a directory of /proc/sys", near_name(root, _ROOTS))
         return False
     refused = _REFUSED.get(canonical(name))
     if refused is not None:
@@ -150,8 +150,8 @@ def _value(place: Place, value: object) -> str | None:
     text = " ".join(str(value).split(" ")) if isinstance(value, str) else str(value)
     if len(text) > _LONGEST_VALUE or not _VALUE.fullmatch(text):
         place.violation(
-            f"{shown(text)} is no value of a sysctl: letters, digits and _ . , : / + = @ - in parts separated by one "
-            f"space, at most {_LONGEST_VALUE} characters"
+            f"{shown(text)} is not a valid sysctl value: letters, digits and _ . , : / + = @ - in parts separated by "
+            f"one space, at most {_LONGEST_VALUE} characters"
         )
         return None
     return text

@@ -141,8 +141,8 @@ def _guid(place: Place, value: object) -> int | None:
 def _problem(text: str) -> str:
     number = guid_number(text)
     if number is None:
-        return "is no GUID: eight octets such as 02:11:22:33:44:55:66:77 are needed"
-    return "is no GUID that a function can have" if number in (0, _LARGEST) else ""
+        return "is not a GUID: eight octets such as 02:11:22:33:44:55:66:77 are needed"
+    return "is not a GUID that a function can have" if number in (0, _LARGEST) else ""
 
 
 def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Violation]]:

@@ -57,7 +57,7 @@ def checked_page(page: Json, scope: Key, what: str) -> Page:
     if not str(page.get("kind", "")).endswith("List"):
         raise _foreign(what, f"its kind is {page.get('kind')!r}, not a list")
     if not isinstance(metadata, (Mapping, type(None))) or not isinstance(items, (list, type(None))):
-        raise _foreign(what, "its metadata is no mapping, or its items are no list")
+        raise _foreign(what, "its metadata is not a mapping, or its items are not a list")
     bodies: list[Json] = []
     for body in items or []:
         if isinstance(body, dict):
@@ -71,7 +71,7 @@ def checked_page(page: Json, scope: Key, what: str) -> Page:
         bodies.append(body)
     token = (metadata or {}).get("continue") or ""
     if not isinstance(token, str):
-        raise _foreign(what, "its continue token is no text")
+        raise _foreign(what, "its continue token is not text")
     return Page(bodies, token, str((metadata or {}).get("resourceVersion") or ""))
 
 
@@ -103,11 +103,11 @@ def checked_resources(body: Json, what: str) -> Json:
     """Return an APIResourceList whose entries have a name, a kind and a scope."""
     entries = body.get("resources")
     if not isinstance(entries, (list, type(None))):
-        raise _foreign(what, "its resources are no list")
+        raise _foreign(what, "its resources are not a list")
     for entry in entries or []:
         texts = isinstance(entry, Mapping) and all(isinstance(entry.get(name), str) for name in ("name", "kind"))
         if not texts or not isinstance(entry.get("namespaced"), bool):
-            raise _foreign(what, f"{entry!r:.80} is no resource")
+            raise _foreign(what, f"{entry!r:.80} is not a resource")
     return body
 
 

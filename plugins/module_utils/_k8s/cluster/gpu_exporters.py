@@ -80,7 +80,7 @@ def _metrics(connection: Connection, pod: Mapping[str, Any]) -> str:
     path = f"{place}/{pod['metadata']['name']}:{_port(pod)}/proxy/metrics"
     data = connection.content(path, what=f"metrics of {_name(pod)}", query={})
     if len(data) > MOST_BYTES:
-        raise ApiFault(Fault.INVALID, f"{_name(pod)} answers with {len(data)} bytes, which are no metrics")
+        raise ApiFault(Fault.INVALID, f"{_name(pod)} answers with {len(data)} bytes, which are not metrics")
     return data.decode("utf-8", "replace")
 
 

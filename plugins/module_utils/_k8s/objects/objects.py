@@ -86,7 +86,7 @@ def set_name_violations(set_name: str) -> list[Violation]:
     """Return what is wrong with the name of a set of objects."""
     if _SET_NAME.fullmatch(set_name):
         return []
-    problem = f"{set_name!r} is no name for a set: at most 50 lower-case letters, digits and '-' are"
+    problem = f"{set_name!r} is not a valid name for a set: at most 50 lower-case letters, digits and '-' are"
     return [Violation("set", "", problem, "the name becomes a label value and part of a ConfigMap's name")]
 
 
@@ -128,7 +128,7 @@ def object_violations(body: Any, source: str, where: str = "") -> list[Violation
         return [Violation(source, f"{within}metadata", "is missing or not a mapping")]
     found: list[tuple[str, str]] = []
     if not isinstance(body.get("apiVersion"), str) or not _API_VERSION.fullmatch(body["apiVersion"]):
-        found.append(("apiVersion", f"{body.get('apiVersion')!r} is no API version"))
+        found.append(("apiVersion", f"{body.get('apiVersion')!r} is not a valid API version"))
     for path, value, needed in (
         ("kind", body.get("kind"), True),
         ("metadata.name", metadata.get("name"), True),
@@ -137,7 +137,7 @@ def object_violations(body: Any, source: str, where: str = "") -> list[Violation
         if value is None and not needed:
             continue
         if not isinstance(value, str) or not _PATH_SEGMENT.fullmatch(value) or value in (".", ".."):
-            found.append((path, f"{value!r} is no name of the Kubernetes API"))
+            found.append((path, f"{value!r} is not a valid name in the Kubernetes API"))
     for path, value in (
         ("metadata.labels", metadata.get("labels")),
         ("metadata.annotations", metadata.get("annotations")),

@@ -222,7 +222,7 @@ def _attached(interface: str, address: str) -> tuple[Attached | None, Problem | 
         return Attached(interface, str(ipaddress.ip_address(address.partition("/")[0]))), None
     except ValueError:
         return None, {
-            "problem": f"the network status holds {address[:60]!r}, which is no address",
+            "problem": f"the network status holds {address[:60]!r}, which is not an address",
             "cause": "the ipam program of the network answered nonsense",
             "next_step": "look at the CNI log of the node",
         }

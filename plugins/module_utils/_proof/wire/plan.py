@@ -87,7 +87,7 @@ def make_plan(wish: Wish, around: Surroundings) -> Plan:
     violations: list[Violation] = []
     if wish.schedule not in SCHEDULES:
         hint = f"one of {', '.join(SCHEDULES)}"
-        violations.append(Violation(_SOURCE, "pairs", f"{wish.schedule!r} is no schedule", hint))
+        violations.append(Violation(_SOURCE, "pairs", f"{wish.schedule!r} is not a schedule", hint))
     wanted = _wanted(wish, around, violations)
     node_of, left_out = _nodes_of_hosts(around)
     networks, pairs = [], 0
@@ -158,7 +158,7 @@ def _matching(name: str, networks: Sequence[dict[str, Any]]) -> list[dict[str, A
 
 def _unknown(option: str, name: str, known: Sequence[str]) -> Violation:
     hint = f"the fabric has {', '.join(known)}" if known else ""
-    return Violation(_SOURCE, option, f"{name!r} is no network of the fabric", hint)
+    return Violation(_SOURCE, option, f"{name!r} is not a network of the fabric", hint)
 
 
 def _nodes_of_hosts(around: Surroundings) -> tuple[dict[str, str], list[dict[str, str]]]:

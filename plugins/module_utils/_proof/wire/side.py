@@ -123,6 +123,6 @@ def _unreadable(output: Output) -> Problem:
         return cause.problem
     return {
         "problem": f"what is in the pod cannot be read: {' '.join(output.text.split())[:160] or 'nothing was printed'}",
-        "cause": "the image's shell is no POSIX shell, or it was ended",
+        "cause": "the image's shell is not a POSIX shell, or it was ended",
         "next_step": "use an image with sh (rdma_fabric_verify_image)",
     }

@@ -362,12 +362,12 @@ def test_firmware_of_a_host_is_refused_beside_the_controller_that_sets_it(policy
         (
             {**IMAGES, "nicFirmwareStorage": {"availableStorageSize": "5G"}},
             f"spec.{CARDS}.nicFirmwareStorage.availableStorageSize",
-            "'5G' is no size",
+            "'5G' is not a valid size",
         ),
         (
             {**IMAGES, "nicFirmwareStorage": {"pvcName": "a.b"}},
             f"spec.{CARDS}.nicFirmwareStorage.pvcName",
-            "is no Kubernetes name",
+            "is not a valid Kubernetes name",
         ),
         (
             {**IMAGES, "operator": {"containerResources": [{"name": "manager"}]}},

@@ -230,7 +230,7 @@ def test_a_driver_that_waits_for_its_node_is_told_with_the_next_step() -> None:
         ),
         ({"env": [{"name": "NODE_NAME", "value": "1"}]}, {}, "spec.ofedDriver.env[0].name", "init container"),
         ({}, {"driver_nodes": [UBUNTU, UBUNTU]}, "", "is given twice"),
-        ({}, {"driver_nodes": [{**UBUNTU, "kernel": "6.8 generic"}]}, "", "is no name of a label"),
+        ({}, {"driver_nodes": [{**UBUNTU, "kernel": "6.8 generic"}]}, "", "is not a valid label name"),
         ({}, {"driver_nodes": [{"os": "ubuntu"}]}, "[0]", "lacks `os_version`"),
         ({}, {"driver_source": "containers"}, "", "is none of"),
     ],

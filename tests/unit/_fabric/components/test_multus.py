@@ -109,7 +109,7 @@ class TestOwnConfiguration:
         ("text", "path", "words"),
         [
             ('{"cniVersion": }', "", "is not valid JSON"),
-            ("[]", "", "is no JSON object"),
+            ("[]", "", "is not a JSON object"),
             (json.dumps({**MULTUS_CONFIG, "type": "macvlan"}), " -> type", "network of another program"),
             (json.dumps({"cniVersion": "0.3.1", "name": "m", "plugins": [MULTUS_CONFIG]}), " -> type", "is None"),
             (json.dumps({**MULTUS_CONFIG, "name": ""}), " -> name", "the container runtime refuses it"),

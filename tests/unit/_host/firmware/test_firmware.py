@@ -221,7 +221,7 @@ class TestRefusals:
 
     def test_a_card_of_another_vendor(self) -> None:
         outcome = applied(igb.booted(), igb.wish({"pci": igb.PF, "firmware": MORE}, **ALLOWED))
-        assert "no physical function of an NVIDIA card" in the_step(outcome, f"firmware:{igb.PF}")["detail"]
+        assert "not a physical function of an NVIDIA card" in the_step(outcome, f"firmware:{igb.PF}")["detail"]
 
     def test_another_link_type_of_the_uplink(self) -> None:
         entry = {"pci": PF, "firmware": {"LINK_TYPE_P1": "IB"}}

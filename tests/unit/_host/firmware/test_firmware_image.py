@@ -250,7 +250,7 @@ class TestRefusals:
     def test_a_card_of_another_vendor(self) -> None:
         entry = {"pci": igb.PF, "firmware_image": {"version": NEW}}
         step = the_step(applied(igb.booted(), igb.wish(entry, **ALLOWED)), f"firmware_image:{igb.PF}")
-        assert "no physical function of an NVIDIA card" in step["detail"]
+        assert "not a physical function of an NVIDIA card" in step["detail"]
 
 
 def test_whatever_disturbs_a_run_the_next_one_gets_there() -> None:
@@ -284,7 +284,7 @@ def test_an_image_that_was_not_saved_whole_keeps_the_card_from_being_burned(monk
     real = flint.put
     monkeypatch.setattr(flint, "put", lambda kernel, path, held: real(kernel, path, {**held, "version": "0.0"}))
     outcome = applied(kernel, asked())
-    assert outcome["failed"] and "is no image of the card" in outcome["msg"]
+    assert outcome["failed"] and "is not an image of the card" in outcome["msg"]
     assert flint.on_flash(kernel, PF)["version"] == OLD
 
 
@@ -320,12 +320,12 @@ def test_a_text_without_a_version_tells_nothing(text: str) -> None:
         ("28.43.1014", "a mapping of file, version, psid, downgrade"),
         ({}, "neither file nor version"),
         ({"psid": "MT_0000000838"}, "neither file nor version"),
-        ({"file": "fw.bin"}, "is no absolute path"),
-        ({"file": "/root/../etc/x"}, "is no absolute path"),
-        ({"file": "/root/a b"}, "is no absolute path"),
-        ({"version": "28.43"}, "no version of three numbers"),
+        ({"file": "fw.bin"}, "is not an absolute path"),
+        ({"file": "/root/../etc/x"}, "is not an absolute path"),
+        ({"file": "/root/a b"}, "is not an absolute path"),
+        ({"version": "28.43"}, "not a version of three numbers"),
         ({"version": 28.43}, "the version of a firmware is needed"),
-        ({"version": NEW, "psid": "x y"}, "is no PSID"),
+        ({"version": NEW, "psid": "x y"}, "is not a PSID"),
         ({"version": NEW, "downgrade": "yes"}, "true or false is needed"),
         ({"version": NEW, "path": "/x"}, "path"),
     ],

@@ -266,9 +266,9 @@ def violations_of(*entries: dict[str, Any]) -> list[str]:
     [
         ("random", "deterministic, a list of GUIDs"),
         (7, "deterministic, a list of GUIDs"),
-        (["02:00"], "is no GUID: eight octets"),
-        (["00:00:00:00:00:00:00:00"], "is no GUID that a function can have"),
-        (["ff:ff:ff:ff:ff:ff:ff:ff"], "is no GUID that a function can have"),
+        (["02:00"], "is not a GUID: eight octets"),
+        (["00:00:00:00:00:00:00:00"], "is not a GUID that a function can have"),
+        (["ff:ff:ff:ff:ff:ff:ff:ff"], "is not a GUID that a function can have"),
         ([1_000_000], "a GUID is needed"),
         (["02:00:00:00:00:00:00:01", "0x0200000000000001"], "is listed twice"),
         ({"first": "02:00:00:00:00:00:00:01"}, "a GUID is needed"),
@@ -276,7 +276,7 @@ def violations_of(*entries: dict[str, Any]) -> list[str]:
         ({**RANGE, "end": "x"}, "is not a known key"),
         (["02:00:00:00:00:00:00:01"], "holds 1 GUIDs for 2 functions"),
         ({"first": RANGE["first"], "last": RANGE["first"]}, "holds 1 GUIDs for 2 functions"),
-        (["02:00:00:00:00:00:00:01\\n"], "is no GUID"),
+        (["02:00:00:00:00:00:00:01\\n"], "is not a GUID"),
     ],
 )
 def test_bad_guids_are_told_before_anything_is_touched(guids: Any, says: str) -> None:

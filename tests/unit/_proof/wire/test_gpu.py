@@ -261,8 +261,8 @@ def test_no_node_with_a_gpu_forbids_the_proof() -> None:
         ("nvidia.com/mig-1g.10gb", "r/perftest:1", []),
         ("", "", []),
         ("nvidia.com/gpu", None, ["needs an image of the test pods: perftest of the usual one knows no GPU memory"]),
-        ("gpu", "r/perftest:1", ["has no domain, so it is no device's"]),
-        ("nvidia com/gpu", "r/perftest:1", ["has the prefix 'nvidia com', which is no DNS name"]),
+        ("gpu", "r/perftest:1", ["has no domain, so it belongs to no device"]),
+        ("nvidia com/gpu", "r/perftest:1", ["has the prefix 'nvidia com', which is not a DNS name"]),
     ],
 )
 def test_what_gpu_memory_can_be_tested_with(resource: str, image: str | None, told: list[str]) -> None:

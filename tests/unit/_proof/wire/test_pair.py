@@ -180,7 +180,7 @@ def test_a_pod_that_never_became_ready_fails_once_and_nothing_is_run() -> None:
         (network_status("192.168.111.2", "default/other"), "does not name default/rail0"),
         ('[{"name": "default/rail0", "interface": "net1", "ips": []}]', "no address"),
         ('[{"name": "default/rail0", "interface": "net1"}]', "no address"),
-        ('[{"name": "default/rail0", "interface": "net1", "ips": ["$(reboot)"]}]', "is no address"),
+        ('[{"name": "default/rail0", "interface": "net1", "ips": ["$(reboot)"]}]', "is not an address"),
     ],
 )
 def test_a_pod_without_its_network_is_told_apart(status: str, words: str) -> None:

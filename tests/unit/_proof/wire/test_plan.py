@@ -196,9 +196,9 @@ def test_everything_that_forbids_a_proof_is_told_at_once() -> None:
     asked = wish(networks=["rail0", "nowhere"], resources={"nothing": ["x/y"]}, schedule="some", namespace="gone")
     there = around(attachments=[], nodes=[node("n1", allocatable={}), node("n2", allocatable={RESOURCE: 0})])
     assert problems(asked, there) == {
-        "'some' is no schedule",
-        "'nowhere' is no network of the fabric",
-        "'nothing' is no network of the fabric",
+        "'some' is not a schedule",
+        "'nowhere' is not a network of the fabric",
+        "'nothing' is not a network of the fabric",
         "there is no NetworkAttachmentDefinition default/rail0 in the cluster",
         "there is no namespace gone for the test pods",
         f"no node offers {RESOURCE}",

@@ -71,7 +71,7 @@ def missing(snapshot: Snapshot, host: Host) -> str:
         if not names:
             problems.append(f"{link['name']} ({link['pci']}) is not there")
         elif link["master"] and not any(_master(host, name) == link["master"] for name in names):
-            problems.append(f"{link['name']} is no port of {link['master']}")
+            problems.append(f"{link['name']} is not a port of {link['master']}")
     problems += [
         f"{vlan['name']} is not there" for vlan in snapshot["vlans"] if not host.exists(f"{NET}/{vlan['name']}")
     ]

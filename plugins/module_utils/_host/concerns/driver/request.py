@@ -117,7 +117,7 @@ def _requested_wish(request: HostRequest, own: DriverSpec | None) -> Wish | Uncl
         if is_image_digest(text):
             detail = f"a digest does not say which release it holds; name it in {VARIABLE}: {{version: ...}}"
         else:
-            detail = f"its version {text!r} is no driver release such as 24.07-0.6.1.0-0 and no sha256 digest"
+            detail = f"its version {text!r} is neither a driver release such as 24.07-0.6.1.0-0 nor a sha256 digest"
         return Unclear("read the wanted driver version", reason, detail)
     asked = {"storage_modules": section["storage_modules"]} if section.get("storage_modules") else {}
     if _in_container(request):

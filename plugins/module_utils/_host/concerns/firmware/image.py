@@ -237,7 +237,7 @@ def _waiting(context: Context, card: ImageCard) -> Step:
 
 
 def _unread(device: str) -> CardImage:
-    problem = "it is no physical function of an NVIDIA card"
+    problem = "it is not a physical function of an NVIDIA card"
     return {"device": device, "version": None, "running": None, "psid": None, "security": "", "problem": problem}
 
 
@@ -310,7 +310,7 @@ def _note(card: ImageCard, image: str) -> str:
 def _nothing_if_saved(host: Host, query: tuple[str, ...], read: CardImage) -> Sequence[Operation]:
     difference = _difference(host, query, str(read["version"]), str(read["psid"]))
     if difference:
-        raise Fault(f"{query[2]} is no image of the card: {difference}; next: look at the space on its file system")
+        raise Fault(f"{query[2]} is not an image of the card: {difference}; next: look at the space on its file system")
     return ()
 
 

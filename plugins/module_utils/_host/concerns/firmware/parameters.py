@@ -306,7 +306,7 @@ def _contradicted(card: Card, others: Iterable[Card]) -> dict[str, str]:
 
 
 def _unread(device: str) -> FirmwareCard:
-    problem = "it is no physical function of an NVIDIA card"
+    problem = "it is not a physical function of an NVIDIA card"
     return {"device": device, "problem": problem, "parameters": {}, "near": {}, "restricted": None}
 
 

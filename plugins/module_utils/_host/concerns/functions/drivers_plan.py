@@ -134,7 +134,7 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
 def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
-        return "it is no physical function"
+        return "it is not a physical function"
     functions = [] if created else context.actual.vfs_of(nic)
     if wanted == VFIO and _lacks_iommu(context, interface, created):
         way = _way_to_iommu(context)

@@ -172,7 +172,7 @@ def _binding(context: Context, interface: Interface, mode: str) -> list[Step]:
 def _refusal(context: Context, interface: Interface, wanted: str) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
-        return "it is no physical function, and only those have an e-switch"
+        return "it is not a physical function, and only those have an e-switch"
     if not switches(interface):
         return f"its driver is {nic['driver'] or 'none'}, and only e-switches of mlx5_core are switched"
     if nic["link_layer"] == "InfiniBand":

@@ -42,8 +42,8 @@ _GUIDS = ("node_guid", "port_guid")
 ERRORS = MappingProxyType(
     {
         "EOPNOTSUPP": (
-            "the port is no InfiniBand port, or its driver takes no GUIDs; next: compare link_layer of the port with "
-            "what is wanted (LINK_TYPE_P1 of the firmware), or load ib_ipoib and mlx5_ib"
+            "the port is not an InfiniBand port, or its driver takes no GUIDs; next: compare link_layer of the port "
+            "with the requested one (LINK_TYPE_P1 of the firmware), or load ib_ipoib and mlx5_ib"
         ),
         "EINVAL": (
             "the driver does not know the function, or the GUID is none that it takes; next: compare vfs and vf_guids "
@@ -126,9 +126,9 @@ def _changes(context: Context, interface: Interface, guids: list[str | None], cr
 def _refusal(context: Context, interface: Interface, guids: list[str | None], changes: Changes) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
-        return "it is no physical function"
+        return "it is not a physical function"
     if nic["link_layer"] != "InfiniBand":
-        return "it is no InfiniBand port: functions of an Ethernet port have addresses (mac of vf_settings)"
+        return "it is not an InfiniBand port: functions of an Ethernet port have addresses (mac of vf_settings)"
     refusal = arm_side_refusal(context.actual, nic) or _guids_problem(context, interface, guids)
     refusal = refusal or context.uplink_refusal(nic, interface.netdev)
     again = {number for number, change in changes.items() if GUID in change}

@@ -84,7 +84,7 @@ def _unknown_numbers(context: Context, interface: Interface, count: int) -> list
 def _refusal(context: Context, interface: Interface, changes: Changes) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
-        return "it is no physical function"
+        return "it is not a physical function"
     if nic["link_layer"] == "InfiniBand":
         return (
             "it is an InfiniBand port: its virtual functions have GUIDs and partitions instead of addresses and VLANs"

@@ -96,7 +96,7 @@ def _rule(context: Context, interface: Interface, wanted: Rule) -> tuple[Rule, s
     if not isinstance(wanted, str):
         return wanted, ""
     if interface.nic is None:
-        return wanted, "it is no PCI function, so no interrupts are its own; ask for it on the interfaces below it"
+        return wanted, "it is not a PCI function, so no interrupts are its own; ask for it on the interfaces below it"
     if not _irqs(context, interface) and not _renewed(context, interface):
         return wanted, "its driver uses no interrupts (MSI-X) now: none is bound, or the interface has never been up"
     if wanted == LOCAL_NODE:

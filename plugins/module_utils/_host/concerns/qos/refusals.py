@@ -66,7 +66,7 @@ def _of_interface(interface: Interface) -> str:
     if netdev["link_type"] == "infiniband":
         return "it is InfiniBand: the quality of service of its fabric is set at the subnet manager"
     if netdev["link_type"] != "ether":
-        return f"it is no Ethernet port ({netdev['link_type']})"
+        return f"it is not an Ethernet port ({netdev['link_type']})"
     if netdev["kind"] != "physical":
         return f"it is a {netdev['kind']} and has no port of its own: ask it of the ports that it stands on"
     return ""
