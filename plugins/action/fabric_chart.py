@@ -80,7 +80,7 @@ class ActionModule(ChartAction):
         verb = "would be" if self.check_mode else "was"
         name = f"release {chart['release']} in {chart['namespace']}"
         notice = (
-            f"Helm leaves the CustomResourceDefinitions of {name}: delete them when nobody in the cluster needs them"
+            f"Helm leaves the CustomResourceDefinitions of {name}: delete them if nothing in the cluster needs them"
         )
         return {
             "changed": changed,

@@ -186,7 +186,7 @@ def would_overwrite(paths: list[Path]) -> str:
     lines = [f"  - {path}" for path in paths]
     return "\n".join(
         [
-            "these files are there and differ from what was found, so nothing was written:",
+            "these files exist and differ from what was found, so nothing was written:",
             *lines,
             "next: see the differences with --check --diff, then name another folder (rdma_fabric_discover_dir) or "
             "allow them to be replaced (rdma_fabric_discover_overwrite=true)",

@@ -98,9 +98,7 @@ class ActionModule(FabricAction):
             of_turns["pushes"] = False
         blocks += cluster_side.problems
         if blocks and arguments["strict"]:
-            texts = [
-                "\n".join([f"{head}, so this run goes no further than its report:", *each]) for head, each in blocks
-            ]
+            texts = ["\n".join([f"{head}, so this run only writes its report:", *each]) for head, each in blocks]
             raise ActionFailure("\n".join(texts), unfinished=unfinished, cluster_side=of_turns["cluster_side"])
         said = ["\n".join([f"{head}:", *each]) for head, each in blocks]
         said += cluster_side.notices

@@ -247,7 +247,7 @@ def wire_violations(spec: Mapping[str, Any], hostvars: Mapping[str, Any]) -> lis
     hosts = wire_tested(spec["hosts"], hostvars)
     if not hosts or networks_of(dict(spec)):
         return []
-    problem = f"asks for a wire test, and the fabric has no secondary network to test (on {named(hosts)})"
+    problem = f"asks for a wire test, but the fabric has no secondary network to test (on {named(hosts)})"
     hint = "give a MacvlanNetwork, HostDeviceNetwork, IPoIBNetwork or NetworkAttachmentDefinition, or set it to false"
     return [Violation(f"{PREFIX}wire_test", "", problem, hint)]
 

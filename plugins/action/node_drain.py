@@ -69,7 +69,7 @@ class ActionModule(ClusterAction):
         """Bring the node to the state that is asked for; see the module's documentation."""
         negative = [f"{name}: {arguments[name]}" for name in ("timeout", "wait_timeout") if arguments[name] < 0]
         if negative:
-            raise ActionFailure(f"node_drain: {', '.join(negative)} is less than 0, which stands for no limit")
+            raise ActionFailure(f"node_drain: {', '.join(negative)} is negative; 0 means no limit")
         stage = GIVE_BACK if arguments["state"] == "uncordoned" else DRAIN
         # A look is no stage of a turn: it goes by the patience of one.
         file = TurnFile(arguments["turn_file"] if arguments["state"] != "empty" else None, check=self.check_mode)
@@ -306,7 +306,7 @@ def _deleted(arguments: Mapping[str, Any], *, changed: bool = False) -> ActionFa
     return ActionFailure(
         f"node {arguments['node']} was deleted since it was drained, and its kubelet has not registered it again "
         f"(within {arguments['timeout']} s). What was done on its host stays: restart the kubelet there, or take the "
-        "host out of the inventory if the node shall not come back, then run again",
+        "host out of the inventory if the node will not come back, then run again",
         node=arguments["node"],
         changed=changed,
     )

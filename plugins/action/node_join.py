@@ -159,9 +159,7 @@ class ActionModule(ClusterAction):
         try:
             create_event(cluster.connection, warning_of(cluster.name, _FAILED, reason, self._mark.run, self._now))
         except ApiFault as fault:
-            return step, [
-                f"only the annotation {ANNOTATION} of node {cluster.name} says what it has failed by: {fault}"
-            ]
+            return step, [f"only the annotation {ANNOTATION} of node {cluster.name} says why it failed: {fault}"]
         return step, []
 
     def _result(
@@ -194,9 +192,9 @@ def _refuse(arguments: dict[str, Any]) -> None:
     wrong = [f"taint: {each.problem} ({each.hint})" for each in (taint_problems(taint) if taint else ())]
     wrong += [] if taint else ["taint: is needed, as kubectl taint takes it (set rdma_fabric_join_taint)"]
     if arguments["timeout"] < 0:
-        wrong.append(f"timeout: {arguments['timeout']} is less than 0, which stands for no limit")
+        wrong.append(f"timeout: {arguments['timeout']} is negative; 0 means no limit")
     if arguments["state"] == "failed" and not arguments["reason"].strip():
-        wrong.append("reason: is needed with state: failed, for those who look at the node")
+        wrong.append("reason: is needed with state: failed, for people who look at the node")
     if wrong:
         raise ActionFailure(f"node_join: {'; '.join(wrong)}")
 

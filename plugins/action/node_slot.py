@@ -118,7 +118,8 @@ class ActionModule(ClusterAction):
                 held = slots.take(limit, self.progress)
         except SlotRefused as refused:
             raise SlotRefused(f"{refused}. {_NEXT_STEP}") from refused
-        notices = [f"node {holding.wish.node} goes on where another run left it: {held.healed}"] if held.healed else []
+        healed = f"node {holding.wish.node} continues where another run left it: {held.healed}"
+        notices = [healed] if held.healed else []
         answer = self._result(held.taken, slot_name(holding.group, held.slot.index))
         return {**answer, "waited": round(held.waited, 1), "notices": notices}
 
@@ -159,7 +160,7 @@ def _tell(connection: Connection, wish: Wish, reason: str) -> list[str]:
         create_event(connection, event)
         write_node(connection, wish.node, attempt)
     except ApiFault as fault:
-        return [f"only the slot of node {wish.node} says what it has failed by: {fault}"]
+        return [f"only the slot of node {wish.node} says why it failed: {fault}"]
     return []
 
 
@@ -179,11 +180,11 @@ def _checked(arguments: dict[str, Any]) -> tuple[int, int]:
     if group_problem(arguments["group"]):
         problems.append(f"group: {group_problem(arguments['group'])}")
     if arguments["timeout"] < 0:
-        problems.append(f"timeout: {arguments['timeout']} is less than 0, which stands for no limit")
+        problems.append(f"timeout: {arguments['timeout']} is negative; 0 means no limit")
     if arguments["duration"] < 1:
         problems.append(f"duration: {arguments['duration']} is less than 1 second")
     if arguments["state"] == "failed" and not arguments["reason"].strip():
-        problems.append("reason: is needed with state: failed, for those who look at the node")
+        problems.append("reason: is needed with state: failed, for people who look at the node")
     if problems:
         raise ActionFailure(f"node_slot: {'; '.join(problems)}")
     return limits["limit"], limits["domain_limit"]

@@ -98,7 +98,7 @@ class ActionModule(HostAction):
         if arguments["joined"]:
             return self._run_it({"joined": True}, task_vars)
         if arguments["timeout"] < 0:
-            raise ActionFailure(f"timeout: {arguments['timeout']} is less than 0, which stands for no limit")
+            raise ActionFailure(f"timeout: {arguments['timeout']} is negative; 0 means no limit")
         name = str(task_vars.get("inventory_hostname", ""))
         wish, said = self._as_the_task_sees_it(name, arguments, task_vars)
         desired = check_spec(wish)

@@ -302,7 +302,7 @@ def _turn_first(cluster: Mapping[str, Any]) -> Step:
     """Return what comes before anything else is changed where a rollout has stopped, or still goes on."""
     stopped, going_on = (_held(cluster, *ways) for ways in ((MEND, FREE), (WAIT,)))
     if stopped:
-        return Step(f"fix what {names_of(stopped)} failed by (or go back: {OWN}rollback), then", f"{OWN}upgrade")
+        return Step(f"fix the failure of {names_of(stopped)} (or go back: {OWN}rollback), then", f"{OWN}upgrade")
     return Step(f"wait for the run that has the slot of {names_of(going_on)}, then", _AGAIN) if going_on else Step()
 
 

@@ -110,7 +110,7 @@ def test_a_driver_that_does_not_load_on_the_canary_is_rolled_back_and_the_others
 def test_guests_get_kernel_and_driver_in_turn_and_offer_their_devices_again(
     fleet: Fleet, next_kernel: NextKernel
 ) -> None:
-    """The canary that has failed before goes on where it stopped, as its driver loads by now."""
+    """The canary that has failed before continues where it stopped, as its driver loads by now."""
     boots, pods, former, kernel = fleet.boots(), fleet.jobs(), fleet.kernels(), next_kernel.kernel.release
     with fleet.watched() as seen:
         fleet.upgrade().succeeded()

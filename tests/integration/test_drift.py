@@ -64,7 +64,7 @@ def test_what_was_changed_by_hand_is_listed_with_who_did_it(pushed: Pushed) -> N
     assert [owner["manager"] for owner in agent[f"{container}.image"]["managers"]] == ["set-image"]
     assert "found" not in agent[f"{container}.env"]
     printed = screen(outcome)
-    assert f'data.key: "theirs", wanted "ours"; kubectl-edit, Update, {owner["time"]}' in printed
+    assert f'data.key: "theirs", expected "ours"; kubectl-edit, Update, {owner["time"]}' in printed
     assert (
         f"ConfigMap {pushed.namespace}/deleted: missing: an earlier run applied it, so it was deleted since" in printed
     )

@@ -59,7 +59,7 @@ def test_racks_alternate_and_a_killed_run_is_healed_by_the_next_one(racks: Fleet
         racks.hosts[name].switch("hold", on=False)
     version = racks.version()
     outcome = racks.run(**LIMITS).succeeded()
-    assert f"node {racks.nodes[first[0]]} goes on where another run left it" in " ".join(outcome.output.split())
+    assert f"node {racks.nodes[first[0]]} continues where another run left it" in " ".join(outcome.output.split())
     assert is_clean(racks)
     assert racks.most_at_once(version, ("one", "two")) == 1
 

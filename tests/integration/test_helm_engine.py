@@ -131,7 +131,8 @@ def test_the_chart_is_installed_and_given_what_the_user_gave(cluster: ControlPla
     user.run("drift", variables=INPUT, cluster=cluster).succeeded()
     user.run("site", variables=INPUT, cluster=cluster).succeeded()
     assert user.report()["asked"]["engine"] == "helm"
-    assert any("network-operator is as wanted" in each for each in user.report()["notices"]), user.report()["notices"]
+    notices = user.report()["notices"]
+    assert any("network-operator matches the input" in each for each in notices), notices
 
 
 def test_another_value_upgrades_and_a_teardown_takes_all_of_it_back(cluster: ControlPlane, user: User) -> None:

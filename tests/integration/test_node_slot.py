@@ -121,7 +121,7 @@ def test_a_failed_node_stops_the_others_until_its_own_run_or_a_person(place: Pla
     assert "no further node begins, as one has failed" in message
     assert "failed: the plan is not empty: mtu of rail0" in message
     healed = place.done(place.first, run="two")
-    assert "goes on where another run left it" in healed["notices"][0]
+    assert "continues where another run left it" in healed["notices"][0]
     assert place.holders() == [f"{place.first}/two"]
     assert place.done(place.first, state="given_back", run="three")["changed"] is False
     assert place.done(place.first, state="given_back", run="three", any_run=True)["changed"] is True

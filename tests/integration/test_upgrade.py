@@ -119,7 +119,7 @@ def test_what_a_killed_run_left_is_healed_by_the_next_one(fleet: Fleet, mended: 
     mark = fleet.cluster.audit.mark()
     outcome = fleet.run().succeeded()
     assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (list(fleet.names), [], [], [])
-    assert f"node {fleet.nodes[first]} goes on where another run left it" in " ".join(outcome.output.split())
+    assert f"node {fleet.nodes[first]} continues where another run left it" in " ".join(outcome.output.split())
     assert len([name for name, _what in fleet.interrupted(mark) if name != first]) == 2
 
 

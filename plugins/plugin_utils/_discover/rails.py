@@ -353,7 +353,7 @@ def _no_room(found: HostClass, wish: Wish) -> list[Violation]:
     for slot in found.slots if wish.vfs else ():
         for host, port in zip(found.hosts, slot.ports):
             if slot.rail and slot.vfs and port.most_vfs < slot.vfs:
-                problem = f"has room for {port.most_vfs} virtual functions, and {slot.vfs} are asked for"
+                problem = f"has room for {port.most_vfs} virtual functions, but {slot.vfs} are requested"
                 hint = "ask for fewer, or set SRIOV_EN and NUM_OF_VFS in its firmware first"
                 violations.append(
                     Violation(f"host {one_line(host.name)}", f"{port.pci} ({port.netdev})", problem, hint)

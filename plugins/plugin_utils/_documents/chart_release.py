@@ -28,12 +28,12 @@ _NO_PLUGIN = (
     "is not seen (next: helm plugin install https://github.com/databus23/helm-diff)"
 )
 _NEXT = {
-    "another operation": "helm rollback or helm uninstall the release, which a run that was cut left unfinished",
+    "another operation": "helm rollback or helm uninstall the release, which an interrupted run left unfinished",
     "failed to download": f"check {PREFIX}helm_chart, _repository and _version, or give the chart as a file",
     "not found": f"check {PREFIX}helm_chart, _repository and _version, or give the chart as a file",
     "looks like": f"check {PREFIX}helm_chart_repository, or give the chart as a file",
-    "forbidden": "grant what the chart makes, or have an administrator install it once with the same variables",
-    "timed out": "look at the pods of the release; a run that follows goes on",
+    "forbidden": "grant the rights to what the chart creates, or let an administrator install it with these variables",
+    "timed out": "check the pods of the release; the next run continues",
 }
 
 
@@ -87,7 +87,7 @@ def sentence(chart: Mapping[str, Any], live: Mapping[str, Any], *, changed: bool
     """Return what becomes of the release; ``live`` is what there was of it before."""
     what = name_of(chart)
     if not changed:
-        return f"{what} is as wanted"
+        return f"{what} matches the input"
     verb = "upgraded" if live else "installed"
     return f"{what} {'would be' if check else 'was'} {verb}" + (f" (from {live.get('chart')})" if live else "")
 

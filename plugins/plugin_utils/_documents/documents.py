@@ -277,7 +277,7 @@ class _Builder:
             if key in found:
                 line = self.lines.get(member)
                 line_now = key_node.start_mark.line + 1
-                self.reading.note("is given twice in one mapping", f"it stands at line {line} too", line_now, member)
+                self.reading.note("is given twice in one mapping", f"it is also at line {line}", line_now, member)
                 continue
             is_scalar = isinstance(value_node, yaml.ScalarNode)
             self.lines[member] = (value_node if is_scalar else key_node).start_mark.line + 1

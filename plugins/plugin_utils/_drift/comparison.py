@@ -31,7 +31,7 @@ _UNREAD = (UNREACHABLE, FAILED)
 _DIFFERENT = (DIFFERS, MISSING, LEFT_OVER)
 _UNCOMPARED = (FAILED, NOT_COMPARED)
 _WORDS = {
-    SAME: "as wanted",
+    SAME: "matching",
     DIFFERS: "different",
     MISSING: "missing",
     LEFT_OVER: "left over",
@@ -45,7 +45,7 @@ _OF_HOSTS: Sequence[tuple[Sequence[str], str, str]] = (
     (_UNREAD, "not read", "fix them, or leave them out with --limit"),
 )
 _OF_OBJECTS: Sequence[tuple[Sequence[str], str, str]] = (
-    (_DIFFERENT, "different", "rdma.fabric.site sets them back; what is to stay belongs into the input"),
+    (_DIFFERENT, "different", "rdma.fabric.site reverts them; to keep a value, put it into the input"),
     ((FAILED,), "that can't be compared", "the reason of each is above"),
 )
 _MOST_NAMED = 6
@@ -196,7 +196,7 @@ def field_line(difference: Mapping[str, Any]) -> str:
     """Return one field of an object in one line: found, wanted, and what brought it."""
     values = []
     if "found" in difference or "wanted" in difference:
-        values = [f"{_value(difference, 'found')}, wanted {_value(difference, 'wanted')}"]
+        values = [f"{_value(difference, 'found')}, expected {_value(difference, 'wanted')}"]
     return one_line(f"{difference['path']}: {'; '.join([*values, origin_of(difference)])}")
 
 

@@ -30,7 +30,7 @@ _NEVER_APPLIED = "no earlier run applied it"
 _NO_RECORD = "what earlier runs applied is recorded nowhere, so it was deleted since or is new"
 _DROPPED = "an earlier run applied it, and the input no longer asks for it"
 _UNRECORDED = "it has the label of the set, but no run has recorded it"
-_RECORD_ONLY = "its values are as wanted, but not the record of who applied them"
+_RECORD_ONLY = "its values match, but not the record of who applied them"
 
 
 def cluster_part(server: str, wanted: Iterable[Key], result: BatchResult, inventory: Key) -> Json:
@@ -104,7 +104,7 @@ def origin_of(difference: Mapping[str, Any]) -> str:
         return f"{who}, so the input has changed since" if who and ours else who or "no manager is recorded for it"
     if "wanted" in difference:
         return "nobody sets it: it was removed, or is new in the input"
-    return f"as wanted, but recorded as set by {who or 'nobody'}"
+    return f"it matches, but is recorded as set by {who or 'nobody'}"
 
 
 def owners_text(owners: Sequence[Mapping[str, Any]]) -> str:

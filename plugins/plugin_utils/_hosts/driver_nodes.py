@@ -73,7 +73,7 @@ def why_unplaced(spec: Mapping[str, Any], unread: Iterable[str]) -> str:
     missing = list(unread)
     if missing:
         return (
-            f"on which nodes the driver's container runs is told by their hosts, and these were not read: "
+            f"on which nodes the driver's container runs depends on their hosts, and these were not read: "
             f"{named(missing, _MOST_NAMED)}; the DaemonSets of their nodes would be removed (next: {_HINT}, or run "
             "without a limit)"
         )

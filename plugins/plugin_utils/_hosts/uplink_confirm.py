@@ -127,7 +127,7 @@ def _unknown(guard: Mapping[str, Any], error: str) -> str:
     why = f" ({error})" if error else ""
     seconds = guard["seconds"]
     return (
-        f"{' and '.join(guard['steps'])}: the host could not be asked after this change of the uplink{why}; it reverts "
-        f"it on its own {seconds} seconds after the last step, {seconds + _OPERATION:g} at most; next: look at its "
-        "console if it stays away"
+        f"{' and '.join(guard['steps'])}: the host could not be queried after this change of the uplink{why}; it "
+        f"reverts it on its own {seconds} seconds after the last step, {seconds + _OPERATION:g} at most; next: look at "
+        "its console if it stays away"
     )

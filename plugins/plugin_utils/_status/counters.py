@@ -188,7 +188,7 @@ def _saturated(ports: Sequence[Json]) -> list[str]:
     """Return what to do about ports with counters at their largest value, by what kind of port they are."""
     lines = []
     if any(each["infiniband"] for each in ports):
-        lines.append(_line("saturated counters can't rise further", f"{SET_BACK} on the host sets them back"))
+        lines.append(_line("saturated counters can't rise further", f"{SET_BACK} on the host resets them"))
     if not all(each["infiniband"] for each in ports):
         lines.append(_line("saturated counters of RoCE ports can't rise further", BEYOND_ROCE))
     return lines

@@ -18,10 +18,10 @@ RUN = "reboots of rdma.fabric.host"
 """The run in the marks of the playbooks; the next of them goes on with these nodes and with no others."""
 MOST_NAMED = 5
 MEND = (
-    "fix what it failed by and run rdma.fabric.upgrade again (or what else had its turn), which goes on where it "
-    "stopped, or rdma.fabric.rollback"
+    "fix the cause of its failure and run rdma.fabric.upgrade again (or the playbook whose turn it was), which "
+    "continues where it stopped, or rdma.fabric.rollback"
 )
-WAIT = "wait for the run that has the slot; if that was killed, rdma.fabric.upgrade goes on where it stopped"
+WAIT = "wait for the run that has the slot; if that was killed, rdma.fabric.upgrade continues where it stopped"
 UNCORDON = "rdma.fabric.node_drain with state: uncordoned, once it may take pods"
 FREE = f"{MEND}; to go on without it, rdma.fabric.node_slot with state: given_back and any_run: true"
 """What ends that a node is kept out of service."""

@@ -92,7 +92,7 @@ def service_attention(cluster: Mapping[str, Any]) -> list[str]:
     found = [f"{each.what}: {names_of(each.nodes)}; next: {each.way}" for each in held_nodes(cluster)]
     ready = [each["node"] for each in cluster["joining"] if each["ready"]]
     if ready:
-        found.append(f"Ready and not joined: {names_of(ready)}; next: rdma.fabric.join, which takes their taint off")
+        found.append(f"Ready and not joined: {names_of(ready)}; next: rdma.fabric.join, which removes their taint")
     return found
 
 

@@ -47,11 +47,10 @@ def not_as_wanted(hosts: Sequence[str], variables: Variables) -> list[Unfinished
         result = _registered(variables, host, "rdma_fabric_host_result")
         summary = result.get("summary") or {}
         if summary.get("steps") or result.get("reboot_required"):
-            found.append(Unfinished(host, f"not as wanted yet: {one_line(result.get('msg'))}"))
+            found.append(Unfinished(host, f"does not match its spec yet: {one_line(result.get('msg'))}"))
         elif not_pushed(variables, host):
-            found.append(
-                Unfinished(host, f"not verified: the cluster side is not as wanted: {not_pushed(variables, host)}")
-            )
+            why = not_pushed(variables, host)
+            found.append(Unfinished(host, f"not verified: the cluster side does not match the input: {why}"))
     return found
 
 
@@ -82,8 +81,8 @@ def say_who_is_left(hosts: Sequence[str], variables: Variables) -> list[str]:
     if not left:
         return []
     return [
-        f"not as wanted, and left as they are since their nodes work: {named(left, _MOST_NAMED)}; "
-        "rdma.fabric.upgrade brings them, node by node"
+        f"not matching their spec, but left alone because their nodes work: {named(left, _MOST_NAMED)}; "
+        "rdma.fabric.upgrade changes them, node by node"
     ]
 
 

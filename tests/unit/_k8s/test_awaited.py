@@ -149,7 +149,7 @@ def test_a_server_that_is_away_for_a_while_ends_no_wait_for_kinds() -> None:
     assert actions(result)["Pool default/x"] == "created"
 
 
-@pytest.mark.parametrize(("code", "words"), [(503, "could not be asked any more"), (403, "is forbidden")])
+@pytest.mark.parametrize(("code", "words"), [(503, "could no longer be queried"), (403, "is forbidden")])
 def test_a_server_that_does_not_answer_in_the_end_takes_nothing_of_what_was_applied(code: int, words: str) -> None:
     server, time = FakeServer(), FakeTime()
     server.intercept = lambda _number, _method, _path: failure(code, "x", "is forbidden") if time.seconds > 1 else None

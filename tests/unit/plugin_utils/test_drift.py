@@ -101,7 +101,7 @@ class TestObjects:
         assert found["outcome"] == "same"
         assert found["summary"]["objects"] == {"total": 4, "same": 4, "different": 0, "not_compared": 0}
         assert attention_of(found) == []
-        assert screen(found) == ["hosts: 0", "objects: 4: 4 as wanted", "result: nothing differs; next: nothing to do"]
+        assert screen(found) == ["hosts: 0", "objects: 4: 4 matching", "result: nothing differs; next: nothing to do"]
 
     def test_a_field_that_was_edited_is_named_with_who_edited_it_and_when(self, server: FakeServer) -> None:
         edit(server, "a", key="theirs")
@@ -111,7 +111,7 @@ class TestObjects:
         assert [each["manager"] for each in field["managers"]] == ["kubectl-edit"]
         lines = screen(found)
         assert "  ConfigMap ns/a: different: 1 field" in lines
-        assert f'    data.key: "theirs", wanted "value"; kubectl-edit, Update, {TIME}' in lines
+        assert f'    data.key: "theirs", expected "value"; kubectl-edit, Update, {TIME}' in lines
         assert found["outcome"] == "drift"
 
     def test_what_this_collection_set_itself_differs_because_of_the_input(self, server: FakeServer) -> None:
@@ -119,12 +119,12 @@ class TestObjects:
         (field,) = rows(compared(server, *changed))["ConfigMap a"]["differences"]
         assert [each["ours"] for each in field["managers"]] == [True]
         lines = "\n".join(screen(document(cluster=compared(server, *changed))))
-        assert 'data.key: "value", wanted "new"; rdma-fabric, Apply, so the input has changed since' in lines
+        assert 'data.key: "value", expected "new"; rdma-fabric, Apply, so the input has changed since' in lines
 
     def test_a_field_that_is_gone_is_nobodys(self, server: FakeServer) -> None:
         del server.objects[("configmaps", "ns", "a")]["data"]["key"]
         lines = "\n".join(screen(document(cluster=compared(server, *BASE))))
-        assert 'data.key: missing, wanted "value"; nobody sets it: it was removed, or is new in the input' in lines
+        assert 'data.key: missing, expected "value"; nobody sets it: it was removed, or is new in the input' in lines
 
     def test_an_object_that_was_deleted_is_told_from_one_that_was_never_there(self, server: FakeServer) -> None:
         del server.objects[("configmaps", "ns", "b")]
@@ -201,7 +201,7 @@ class TestHosts:
         plans = {f"gpu-{number:02}": [step()] for number in range(1, 41)}
         found = document(host_rows({**plans, "gpu-41": [step("qos")], "gpu-42": []}, {}))
         assert screen(found)[:5] == [
-            "hosts: 42: 1 as wanted, 41 different",
+            "hosts: 42: 1 matching, 41 different",
             "  gpu-[01:40] (40 hosts): 1 step",
             "    planned: mtu rail0: set the MTU to 9000 (now 1500); rail0 shall have it",
             "  gpu-41: 1 step",
@@ -234,7 +234,7 @@ class TestHosts:
         lost = dict.fromkeys(("a-1", "a-2", "a-3"), "unreachable: no route\nto host")
         found = document(host_rows({"ok": []}, {**lost, "b": "failed: broken", "c": "it never began"}))
         assert screen(found)[:4] == [
-            "hosts: 6: 1 as wanted, 3 unreachable, 2 failed",
+            "hosts: 6: 1 matching, 3 unreachable, 2 failed",
             "  a-[1:3]: unreachable: no route\\nto host",
             "  b: failed: broken",
             "  c: failed: it never began",

@@ -230,7 +230,7 @@ def test_the_next_step_after_a_status_is_about_what_is_to_be_seen_to_first(
 
 
 CORDON = {"node": "gpu-7", "run": RUN, "in_turn": False}
-UPGRADE = f"fix what gpu-7 failed by (or go back: rdma.fabric.rollback), then: {SAME.format('upgrade')}"
+UPGRADE = f"fix the failure of gpu-7 (or go back: rdma.fabric.rollback), then: {SAME.format('upgrade')}"
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_an_answer_that_says_nothing_of_the_guard_is_asked_for_again(clock: Cloc
     assert settle(before, lambda: next(answers), lambda: None) == {**before, "guard": {**guard, "state": "confirmed"}}
     lost = settle(before, lambda: broken, lambda: None)
     assert (lost["failed"], lost["guard"]["state"]) == (True, "unreachable")
-    assert "could not be asked after this change of the uplink (no space left on device)" in lost["msg"]
+    assert "could not be queried after this change of the uplink (no space left on device)" in lost["msg"]
 
 
 def test_a_change_that_still_waits_at_the_end_is_told_as_that(clock: Clock) -> None:

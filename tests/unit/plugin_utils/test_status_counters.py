@@ -73,7 +73,7 @@ def test_a_real_port_with_saturated_counters() -> None:
         "  excessive_buffer_overrun_errors: 1 port, gpu-1 mlx5_1 15 saturated: the port's receive buffer overran",
         "  port_xmit_discards: 1 port, gpu-1 mlx5_1 65535 saturated: the port dropped packets it should have sent",
         "  waiting, or congestion that was handled: port_xmit_wait on 1 port",
-        "  saturated counters can't rise further: perfquery -R -C DEVICE -P PORT on the host sets them back",
+        "  saturated counters can't rise further: perfquery -R -C DEVICE -P PORT on the host resets them",
     ]
 
 
@@ -100,7 +100,7 @@ def test_roce_ports_are_not_sent_to_perfquery() -> None:
     ]
     both = shown({"a": [roce], "b": [row(link_downed=255)]})
     assert both[-2:] == [
-        "  saturated counters can't rise further: perfquery -R -C DEVICE -P PORT on the host sets them back",
+        "  saturated counters can't rise further: perfquery -R -C DEVICE -P PORT on the host resets them",
         lines[-1],
     ]
 
@@ -120,7 +120,7 @@ def test_since_an_earlier_reading_only_what_rose_is_told() -> None:
         # Of the second nothing can be told, and the third was not read then.
         "  link_downed: 3 ports, a mlx5_0 5 (+2), b mlx5_0 255 saturated, c mlx5_0 1: the link went down",
         "  packet_seq_err: 1 port, a mlx5_0 1 (+2): the receiver missed packets and asked for them again",
-        "  saturated counters can't rise further: perfquery -R -C DEVICE -P PORT on the host sets them back",
+        "  saturated counters can't rise further: perfquery -R -C DEVICE -P PORT on the host resets them",
     ]
     assert shown({"a": [row(link_downed=3)]}, earlier)[1:] == ["  no errors"]
 

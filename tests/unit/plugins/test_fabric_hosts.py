@@ -197,7 +197,7 @@ def test_a_host_that_was_left_behind_is_named_with_the_reason(variables: dict[st
     assert result["failed"] is True
     assert result["unfinished"] == [{"host": "b", "why": why}]
     head, line, step = result["msg"].splitlines()
-    assert head == "1 of 3 hosts of this run was not brought to the end, so this run goes no further than its report:"
+    assert head == "1 of 3 hosts of this run was not brought to the end, so this run only writes its report:"
     assert line == f"  - b: {why}"
     assert step == "next: fix it and run again, or leave it out: --limit 'all,!b'"
 
@@ -469,7 +469,7 @@ def test_where_nodes_join_a_host_that_fails_keeps_no_other_one_from_its_reboot()
     assert (result["reboot"], result["reload"], result["give_back"]) == (["a"], [], {})
     assert (result["joining"], result["pushes"]) == (["a"], True)
     _left_behind, left, reboot = result["notices"]
-    assert left.startswith("not as wanted, and left as they are since their nodes work: c; rdma.fabric.upgrade")
+    assert left.startswith("not matching their spec, but left alone because their nodes work: c; rdma.fabric.upgrade")
     assert reboot.endswith(": a; their nodes take no pods yet, so none is drained")
 
 
@@ -477,7 +477,7 @@ def test_only_nodes_that_work_and_lack_something_are_said_to_be_left() -> None:
     lacks = {"rdma_fabric_host_result": {**FINE, "summary": {"steps": 2}}}
     variables = {"joins": new(**lacks), "works": WORKS, "unknown": lacks, "unread": {**NEW}, "left": {**WORKS, **lacks}}
     (notice,) = say_who_is_left(list(variables), variables)
-    assert "since their nodes work: left; rdma.fabric.upgrade" in notice
+    assert "because their nodes work: left; rdma.fabric.upgrade" in notice
     assert say_who_is_left(["joins", "works", "unknown", "unread"], variables) == []
 
 
@@ -508,24 +508,27 @@ WAITED = {"failed": True, "msg": "not ready", "failures": [{"fault": "timeout"}]
     ("registered", "why"),
     [
         ({}, ""),
-        ({"rdma_fabric_host_result": LEFT}, "not as wanted yet: 1 step waits"),
+        ({"rdma_fabric_host_result": LEFT}, "does not match its spec yet: 1 step waits"),
         (
             {"rdma_fabric_host_result": {**FINE, "reboot_required": True, "msg": "a reboot is needed"}},
-            "not as wanted yet: a reboot",
+            "does not match its spec yet: a reboot",
         ),
-        ({"rdma_fabric_cluster_result": UNPUSHED}, "not verified: the cluster side is not as wanted: no such kind"),
+        (
+            {"rdma_fabric_cluster_result": UNPUSHED},
+            "not verified: the cluster side does not match the input: no such kind",
+        ),
         ({"rdma_fabric_cluster_result": WAITED}, ""),
         (
             {"rdma_fabric_cluster_result": {**WAITED, "not_applied": ["x"]}},
-            "not verified: the cluster side is not as wanted: not re",
+            "not verified: the cluster side does not match the input: not re",
         ),
         (
             {"rdma_fabric_cluster_result": {**WAITED, "failures": [{"fault": "timeout"}, {"fault": "forbidden"}]}},
-            "not verified: the cluster side is not as wanted: not re",
+            "not verified: the cluster side does not match the input: not re",
         ),
         (
             {"rdma_fabric_cluster_result": {"failed": True, "msg": "refused"}},
-            "not verified: the cluster side is not as wanted: refu",
+            "not verified: the cluster side does not match the input: refu",
         ),
         ({"_rdma_fabric_host_join_unit": {"failed": True, "msg": "read-only"}}, "failed: read-only"),
         (
@@ -568,7 +571,7 @@ class TestReadAddresses:
     )
     def test_a_range_with_one_goes_no_further(self, routing: dict[str, Any]) -> None:
         message = look(self.read(**routing), spec=self.SPEC)["msg"]
-        assert "this run goes no further than its report" in message
+        assert "this run only writes its report" in message
         assert (
             "pools.yaml: IPPool/rail-0 spec: 10.1.0.0/24 hands out addresses that hosts have: 10.1.0.5 (host b)"
             in message
@@ -616,7 +619,7 @@ class TestRunDirectory:
         spec = {**spec_of(sriovs()), **TestReadAddresses.SPEC}
         variables = done(b={"rdma_fabric_host_result": {**FINE, "summary": {}}})
         message = look(variables, spec=spec, run_dir=str(tmp_path))["msg"]
-        assert "pods could take the network of their own node, so this run goes no further than its report" in message
+        assert "pods could take the network of their own node, so this run only writes its report" in message
         assert "host b: resource nvidia.com/hostdev: offers enp24s0np0" in message
         assert "hands out addresses that hosts have: 10.1.0.5 (host b)" in message
         first = look(variables, spec=spec, run_dir=str(tmp_path), strict=False, check=True)

@@ -234,7 +234,7 @@ def test_what_preflight_validated_is_taken_from_there(
     [
         ({"taint": ""}, "taint: is needed"),
         ({"taint": "joining"}, "taint: is not a valid taint (write key=value:NoSchedule"),
-        ({"timeout": -1}, "timeout: -1 is less than 0"),
+        ({"timeout": -1}, "timeout: -1 is negative"),
         ({"state": "failed"}, "reason: is needed"),
     ],
 )

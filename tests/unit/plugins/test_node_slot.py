@@ -166,7 +166,7 @@ def test_a_failure_that_only_the_slot_can_say_is_noticed(server: FakeServer) -> 
     )
     result = done("a", state="failed", reason="no links")
     assert result["changed"] is True
-    assert "only the slot of node a says what it has failed by" in result["notices"][0]
+    assert "only the slot of node a says why it failed" in result["notices"][0]
 
 
 def test_what_a_node_failed_by_is_written_to_it_though_its_kubelet_writes_at_the_same_time(

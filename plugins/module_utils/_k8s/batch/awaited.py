@@ -114,7 +114,7 @@ def _wait(connection: Connection, request: BatchRequest, lacking: Collection[Ite
             if not fault.passing:
                 raise _ended(request, lacking, first, fault) from fault
             # The wait ends when its own time is over, not when the server is away for a while.
-            trouble = f"; it could not be asked any more: {fault.message}"
+            trouble = f"; it could no longer be queried: {fault.message}"
     return left
 
 

@@ -170,4 +170,4 @@ def sign_lines(unjudged: Mapping[str, Rises], readings: Mapping[str, Reading]) -
 def _way_out(port: UsedPort | None) -> str:
     """Return what to do about saturated counters of a port."""
     infiniband = port is not None and port.gid_index is None
-    return f"{SET_BACK} on the node sets them back" if infiniband else BEYOND_ROCE
+    return f"{SET_BACK} on the node resets them" if infiniband else BEYOND_ROCE
