@@ -15,8 +15,9 @@ description:
     of runs, AWX slices and playbooks of your own share the slots of a O(group), and none can exceed its O(limit).
   - A slot is a C(Lease) with node and run as its holder. Leases of slots stay when they are given back, without holder;
     a write holds only for the Lease that was read, so two runs never take the same slot.
-  - Nodes that a running NVIDIA Network Operator is upgrading, by the label
-    C(nvidia.com/ofed-driver-upgrade-state), count as taken slots.
+  - Nodes that NVIDIA's Network Operator or GPU Operator is upgrading count as taken slots, by the labels
+    C(nvidia.com/ofed-driver-upgrade-state) and C(nvidia.com/gpu-driver-upgrade-state). The label that an operator left
+    behind when it was removed counts as well.
   - A slot that is not renewed for its duration, by the clock of the waiting run, belongs to a dead run. It is free if
     its node is in service. While the node is still cordoned with the mark of M(rdma.fabric.node_drain), the slot counts
     as taken, and only a run for that node continues with it. A run that was killed on the same machine is recognised at
