@@ -289,7 +289,7 @@ class _Builder:
         merged: dict[Any, Any] = {}
         for source in reversed(sources):
             if not isinstance(source, yaml.MappingNode):
-                raise _Flaw(node, path, "merges something that is no mapping", "<<: takes an alias of a mapping")
+                raise _Flaw(node, path, "merges something that is not a mapping", "<<: takes an alias of a mapping")
             value = _Builder(self.reading, open_nodes=self.open_nodes).build(source, path)
             merged.update(value)
         return merged

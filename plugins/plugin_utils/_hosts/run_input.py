@@ -113,7 +113,9 @@ def unlike_nodes(nodes: Mapping[str, str]) -> tuple[list[Violation], list[Notice
     wrong = {host: node for host, node in nodes.items() if dns_subdomain(node)}
     hint, unnamed = "give it as kubectl get nodes names it", [host for host, node in wrong.items() if host == node]
     violations = [
-        Violation(f"host {one_line(host)}: {PREFIX}node_name", "", f"{node!r} is no name of a node of Kubernetes", hint)
+        Violation(
+            f"host {one_line(host)}: {PREFIX}node_name", "", f"{node!r} cannot be the name of a Kubernetes node", hint
+        )
         for host, node in wrong.items()
         if host != node
     ]
@@ -154,7 +156,7 @@ def _wrong_inventory(path: Path, loader: DataLoader) -> list[Violation]:
     if not found or (isinstance(found, Mapping) and "plugin" in found):
         return []
     if not isinstance(found, Mapping):
-        return [Violation(source, "", "is no mapping of groups", f"begin with a group, such as {DEFAULT_PATTERN}:")]
+        return [Violation(source, "", "is not a mapping of groups", f"begin with a group, such as {DEFAULT_PATTERN}:")]
     return [violation for name, group in found.items() for violation in _wrong_group(source, str(name), group)]
 
 
@@ -168,7 +170,7 @@ def _wrong_group(source: str, path: str, group: Any) -> list[Violation]:
             violations.append(Violation(source, place, "is a list, a mapping is needed", hint))
         elif section == "hosts" and isinstance(found, Mapping):
             numbers = [str(name) for name in found if not isinstance(name, str)]
-            problem = "is read as a number or date, which is no name of a host"
+            problem = "is read as a number or date, not as the name of a host"
             violations += [Violation(source, f"{place}.{name}", problem, "quote it") for name in numbers]
         elif section == "children" and isinstance(found, Mapping):
             for name, child in found.items():
@@ -204,7 +206,7 @@ def _wrong_variables(file: str, loader: DataLoader) -> list[Violation]:
         return [Violation(f"variables {file}", "", _why(error), hint)]
     if not found or isinstance(found, Mapping):
         return []
-    problem = "is no mapping of variables to their values"
+    problem = "is not a mapping of variables to their values"
     return [Violation(f"variables {file}", "", problem, "write NAME: VALUE on lines of their own, without a -")]
 
 

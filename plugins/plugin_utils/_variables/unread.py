@@ -68,7 +68,7 @@ DEFAULT_PATTERN = "rdma_fabric"
 """The pattern of the fabric's hosts unless another one is given; a fabric without hosts is none of its mistakes."""
 _NEAR = 0.8
 _NONE_OF_OURS = "is not a variable of this collection"
-# Where Ansible puts the words of an -e that are no NAME=VALUE.
+# Where Ansible puts the words of an -e that are not NAME=VALUE.
 _WORDS = "_raw_params"
 _GROUP = PREFIX.rstrip("_")
 _ONLY_LOCALHOST = "is set for localhost, which is not a host of the fabric, and for none of its hosts: nothing reads it"
@@ -258,7 +258,7 @@ def _of_key(name: str) -> Violation:
 
 def _no_variables(words: str) -> Violation:
     # They may be the end of a password.
-    problem = f"has words that are no NAME=VALUE ({len(words.split())}), which Ansible passes over"
+    problem = f"has words that are not NAME=VALUE ({len(words.split())}), which Ansible passes over"
     hint = 'write no blanks around =, and JSON for a value with blanks: -e \'{"NAME": "VALUE"}\''
     return Violation("extra variables (-e)", "", problem, hint)
 

@@ -90,7 +90,7 @@ def test_files_of_variables_that_cannot_be_read_are_named_together_with_line_and
     ]
     tab, no_mapping, encrypted = found.values()
     assert tab.startswith("cannot be read from line 2 on: ")
-    assert no_mapping.startswith("is no mapping of variables")
+    assert no_mapping.startswith("is not a mapping of variables")
     assert encrypted.startswith("cannot be read: ")
     assert "--vault-password-file" in encrypted
 
@@ -104,10 +104,10 @@ def test_a_section_that_became_a_host_by_its_indentation_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("- gpu-01\n", "is no mapping of groups (begin with a group, such as rdma_fabric:)"),
+        ("- gpu-01\n", "is not a mapping of groups (begin with a group, such as rdma_fabric:)"),
         ("rdma_fabric: {hosts: [gpu-01]}\n", "rdma_fabric.hosts: is a list, a mapping is needed (write each name on"),
         ("all: {children: {a: {vars: [b: 1]}}}\n", "all.children.a.vars: is a list, a mapping is needed (write each"),
-        ("a: {hosts: {gpu-01: , 102: }}\n", "a.hosts.102: is read as a number or date, which is no name of a host (q"),
+        ("a: {hosts: {gpu-01: , 102: }}\n", "a.hosts.102: is read as a number or date, not as the name of a host (q"),
     ],
 )
 def test_an_inventory_that_ansible_refuses_for_its_shape_is_named_with_the_place(

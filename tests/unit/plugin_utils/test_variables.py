@@ -125,7 +125,7 @@ def test_keys_of_a_variable_that_has_the_prefix_for_its_name_are_refused_unless_
 
 def test_words_of_extra_variables_that_are_none_are_refused() -> None:
     (said,) = survey({"_raw_params": "rdma_fabric_allow_reboot true", "": ""}, {})[0]
-    assert said.startswith("extra variables (-e): has words that are no NAME=VALUE (2), which Ansible passes over (")
+    assert said.startswith("extra variables (-e): has words that are not NAME=VALUE (2), which Ansible passes over (")
 
 
 def test_a_key_that_was_made_a_variable_is_said_with_where_it_belongs() -> None:

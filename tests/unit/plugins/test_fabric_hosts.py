@@ -590,7 +590,7 @@ class TestReadAddresses:
         """What would be pushed for a new node is not, and the run fails at its end."""
         read = self.read(interfaces={"0000:18:00.0": {"addresses": ["10.1.0.5/24"]}})
         variables = {**read, "a": new(rdma_fabric_host_result=FINE)}
-        before = {"joining": True, "reboots": True, "strict": False}
+        before: dict[str, Any] = {"joining": True, "reboots": True, "strict": False}
         assert look(variables, **before)["pushes"] is True
         found = look(variables, spec=self.SPEC, **before)
         assert (found["pushes"], found["joining"]) == (False, ["a"])
@@ -598,7 +598,7 @@ class TestReadAddresses:
         assert look(variables, spec=self.SPEC, check=True, **before)["pushes"] is True
         variables["localhost"] = {"_rdma_fabric_join_hosts": found}
         (left,) = look(variables, joining=True, strict=False)["unfinished"]
-        assert left["why"].startswith("not verified: the cluster side is not as wanted: a network would give pods")
+        assert left["why"].startswith("not verified: the cluster side does not match the input: a network would give pods")
         assert "10.1.0.5 (host b)" in look(variables, joining=True, cluster_side=found["cluster_side"])["msg"]
 
     def test_other_addresses_and_hosts_that_were_not_read_are_no_matter(self) -> None:

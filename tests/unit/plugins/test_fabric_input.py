@@ -313,7 +313,7 @@ def test_names_that_no_node_can_have_are_refused_where_given_and_told_where_the_
     task_vars = {"hostvars": hostvars}
     (violation,) = load(hosts=list(hostvars), task_vars=task_vars)["violations"]
     assert violation["source"] == "host gpu-03: rdma_fabric_node_name"
-    assert "'GPU-03' is no name of a node" in violation["problem"]
+    assert "'GPU-03' cannot be the name of a Kubernetes node" in violation["problem"]
     hostvars["gpu-03"] = {"rdma_fabric_node_name": "gpu-03"}
     assert not any("node of Kubernetes" in said for said in load(hosts=list(hostvars), task_vars=task_vars)["notices"])
     network = {"m": {"master": "ens1f0"}}
