@@ -106,6 +106,8 @@ def test_a_rail_card_has_the_published_values() -> None:
             "autoprobe": True,
             "vfs": [],
             "settings": None,
+            "offset": 1,
+            "stride": 1,
         },
         "netdevs": ["ibp24s0"],
         "rdma": ["mlx5_0"],

@@ -62,6 +62,8 @@ def match_interfaces(wanted: Iterable[InterfaceSpec], actual: HostState) -> Matc
             interfaces.append(Interface(entry, *found[0]))
         else:
             unknown.append((key, value, entry, found))
+    made = functions_to_come(interfaces)
+    unknown = [each for each in unknown if each[0] != "pci" or each[1] not in made]
     coming = any((interface.wanted["vfs"] or 0) > interface.functions for interface in interfaces)
     refused = [_unmatched(actual, *one, coming=coming) for one in unknown]
     managing = [_managing(interface) for interface in interfaces if interface.key in actual.switch_managers]
@@ -75,6 +77,27 @@ def match_interfaces(wanted: Iterable[InterfaceSpec], actual: HostState) -> Matc
 def _still_there(wanted: Iterable[InterfaceSpec], actual: HostState) -> list[InterfaceSpec]:
     """Return the wanted interfaces that the host has: nothing is to be brought back of what is gone."""
     return [entry for entry in wanted if _candidates(actual, *selector_of(entry), entry["name"])]
+
+
+def functions_to_come(interfaces: Iterable[Interface]) -> dict[str, Interface]:
+    """Return the addresses of the virtual functions that ports will have which have none yet, each with its port.
+
+    The first one is ``offset`` routing ids after the port, each further one by ``stride`` (the kernel's
+    drivers/pci/iov.c, pci_iov_virtfn_bus and pci_iov_virtfn_devfn).
+    """
+    found = {}
+    for interface in interfaces:
+        nic = interface.nic
+        sriov = nic["sriov"] if nic is not None else None
+        if nic is None or sriov is None or "offset" not in sriov:
+            continue
+        domain, bus, place = nic["address"].split(":")
+        slot, function = place.split(".")
+        first = (int(bus, 16) << 8) + (int(slot, 16) << 3) + int(function) + sriov["offset"]
+        for number in range(interface.wanted["vfs"] or 0):
+            at = first + number * sriov["stride"]
+            found[f"{domain}:{at >> 8:02x}:{at >> 3 & 0x1F:02x}.{at & 7}"] = interface
+    return found
 
 
 def selector_of(entry: InterfaceSpec) -> tuple[str, str]:
@@ -156,7 +179,11 @@ def _unmatched(
     else:
         near = _nearest(actual, key, value)
         detail = f"nearest here: {', '.join(near)}" if near else "this host has no interface of this kind"
-        detail += "; a virtual function that this plan makes is set up by the run after it" if coming else ""
+        detail += (
+            "; a virtual function that this plan makes is set up by the run that makes it: select it by pci"
+            if coming
+            else ""
+        )
     what = {"pci": "PCI address", "mac": "hardware address", "current_name": "name"}[key]
     return Unmatched(
         key=f"{key}={value}",

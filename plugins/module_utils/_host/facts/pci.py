@@ -253,6 +253,9 @@ def _sriov(probe: Probe, base: str, function: Function) -> Sriov | None:
     asked = found["total"] and not found["enabled"]
     if asked and is_unassigned(probe.content(f"{base}/{RESOURCE}") or "", function.id.vendor):
         found["unassigned"] = True
+    offset, stride = (probe.number(f"{base}/sriov_{name}") if asked else None for name in ("offset", "stride"))
+    if offset and stride is not None:
+        found["offset"], found["stride"] = offset, stride
     return found
 
 

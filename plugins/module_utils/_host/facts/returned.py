@@ -23,7 +23,7 @@ FURTHEST = "SYS"
 # What plans alone are made with.
 _OF_PLANS = {
     "nics": ("class",),
-    "sriov": ("autoprobe", "vf_device"),
+    "sriov": ("autoprobe", "vf_device", "offset", "stride"),
     "netdevs": ("link_type", "name_origin", "operstate"),
     "rdma": ("hca_type", "system_image_guid"),
     "modules": ("out_of_tree", "refcount", "srcversion", "users"),

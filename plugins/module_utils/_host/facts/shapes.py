@@ -94,10 +94,13 @@ class _Sriov(TypedDict):
 class Sriov(_Sriov, total=False):
     """SR-IOV of a physical function (pci.py); its port tells the settings (gather.py).
 
-    ``unassigned`` is there where the kernel has no memory for virtual functions (pci.py).
+    ``unassigned`` is there where the kernel has no memory for virtual functions (pci.py), ``offset`` and ``stride``
+    where a port has none yet: how far the first is from the port, and each from the next one.
     """
 
     unassigned: bool
+    offset: int
+    stride: int
 
 
 class IommuGroup(TypedDict):

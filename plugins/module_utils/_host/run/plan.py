@@ -19,7 +19,7 @@ from ..engine.context import Context
 from ..engine.pending_reboot import refuse_unmet
 from ..engine.steps import Plan, Step, is_executable, with_reason
 from ..facts.host_state import HostState
-from ..facts.matching import Matched, match_spec
+from ..facts.matching import Matched, functions_to_come, match_spec
 from ..facts.shapes import Facts
 from ..spec.host import CONSENTS, HostSpec
 from .registry import CONCERNS, ORDER, Concern, brings_modules
@@ -60,7 +60,7 @@ def plan_with_context(
     interfaces, unmatched = matched or match_spec(desired, actual)
     context = Context(desired, actual, interfaces, brings_modules=brings_modules)
     holds = _holds(context)
-    notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"])
+    notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + _functions_to_come(context)
     notices += [said for each in holds for said in each.notices(context)]
     for name in concerns:
         if name == "naming":
@@ -107,6 +107,17 @@ def _unknown_uplinks(desired: HostSpec, actual: HostState) -> list[str]:
     return [f"rdma_fabric_protected_interfaces: {name}: unknown interface; entry ignored" for name in missing]
 
 
+def _functions_to_come(context: Context) -> list[str]:
+    """Say which entries are about functions that are not there yet: what they ask for can't be planned before."""
+    made = functions_to_come(context.interfaces)
+    asked = [str(entry["pci"]) for entry in context.entries_without_device if entry.get("pci") in made]
+    return [
+        f"{address}: a virtual function that {context.target_of(made[address])} does not have yet; what its own entry "
+        "sets is planned and set last, once it is made"
+        for address in asked
+    ]
+
+
 def needs_turn(plan: Plan) -> bool:
     """Return whether a run that applies the plan would reload a driver that is in use."""
     return any(map(_reloads, plan["steps"]))
@@ -139,13 +150,17 @@ def makes_forget(step: Step) -> bool:
 def to_set_again(plan: Plan, done: Sequence[Step]) -> Plan:
     """Return the part of a ``plan`` made after steps were ``done`` that is about what these have taken away.
 
-    That is all of it after a step that makes ports forget. After MTUs it is MTUs: NetworkManager gives a VLAN that of
-    the device below it, a moment after that one has got another.
+    That is all of it after a step that makes ports forget, or functions, which may have entries. After MTUs it is MTUs:
+    NetworkManager gives a VLAN that of the device below it, a moment after that one has got another.
     """
-    if any(map(makes_forget, done)):
+    if any(makes_forget(step) or _makes_functions(step) for step in done):
         return plan
     has_set_mtu = any(step["concern"] == "mtu" for step in done)
     return {**plan, "steps": [step for step in plan["steps"] if has_set_mtu and step["concern"] == "mtu"]}
+
+
+def _makes_functions(step: Step) -> bool:
+    return step["concern"] == "vfs" and isinstance(step["to"], int) and step["to"] > 0
 
 
 def _reloads(step: Step) -> bool:

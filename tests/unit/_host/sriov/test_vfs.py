@@ -91,16 +91,25 @@ class TestNumber:
         assert not outcome.get("failed"), outcome["msg"]
         assert [kernel.read(f"/sys/class/net/{name}/mtu") for name in functions(kernel).values()] == ["9000\n"] * 3
 
-    def test_an_entry_about_a_function_to_come_is_refused_until_the_run_after(self) -> None:
+    def test_an_entry_about_a_function_to_come_is_set_up_by_the_run_that_makes_it(self) -> None:
         kernel = booted()
         desired = wish({"pci": PF, "vfs": 2}, {"pci": VF0, "mtu": 1400})
-        shown = igb.previewed(kernel, desired)
-        refused = next(step for step in shown["plan"]["steps"] if step["status"] == "refused")
-        assert "a virtual function that this plan makes is set up by the run after it" in refused["detail"]
-        assert not applied(kernel, desired).get("failed")
-        applied(kernel, desired)
+        shown = igb.previewed(kernel, desired)["plan"]
+        assert [step for step in shown["steps"] if step["status"] == "refused"] == []
+        assert [said for said in shown["notices"] if said.startswith(f"{VF0}: a virtual function that {PF} ")]
+        outcome = applied(kernel, desired)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert ([each["id"] for each in outcome["executed"]][-1], outcome["plan"]["steps"]) == (f"mtu:{VF0}", [])
         assert kernel.read("/sys/class/net/enp1s0f0v0/mtu") == "1400\n"
-        assert applied(kernel, desired)["plan"]["steps"] == []
+        assert [said for said in outcome["plan"]["notices"] if "does not have yet" in said] == []
+        kernel.revive()
+        assert (applied(kernel, desired)["changed"], kernel.mutations) == (False, [])
+
+    @pytest.mark.parametrize("entry", [{"pci": "0000:01:1f.0"}, {"current_name": "enp1s0f0v0"}])
+    def test_an_entry_that_no_function_to_come_is_known_to_be_is_refused(self, entry: dict[str, str]) -> None:
+        shown = igb.previewed(booted(), wish({"pci": PF, "vfs": 2}, {**entry, "mtu": 1400}))
+        (refused,) = [step for step in shown["plan"]["steps"] if step["status"] == "refused"]
+        assert "a virtual function that this plan makes is set up by the run that makes it" in refused["detail"]
 
     def test_an_entry_about_a_function_that_is_made_anew_is_named_and_holds_after_the_run(self) -> None:
         kernel = with_functions(4)
