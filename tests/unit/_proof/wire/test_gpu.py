@@ -12,7 +12,12 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import gpu_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import GpuWay, farthest, ways_of
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.gpu import (
+    GpuWay,
+    farthest,
+    ways_in_pod,
+    ways_of,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import device_limits, make_plan
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
@@ -218,6 +223,14 @@ def test_a_nic_that_the_facts_do_not_place_has_no_ways() -> None:
     assert ways_of(FACTS, "0000:3b:00.0") == {}
     assert ways_of(None, "0000:18:00.0") == {}
     assert ways_of(FACTS, None) == {}
+
+
+def test_a_gpu_of_a_pod_that_the_facts_do_not_have_has_no_way() -> None:
+    near = GpuWay("PIX", None)
+    assert ways_in_pod({"0000:1b:00.0": near}, ["0000:1b:00.0", "0001:1c:00.0"]) == {
+        "0000:1b:00.0": near,
+        "1b:00": near,
+    }
 
 
 def test_the_farthest_of_ways_is_known_where_all_are() -> None:

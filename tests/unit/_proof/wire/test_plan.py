@@ -284,7 +284,11 @@ def test_a_host_is_found_under_another_name(host: str, changes: Json) -> None:
 
 
 def test_a_rail_is_told_by_the_facts() -> None:
-    facts = {"netdevs": [{"name": "rail0", "pci": "0000:18:00.0"}], "rails": [{"rail": 3, "nic": "0000:18:00.0"}]}
+    ports = {"eno1": "0000:01:00.0", "rail0": "0000:18:00.0"}
+    facts = {
+        "netdevs": [{"name": name, "pci": address} for name, address in ports.items()],
+        "rails": [{"rail": rail, "nic": address} for rail, address in enumerate(ports.values(), 2)],
+    }
     plan = make_plan(wish(), around(hosts={"n1": facts, "n2": None}))
     assert plan["networks"][0]["rail"] == 3
     assert "default/rail0, rail 3: 2 pods in default" in "\n".join(plan_lines(plan, "image"))
@@ -320,7 +324,12 @@ FACTS: Json = {
 
 @pytest.mark.parametrize(
     ("choice", "rate"),
-    [(Choice("mlx5_0", 1, 3, None, "0000:18:00.0"), 200), (Choice("mlx5_2", 1, 3, None, "0000:18:00.2"), None)],
+    [
+        (Choice("mlx5_0", 1, 3, None, "0000:18:00.0"), 200),
+        (Choice("mlx5_2", 1, 3, None, "0000:18:00.2"), None),
+        # A pod may have a function at an address that the facts do not have.
+        (Choice("mlx5_2", 1, 3, None, "0000:18:01.7"), None),
+    ],
 )
 def test_the_pcie_link_of_a_virtual_function_is_that_of_its_card(choice: Choice, rate: int | None) -> None:
     assert device_limits(FACTS, choice) == Known(rate, {"speed_gts": 16.0, "width": 16}, {})
@@ -347,6 +356,8 @@ def test_what_is_wrong_with_networks_is_told_whatever_nodes_there_are() -> None:
         "there is no namespace default for the test pods",
         "several resources fit: rdma/a, rdma/b",
     }
+    with pytest.raises(InvalidInput, match="there is no namespace tests for the test pods"):
+        networks_to_test(wish(networks=["rail0"], namespace="tests"), around())
     found = networks_to_test(wish(networks=["rail0"]), around(networks=networks, nodes=[], hosts={}))
     assert [(each["name"], each["resources"]) for each in found] == [("rail0", [RESOURCE])]
 
