@@ -94,6 +94,7 @@ def test_every_form_of_every_version_is_read_whole(version: str, form: str) -> N
     found = recorded(version, form)
     assert (found["test"], found["unit"], len(found["rows"])) == (program, unit, rows)
     assert (found["complete"], found["problems"]) == (True, [])
+    assert not any("names no unit" in notice for notice in found["notices"])
     assert (found["device"], found["transport"], found["connection"]) == ("rxe0", "IB", "RC")
     assert (found["link_type"], found["mtu"], found["gid_index"]) == ("Ethernet", 4096, 1)
     assert found["bidirectional"] == ("bidirectional" in form or "both" in form)
@@ -296,7 +297,8 @@ def test_a_row_with_a_message_behind_it_is_read() -> None:
     ],
 )
 def test_gpu_memory_of_this_side_is_seen(line: str) -> None:
-    output = f"initializing CUDA\n{line}\n" + text("recorded/25.01.0/write-gbits.txt")
+    freed = "deallocating GPU buffer 00007f0000000000\ndestroying current CUDA Ctx\n"
+    output = f"initializing CUDA\n{line}\n" + text("recorded/25.01.0/write-gbits.txt") + freed
     found = perftest_result(output)
     assert found["cuda"] is True
     assert found["complete"]
