@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
@@ -17,12 +18,19 @@ from .base import plain
 def filter_of(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
     """Return a filter that calls ``work`` with plain data and reports every flaw of its input at once."""
 
+    shown, parameters = f"ansible-doc -t filter rdma.fabric.{name}", inspect.signature(work)
+
     def filtered(value: Any, *arguments: Any, **options: Any) -> Any:
         try:
-            return work(plain(value), *map(plain, arguments), **{key: plain(item) for key, item in options.items()})
+            given = parameters.bind(value, *arguments, **options)
+        except TypeError as error:
+            raise AnsibleFilterError(f"{name} has other parameters ({shown}): {error}") from error
+        try:
+            return work(*map(plain, given.args), **{key: plain(item) for key, item in given.kwargs.items()})
         except InvalidInput as invalid:
             raise AnsibleFilterError(f"{name}: {invalid}") from invalid
         except (TypeError, KeyError, AttributeError) as error:
-            raise AnsibleFilterError(f"{name}: the input has not the documented shape: {error!r}") from error
+            # Ansible adds what a message does not end in of its cause.
+            raise AnsibleFilterError(f"{name}: the input has not the documented shape ({shown}): {error}") from error
 
     return filtered
