@@ -55,6 +55,7 @@ _SWITCHES = (("become", "-b"), ("become_ask_pass", "-K"), ("ask_pass", "-k"), ("
 _OF_RUNNER, _PASSING = "AWX_ISOLATED_DATA_DIR", re.compile(r"(.*/eda[a-z0-9_]{8}|/runner)/artifacts/[^/]+/?")
 _INVENTORY = "INVENTORY"
 _FIX = "fix what is named above, then"
+_FROM_THE_BEGINNING = "leave --start-at-task out"
 _PLAN_FILE, _SEALED_PLAN = "rdma_fabric_plan_file", "rdma_fabric_sealed_plan"
 
 
@@ -168,14 +169,17 @@ def block(found: Mapping[str, Any]) -> list[str]:
 
 def end_unsaid(cli: Mapping[str, Any]) -> dict[str, Any]:
     """Return the statistic of a run of our playbooks that failed before anything could tell how it ended."""
-    ending = Ending(FAILED, "ended before its report", {}, Step(_FIX, _AGAIN, (), bool(cli.get("check"))), {})
-    return statistic(ending, cli)
+    begun = cli.get("start_at_task")
+    # Every later task needs the validation.
+    left_out = f": --start-at-task left out what comes before {one_line(str(begun))}" if begun else ""
+    step = Step(_FROM_THE_BEGINNING if begun else _FIX, _AGAIN, (), bool(cli.get("check")))
+    return statistic(Ending(FAILED, f"ended before its report{left_out}", {}, step, {}), cli)
 
 
 def end_without_a_task(cli: Mapping[str, Any]) -> dict[str, Any]:
     """Return the statistic of a run of our playbooks in which Ansible found no task to start at, and ended well."""
     said = f"nothing was done: no task is called {one_line(str(cli.get('start_at_task')))}"
-    step = Step("leave --start-at-task out", _AGAIN, (), bool(cli.get("check")))
+    step = Step(_FROM_THE_BEGINNING, _AGAIN, (), bool(cli.get("check")))
     return statistic(Ending(FAILED, said, {}, step, {}), cli)
 
 

@@ -358,6 +358,24 @@ def test_the_next_step_names_no_inventory_that_ansible_rulebook_removes(
     assert run_action("fabric_result", failed)["statistic"]["next"] == step
 
 
+def test_a_run_that_started_in_the_middle_and_failed_is_told_to_start_at_the_beginning(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli = {
+        "args": ("rdma.fabric.site",),
+        "inventory": ("hosts.yml",),
+        "start_at_task": "Write the report",
+        "check": False,
+    }
+    monkeypatch.setattr(context, "CLIARGS", cli)
+    run.stats.failures, run.stats.processed = {"localhost": 1}, {"localhost": 1}
+    run.callback.v2_playbook_on_stats(run.stats)
+    assert run.printed()[-2:] == [
+        "counts:   ended before its report: --start-at-task left out what comes before Write the report",
+        "next:     leave --start-at-task out: ansible-playbook rdma.fabric.site -i hosts.yml",
+    ]
+
+
 @pytest.mark.parametrize(
     ("playbook", "processed", "said"),
     [("rdma.fabric.site", {}, 1), ("rdma.fabric.site", {"gpu-1": 1}, 0), ("mine.yml", {}, 0)],
