@@ -279,7 +279,7 @@ def test_what_fails_in_switchdev_mode(removed: Simulated) -> None:
     assert [step["id"] for step in left] == [RENAME]
     result = removed.run(SWITCHDEV)
     assert result["failed_step"]["id"] == RENAME
-    assert "File exists" in result["msg"] and "ip link show NAME tells which" in result["msg"]
+    assert "File exists" in result["msg"] and "ip link show NAME shows which" in result["msg"]
     assert [step["id"] for step in result["plan"]["steps"]] == [RENAME], "no file of the rename is left"
     removed.ssh("ip link delete sim0r2")
     removed.done(SWITCHDEV)

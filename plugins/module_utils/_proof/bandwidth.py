@@ -124,20 +124,20 @@ def _judge(result: dict[str, Any], ratio: float, gate: float | None, way: Way) -
         return _judge_unknown_way(ratio, share)
     through = f" on a way {_WAY[str(way.distance)]}" if way.slow else ""
     if ratio >= gate:
-        return "pass", f"{share} is at least the {gate:.0%} asked for{through}"
+        return "pass", f"{share} is at least the {gate:.0%} required{through}"
     largest = (result["summary"] or {}).get("largest_bytes")
     if largest is not None and largest < LARGE_MESSAGE:
         why = f"{share} is below {gate:.0%}, but messages of {largest} bytes do not show the rate of a link"
         return "reported", f"{why}; measure with {LARGE_MESSAGE} bytes or more"
-    return "fail", f"{share} is below the {gate:.0%} asked for{through}"
+    return "fail", f"{share} is below the {gate:.0%} required{through}"
 
 
 def _judge_unknown_way(ratio: float, share: str) -> tuple[str, str]:
     best, worst = max(GPU_THRESHOLDS.values()), min(GPU_THRESHOLDS.values())
     if ratio >= best:
-        return "pass", f"{share} is at least the {best:.0%} asked for on the shortest way between GPU and NIC"
+        return "pass", f"{share} is at least the {best:.0%} required on the shortest path between GPU and NIC"
     if ratio < worst:
-        return "fail", f"{share} is below the {worst:.0%} asked for even across NUMA nodes"
+        return "fail", f"{share} is below the {worst:.0%} required even across NUMA nodes"
     why = f"{share} is too little for a GPU beside its NIC ({best:.0%}) and enough across NUMA nodes ({worst:.0%})"
     return "reported", f"{why}; give the PCI distance to judge it"
 

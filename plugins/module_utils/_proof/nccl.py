@@ -280,7 +280,7 @@ def _too_slow(measured: float, minimum: float, transport: dict[str, Any]) -> Pro
     cause = "the fabric, the way between GPU and NIC, or a slow rank holds the collective back"
     if transport["gpu_direct"] in ("none", "some"):
         cause = "not every channel has GPUDirect RDMA: data is copied through host memory"
-    problem = f"{measured:g} GB/s of bus bandwidth at the largest sizes, {minimum:g} asked for"
+    problem = f"{measured:g} GB/s of bus bandwidth at the largest sizes, {minimum:g} required"
     # Connection establishment that NICs agree on went wrong with mixed firmware (NVIDIA/nccl, issue 1403).
     step = "prove every pair and rail with ib_write_bw first, then halve the set of hosts"
     return problem_of(problem, cause, f"{step}; where firmware of NICs differs, compare with NCCL_IB_ECE_ENABLE=0")

@@ -240,7 +240,7 @@ class Drain:
 
     def _why(self, entry: _Pending) -> str:
         if not entry.granted:
-            return entry.refusal.reason if entry.refusal else "its eviction has not been asked for"
+            return entry.refusal.reason if entry.refusal else "its eviction has not been requested"
         metadata = self.last[entry.verdict.uid]["metadata"]
         finalizers = metadata.get("finalizers") or []
         if finalizers:

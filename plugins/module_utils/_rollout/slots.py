@@ -146,7 +146,7 @@ def limit_of(given: str, total: int) -> int:
         raise ValueError(f"{given!r} is neither a number of nodes nor a percentage: 2, 25%, or 0 for no limit")
     share = int(found["share"])
     if not 1 <= share <= 100:
-        raise ValueError(f"{given!r} is not between 1% and 100%; 0 stands for no limit")
+        raise ValueError(f"{given!r} is not between 1% and 100%; 0 means no limit")
     if total < 1:
         raise ValueError(f"{given!r} of how many nodes? Give their number as total")
     return math.ceil(share * total / 100)

@@ -86,7 +86,7 @@ def _networks(fleet: Fleet, layers: Iterable[str]) -> list[str]:
         examples.setdefault("rdma_fabric_ip_pools", []).extend(
             [f"  {name}:", f"    subnet: {subnet}.0/24", "    perNodeBlockSize: 8", f"    gateway: {subnet}.1"]
         )
-    lines = ["# Networks are yours to add, as no host tells which addresses are free. For rail0, for example:"]
+    lines = ["# Add networks yourself: no host knows which addresses are free. For rail0, for example:"]
     for variable, example in examples.items():
         lines += [f"# {line}" for line in (f"{variable}:", *example)]
     return lines

@@ -153,7 +153,7 @@ def test_a_device_that_is_gone_and_one_of_another_link_layer() -> None:
     others = [device for device in facts["rdma"] if device["pci"] != RAIL]
     without: Facts = {**facts, "rdma": others}
     assert lost_links(before, without) == [
-        f"port 1 of {RAIL} (enp24s0np0) was up at 400 Gb/s, and there is no such RDMA port any more"
+        f"port 1 of {RAIL} (enp24s0np0) was up at 400 Gb/s, and this RDMA port no longer exists"
     ]
     (device,) = (device for device in facts["rdma"] if device["pci"] == RAIL)
     changed: RdmaDevice = {

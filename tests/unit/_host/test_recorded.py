@@ -168,7 +168,7 @@ def test_what_is_no_recording_is_refused_with_a_next_step(case: str) -> None:
     with pytest.raises(BadRecording) as refused:
         load_recording(data)
     assert problem in str(refused.value)
-    assert "make it again with rdma.fabric.rdma_record" in str(refused.value)
+    assert "record the host again with rdma.fabric.rdma_record" in str(refused.value)
 
 
 def test_several_flaws_are_told_at_once() -> None:

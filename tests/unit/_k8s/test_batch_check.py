@@ -151,6 +151,6 @@ class TestDefinitions:
         del server.objects[("things", "ns", "t")]
         del server.plurals["things"]
         result = apply(server, wave(config_map("a")))
-        assert [notice for notice in result.notices if "Thing of example.com/v1 is not served any more" in notice]
+        assert [notice for notice in result.notices if "Thing of example.com/v1 is no longer served" in notice]
         assert recorded(server) == ["a"]
         assert not apply(server, wave(config_map("a"))).changed

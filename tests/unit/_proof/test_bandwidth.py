@@ -48,7 +48,7 @@ def test_the_article_s_host_memory_passes_on_its_port_of_100() -> None:
     assert found["ratio"] == 0.976
     assert found["hints"] == []
     assert found["reason"] == (
-        "97.6 Gb/s measured, 100.0 Gb/s expected of a link of 100 Gb/s: 98% is at least the 90% asked for"
+        "97.6 Gb/s measured, 100.0 Gb/s expected of a link of 100 Gb/s: 98% is at least the 90% required"
     )
 
 

@@ -96,7 +96,7 @@ def test_the_largest_sizes_decide_and_not_the_printed_average() -> None:
     assert found["verdict"] == "pass"
     slow = read("all-reduce-2.19-log.txt", 195)
     assert slow["verdict"] == "fail"
-    assert slow["problems"][0]["problem"] == "190.62 GB/s of bus bandwidth at the largest sizes, 195 asked for"
+    assert slow["problems"][0]["problem"] == "190.62 GB/s of bus bandwidth at the largest sizes, 195 required"
 
 
 def test_the_log_tells_devices_network_and_gpudirect() -> None:

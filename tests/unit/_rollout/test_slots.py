@@ -67,7 +67,7 @@ class TestLimit:
 
     @pytest.mark.parametrize(
         ("given", "total", "said"),
-        [("-1", 3, "neither"), ("half", 3, "neither"), ("0%", 3, "0 stands for no limit"), ("10%", 0, "of how many")],
+        [("-1", 3, "neither"), ("half", 3, "neither"), ("0%", 3, "0 means no limit"), ("10%", 0, "of how many")],
     )
     def test_what_is_no_limit_is_refused(self, given: str, total: int, said: str) -> None:
         with pytest.raises(ValueError, match=said):

@@ -119,7 +119,7 @@ def test_since_an_earlier_reading_only_what_rose_is_told() -> None:
         "  port_rcv_errors: 1 port, a mlx5_0 2 (+2): packets came in damaged",
         # Of the second nothing can be told, and the third was not read then.
         "  link_downed: 3 ports, a mlx5_0 5 (+2), b mlx5_0 255 saturated, c mlx5_0 1: the link went down",
-        "  packet_seq_err: 1 port, a mlx5_0 1 (+2): the receiver missed packets and asked for them again",
+        "  packet_seq_err: 1 port, a mlx5_0 1 (+2): the receiver missed packets and requested them again",
         "  saturated counters can't rise further: perfquery -R -C DEVICE -P PORT on the host resets them",
     ]
     assert shown({"a": [row(link_downed=3)]}, earlier)[1:] == ["  no errors"]

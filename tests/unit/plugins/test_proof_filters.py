@@ -60,7 +60,7 @@ def test_the_example_of_perftest_result_shows_what_it_says() -> None:
 
 def test_the_examples_of_bandwidth_verdict_judge() -> None:
     assert example("bandwidth_verdict", 0, "that") is True
-    assert "98% is at least the 90% asked for" in example("bandwidth_verdict", 0, "fail_msg")
+    assert "98% is at least the 90% required" in example("bandwidth_verdict", 0, "fail_msg")
     assert example("bandwidth_verdict", 1)["verdict"] == "pass"
 
 

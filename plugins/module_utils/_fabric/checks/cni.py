@@ -74,7 +74,7 @@ def check_configuration(config: Any) -> list[Problem]:
     if not isinstance(plugins, list) or not plugins:
         return [*problems, Problem("plugins", "must be a list with at least one plugin")]
     if "type" in config:
-        problems.append(Problem("type", "stands beside plugins: a list names its types inside", "drop it"))
+        problems.append(Problem("type", "is given together with plugins: a list names its types inside", "drop it"))
     for index, plugin in enumerate(plugins):
         if isinstance(plugin, dict):
             problems += _check_plugin(f"plugins[{index}].", plugin)

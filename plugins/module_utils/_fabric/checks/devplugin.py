@@ -169,7 +169,7 @@ def _rdma_item(path: str, item: Config) -> list[Problem]:
     selecting = any(selectors.get(key) for key in RDMA_SELECTORS)
     if selecting and item.get("devices"):
         problems.append(
-            Problem(f"{path}.devices", "stands beside selectors: the plugin accepts one of the two", "drop it")
+            Problem(f"{path}.devices", "is given together with selectors: the plugin accepts one of the two", "drop it")
         )
     if not selecting and not item.get("devices"):
         known = ", ".join(RDMA_SELECTORS)

@@ -155,7 +155,7 @@ def _flaw_of(operator: str, values: Any, kind: Any) -> Problem | None:
     if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
         return None
     if operator in _WITHOUT_VALUES:
-        return Problem("", f"stands beside {operator}, which takes none", "drop it") if values else None
+        return Problem("", f"is given with {operator}, which takes none", "drop it") if values else None
     if operator in _NUMBERS:
         return _flaw_of_numbers(operator, values, kind)
     if operator in ("In", "NotIn", "InRegexp") and not values:

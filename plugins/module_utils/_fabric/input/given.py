@@ -51,7 +51,7 @@ def check_given(resource: Resource) -> list[str]:
     for place, name in _installed(resource):
         operator = _OPERATORS.get(name.rstrip("/").rpartition("/")[2])
         if operator:
-            problem = f"installs {operator}, which would do this collection's work beside it"
+            problem = f"installs {operator}, which would do this collection's work a second time"
             place.violation(problem, "take it out, or leave the cluster to the operator")
     return [name for place, kind, text in _configurations(resource) for name in _judged(place, kind, text)]
 

@@ -307,7 +307,7 @@ def _sriov(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
 
 def _named(values: Mapping[str, Any], place: Place) -> list[dict[str, Any]]:
     if values.get("config") and values.get("resources"):
-        place.at("resources").notice("has no effect here", "config is given beside it, which counts")
+        place.at("resources").notice("has no effect here", "config is given as well and takes precedence")
     return [item for item in values.get("resources") or [] if "name" in item]
 
 

@@ -109,7 +109,7 @@ def read_policy(resource: Resource, *, container: bool) -> Policy:
         place.notice("names no component: the policy asks for nothing", "add the sections of those that are meant")
     spec = (CONTAINER_MODELS if container else MODELS)[resource.kind].read(resource.spec, place)
     if resource.kind == "NicClusterPolicy" and resource.name not in ("", POLICY_NAME):
-        hint = f"rename it to {POLICY_NAME} if an operator shall read it too"
+        hint = f"rename it to {POLICY_NAME} if an operator is to read it too"
         resource.place.at("metadata", "name").notice("is a name that today's operator ignores", hint)
     peer_memory = spec.pop("nvPeerDriver", None)
     spec.pop("psp", None)
@@ -149,7 +149,9 @@ def _rename_device_plugin(spec: dict[str, Any], place: Place) -> dict[str, str]:
     if retired is None:
         return {}
     if "rdmaSharedDevicePlugin" in spec:
-        place.at("devicePlugin").violation("stands beside its successor rdmaSharedDevicePlugin", "keep one of them")
+        place.at("devicePlugin").violation(
+            "is given together with its successor rdmaSharedDevicePlugin", "keep one of them"
+        )
     spec["rdmaSharedDevicePlugin"] = retired
     return {"rdmaSharedDevicePlugin": "devicePlugin"}
 

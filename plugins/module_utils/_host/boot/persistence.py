@@ -142,7 +142,7 @@ def _is_there_at_boot(entry: Persistence) -> bool:
 
 def _too_late(entry: Persistence, advice: str) -> Persistence:
     return entry._replace(
-        refusal=f"{entry.name} is made only after the boot unit has run; next: say this {advice}, or leave it out here"
+        refusal=f"{entry.name} is made only after the boot unit has run; next: set this {advice}, or leave it out here"
     )
 
 

@@ -99,7 +99,7 @@ def _missing(before: Link, now: RdmaPort | None) -> str:
     rate = before["rate_gbps"]
     was = f"was up at {rate} Gb/s" if rate else "was up"
     if now is None:
-        return f"{was}, and there is no such RDMA port any more"
+        return f"{was}, and this RDMA port no longer exists"
     if not _is_up(now):
         return f"{was} and is {now['state'] or 'unreadable'} ({now['physical'] or 'no physical state'})"
     if rate and now["rate_gbps"] and now["rate_gbps"] < rate:

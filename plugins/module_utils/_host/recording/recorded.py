@@ -31,7 +31,7 @@ FORMAT = "rdma.fabric/recorded-host/v1"
 SIZE_LIMIT = 32 * 1024 * 1024
 PATH_MAX = 4096
 _GZIP_MAGIC = b"\x1f\x8b"
-_AGAIN = "make it again with rdma.fabric.rdma_record"
+_AGAIN = "record the host again with rdma.fabric.rdma_record"
 _SECTIONS: dict[str, type[Any]] = {"files": str, "binary": str, "links": str, "errors": str, "commands": dict}
 _ERRNO_NAME = re.compile(r"E[A-Z0-9]{1,15}")
 

@@ -261,7 +261,7 @@ def applied_result(
 
 def _refused_sentence(refused: list[Step], run: Run, verb: str) -> str:
     """Name the refused steps and the way on; only a task about the whole host may go on without them."""
-    way = "change what is asked for"
+    way = "change the input"
     if set(run.concerns) == set(ORDER):
         way += f", or {_NOT_STRICT} to go on"
     return f"refused, so the host {verb} the desired state ({way}):\n{_listed(refused)}"

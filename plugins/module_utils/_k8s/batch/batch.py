@@ -324,7 +324,7 @@ def _refuse(session: Session) -> None:
     if lost and request.prune and not session.items:
         emptied = f"pruning would remove all of the set {request.set_name!r}: {names_of(lost)}"
         message = f"the input has no objects, so {emptied}"
-        hint = "give the objects that are wanted; to remove the set, ask for it with state: absent"
+        hint = "give the desired objects; to remove the set, use state: absent"
         session.result.failures.append((None, ApiFault(Fault.INVALID, message, hint=hint)))
     problem = size_problem(request.set_name, union((item.key for item in session.items), session.recorded))
     if request.set_name and problem:

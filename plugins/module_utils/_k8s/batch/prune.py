@@ -68,7 +68,7 @@ def remove(session: Session, keys: Iterable[Key], *, remove_kept: bool = False) 
         elif not delete(session, key, live):
             remaining.append(key)
     for (api_version, kind), gone in unserved.items():
-        text = f"{kind} of {api_version} is not served any more: {len(gone)} recorded objects of it are taken as gone"
+        text = f"{kind} of {api_version} is no longer served: {len(gone)} recorded objects of it are taken as gone"
         session.result.notices.append(text)
     return remaining
 

@@ -52,7 +52,7 @@ _WAY = "look at drops on the switch ports between the two, and at PFC, ECN and M
 LOSSES: Mapping[str, Loss] = {
     "port_rcv_errors": Loss("packets came in damaged", _CABLE),
     "local_link_integrity_errors": Loss("the link had more errors than it may", _CABLE),
-    "link_error_recovery": Loss("the link was trained anew", _CABLE),
+    "link_error_recovery": Loss("the link was retrained", _CABLE),
     "link_downed": Loss("the link went down", _CABLE),
     "rx_icrc_encapsulated": Loss("RoCE packets came in damaged", _CABLE),
     "port_rcv_remote_physical_errors": Loss(
@@ -60,12 +60,12 @@ LOSSES: Mapping[str, Loss] = {
     ),
     "excessive_buffer_overrun_errors": Loss("the port's receive buffer overran", _WAY),
     "port_xmit_discards": Loss("the port dropped packets it should have sent", _WAY),
-    "packet_seq_err": Loss("the receiver missed packets and asked for them again", _WAY),
+    "packet_seq_err": Loss("the receiver missed packets and requested them again", _WAY),
     "implied_nak_seq_err": Loss("acknowledgements were lost", _WAY),
     "local_ack_timeout_err": Loss("no acknowledgement came in time", _WAY),
     "req_transport_retries_exceeded": Loss("packets stayed unanswered after all retries", _WAY),
     "out_of_seq_request": Loss("packets were missing", _WAY),
-    "rcvd_seq_err": Loss("the receiver missed packets and asked for them again", _WAY),
+    "rcvd_seq_err": Loss("the receiver missed packets and requested them again", _WAY),
     "retry_exceeded_err": Loss("packets stayed unanswered after all retries", _WAY),
 }
 SIGNS: Mapping[str, str] = {
@@ -160,7 +160,7 @@ def sign_lines(unjudged: Mapping[str, Rises], readings: Mapping[str, Reading]) -
         if name in words
     ]
     return lines + [
-        f"{' and '.join(names)} of {node} cannot rise any more: {_way_out(reading.port)}"
+        f"{' and '.join(names)} of {node} can't rise further: {_way_out(reading.port)}"
         for node, reading in readings.items()
         for names in [saturated(reading)]
         if names

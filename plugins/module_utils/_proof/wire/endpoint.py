@@ -307,6 +307,6 @@ def _no_device(seen: Seen, attached: Attached, wanted: str) -> Problem:
         kinds = ", ".join(sorted({gid.kind for gid in gids if gid.gid == wanted}))
         cause = f"the address has entries of {kinds} only"
         return problem_of(f"no RoCE v2 GID is {attached.address}", cause, "switch RoCE v2 on for the device")
-    cause = f"{names}: none has it in its GID table, so {attached.interface} hangs on an interface without RDMA"
+    cause = f"{names}: none has it in its GID table, so {attached.interface} is attached to an interface without RDMA"
     step = "compare the network's master (or resource) with the interface of the RDMA device on that node"
     return problem_of(f"no GID is the address {attached.address} of {attached.interface}", cause, step)

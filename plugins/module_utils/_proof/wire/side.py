@@ -114,7 +114,7 @@ def ends_of(source: Side, target: Side) -> outputs.Ends:
 
 
 def _not_ready() -> Problem:
-    return {"problem": "the pod is not ready", "cause": "the cluster says no more", "next_step": "look at its events"}
+    return {"problem": "the pod is not ready", "cause": "the cluster names none", "next_step": "look at its events"}
 
 
 def _unreadable(output: Output) -> Problem:

@@ -168,7 +168,7 @@ class TestPlan:
         plan = make_plan(given.desired(given.interface(current_name="bond0", mtu=9000)), state)
         (step,) = [step for step in plan["steps"] if step["concern"] == "boot"]
         assert (step["status"], step["reason"]) == ("refused", "no manager configures bond0 at boot")
-        assert "next: say this where bond0 is made" in step["detail"]
+        assert "next: set this where bond0 is made" in step["detail"]
 
     def test_a_failed_start_of_this_boot_is_told_until_it_succeeds(self) -> None:
         kernel = host()

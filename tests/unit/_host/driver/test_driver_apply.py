@@ -127,7 +127,7 @@ def test_a_refusal_names_no_option_that_the_module_does_not_have() -> None:
     kernel = driver_host(busy=[])
     kernel.tree.add_file("/run/ostree-booted", "")
     outcome = run(kernel)
-    assert outcome["failed"] and "change what is asked for):" in outcome["msg"]
+    assert outcome["failed"] and "change the input):" in outcome["msg"]
     assert "strict" not in outcome["msg"]
 
 
@@ -288,7 +288,7 @@ def test_a_repository_that_has_another_release_is_found_out_before_the_reload() 
     kernel = driver_host(release="24.07-0.6.1")
     outcome = run(kernel)
     assert outcome["failed"] is True
-    assert "24.10-1.1.4.0 is asked for" in outcome["msg"]
+    assert "24.10-1.1.4.0 is requested" in outcome["msg"]
     assert not any("restart" in line for line in ran(kernel))
 
 

@@ -233,7 +233,7 @@ class TestWhatLeadsBack:
         slow = wish({"pci": UPLINK, "name": NEW}, rdma_fabric_revert_seconds=1800, **ALLOWED)
         for desired, minutes in ((WISH, 10), (slow, 30)):
             step = preview(host(), desired, CHECK, None)["plan"]["steps"][0]
-            assert f"it is taken back {minutes} minutes after that boot unless a run has reached" in step["detail"]
+            assert f"it is reverted {minutes} minutes after that boot unless a run has reached" in step["detail"]
 
 
 def test_the_process_waits_for_nothing_that_waits_for_the_boot_unit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -325,7 +325,7 @@ class TestInitramfs:
         tree = guest()
         tree.files[f"/boot/initramfs-{igb.KERNEL}.img"] = ""
         (notice,) = previewed(booted(tree), wish({"pci": PF, "name": "rail0"}))["plan"]["notices"]
-        assert "make it again with the program that made it" in notice
+        assert "rebuild it with the program that built it" in notice
 
     def test_removal_makes_it_again_without_our_files(self) -> None:
         kernel = booted(with_initramfs(guest()))

@@ -103,7 +103,7 @@ class TestSteps:
         outcome = previewed(host(), {"pfc": [3]})
         assert names(outcome) == ["pause", "pfc"]
         assert outcome["plan"]["steps"][0]["reason"] == (
-            "priority flow control is asked for, and global pause excludes it"
+            "priority flow control is requested, and global pause excludes it"
         )
 
     def test_global_pause_stays_where_flow_control_is_not_asked_for(self) -> None:

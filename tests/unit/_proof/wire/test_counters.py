@@ -116,9 +116,9 @@ def test_a_counter_at_its_largest_value_is_named_with_what_sets_it_back(name: st
     assert saturated(stuck) == [name]
     infiniband, roce = (stuck._replace(port=UsedPort("mlx5_0", 1, index)) for index in (None, 3))
     able = "perfquery -R -C DEVICE -P PORT on the node resets them"
-    assert sign_lines({}, {"a": infiniband}) == [f"{name} of a cannot rise any more: {able}"]
+    assert sign_lines({}, {"a": infiniband}) == [f"{name} of a can't rise further: {able}"]
     unable = "perfquery does not reach a RoCE port; ethtool -S of its interface counts errors further"
-    assert sign_lines({}, {"a": roce}) == [f"{name} of a cannot rise any more: {unable}"]
+    assert sign_lines({}, {"a": roce}) == [f"{name} of a can't rise further: {unable}"]
     assert saturated(reading(f"hw_counters/{name}", most, most)) == []
 
 

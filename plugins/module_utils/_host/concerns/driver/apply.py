@@ -175,7 +175,7 @@ def _initrd(case: Case, kernel: str) -> Work:
         core = (read_on_disk(Probe(host), kernel, (NETDEV_DRIVER,), identify=False) or {}).get(NETDEV_DRIVER)
         if kernel != other_kernel(case) or core is None or not holds_another(Probe(host), image, kernel, core["path"]):
             return ""
-        return f"{image} was made again and still has another {NETDEV_DRIVER} than {core['path']}"
+        return f"{image} was rebuilt and still has another {NETDEV_DRIVER} than {core['path']}"
 
     return Work([Run(initrd_command(case.family, kernel), _INITRD_SECONDS)], verify=verify)
 

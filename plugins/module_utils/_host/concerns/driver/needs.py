@@ -121,7 +121,7 @@ def unfit(wish: Wish, core: OnDisk | None, kernel: str) -> str:
         return f"the {NETDEV_DRIVER} that would be loaded is {where} ({core['path']}): it was not built for {kernel}"
     release = parse_driver_version(core["version"] or "")
     if wish.version is not None and release is not None and release.fields != wish.version.fields:
-        return f"kernel {kernel} has {release.release} on the disk, {wish.version.release} is asked for"
+        return f"kernel {kernel} has {release.release} on the disk, {wish.version.release} is requested"
     return ""
 
 

@@ -121,8 +121,8 @@ def _container(case: Case) -> ConcernPlan:
     if needs.runs_wanted(case):
         return [], []
     if container_owns(case.state):
-        return [], [f"{title} is asked for, {_present(case.actual)}: the driver container is to bring it"]
-    return [], [f"{title} is asked for from a driver container, and none has run on this host yet"]
+        return [], [f"{title} is requested, {_present(case.actual)}: the driver container is to bring it"]
+    return [], [f"{title} is requested from a driver container, and none has run on this host yet"]
 
 
 def _refused(case: Case, key: str, action: str, detail: str) -> Step:

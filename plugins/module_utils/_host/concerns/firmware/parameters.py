@@ -36,7 +36,7 @@ _OF_THE_MODE = "INTERNAL_CPU_"
 CURRENT, NEXT = 1, 2
 _SECONDS = 120.0
 _OF_THE_FIRMWARE = (
-    "the firmware does not take the value; next: compare it with what mstconfig -d DEVICE show_confs tells, and with "
+    "the firmware does not take the value; next: compare it with what mstconfig -d DEVICE show_confs shows, and with "
     "the limits of the card"
 )
 _CLOSED = f"the tool does not reach the card; next: run as root, look at {LOCKDOWN}, and close other tools that use it"

@@ -26,7 +26,7 @@ IB_MTUS = (4096, 2048, 1024, 512, 256)
 FUNCTIONS = ":vfs"
 _INTERFACES_SECONDS = 30.0
 _RANGE = (
-    "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show tells "
+    "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show shows "
     "the interface's maxmtu), and for a virtual function raise the physical one"
 )
 _GONE = "the interface is gone or was renamed; next: run again, which plans from the current state"

@@ -223,7 +223,7 @@ def _shortfall(text: str, wanted: int, size: str) -> str:
         return ""
     if now > wanted:
         return (
-            f"{now} pages of {size} are left, {wanted} were asked for: programs use the others; next: end them and run "
+            f"{now} pages of {size} are left, {wanted} were requested: programs use the others; next: end them and run "
             "again"
         )
     return (

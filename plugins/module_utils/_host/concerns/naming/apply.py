@@ -48,7 +48,7 @@ RESTART_MANAGERS = Run(
 ERRORS = MappingProxyType(
     {
         "EEXIST": (
-            "another interface has this name, or has it as an alternative name (ip link show NAME tells which); next: "
+            "another interface has this name, or has it as an alternative name (ip link show NAME shows which); next: "
             "give that one another name, take the alternative name from it (ip link property del dev INTERFACE altname "
             "NAME), or choose another one in rdma_fabric_interfaces, and run again"
         ),
@@ -56,7 +56,7 @@ ERRORS = MappingProxyType(
             "the interface is up and this kernel renames none that is; next: take it down (state: down) for the run "
             "that renames it, and run again"
         ),
-        "ENODEV": "the device is gone or has another name now; next: run again, the plan is made from what is there",
+        "ENODEV": "the device is gone or has another name now; next: run again, which plans from the current state",
         "EINVAL": "the kernel does not take this name; next: choose another one in rdma_fabric_interfaces, run again",
     }
 )

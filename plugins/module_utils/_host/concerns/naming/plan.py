@@ -155,7 +155,7 @@ def _after_boot(context: Context, name: Name) -> str:
             f"beside {name.wanted} there until the host has started"
         )
     minutes = seconds_after_boot(context.desired["revert_seconds"]) // 60
-    return f"it is taken back {minutes} minutes after that boot unless a run has reached the host by then"
+    return f"it is reverted {minutes} minutes after that boot unless a run has reached the host by then"
 
 
 def _refused(context: Context, name: Name, refusal: str, *, lost: bool = False) -> Step:
@@ -255,4 +255,4 @@ def _initramfs_notices(context: Context, planned: Iterable[Step]) -> list[str]:
     initramfs = context.actual.facts["naming"]["initramfs"]
     if not initramfs or initramfs["update"] or not any(is_executable(step) for step in planned):
         return []
-    return [f"{initramfs['image']} may name interfaces by older files: make it again with the program that made it"]
+    return [f"{initramfs['image']} may name interfaces by older files: rebuild it with the program that built it"]

@@ -87,13 +87,13 @@ def decide(wanted: str, situation: Situation) -> Decision:
         return Decision(PEERMEM if wanted == AUTO else wanted, "", without_gpudirect(situation.gpu_devices))
     missing = _missing_for_dma_buf(situation, driver)
     if wanted == DMA_BUF:
-        return Decision(DMA_BUF, "DMA-BUF is asked for", "; ".join(missing))
+        return Decision(DMA_BUF, "DMA-BUF is requested", "; ".join(missing))
     if wanted == AUTO and not missing:
         return Decision(
             DMA_BUF, f"the open GPU driver {situation.gpu_driver} shares memory by DMA-BUF without a module"
         )
     mechanism = wanted if wanted != AUTO else PEERMEM if driver >= PEERMEM_GPU_DRIVER else LEGACY
-    cause = f"{mechanism} is asked for" if wanted != AUTO else f"no DMA-BUF: {'; '.join(missing)}"
+    cause = f"{mechanism} is requested" if wanted != AUTO else f"no DMA-BUF: {'; '.join(missing)}"
     return Decision(mechanism, cause, _module_obstacle(mechanism, situation, driver))
 
 

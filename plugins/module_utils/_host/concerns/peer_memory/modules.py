@@ -253,7 +253,7 @@ def wish_of(context: Context) -> Wish | None:
         # What works stays: a module that is loaded has found its symbols.
         decision = Decision(loaded[0], f"{loaded[0]} is loaded already")
     elif wanted in loaded:
-        decision = Decision(wanted, f"{wanted} is asked for and loaded already")
+        decision = Decision(wanted, f"{wanted} is requested and already loaded")
     nothing_here = not reachable_gpus(actual) or not actual.nvidia_nics()
     return Wish(asked_by, decision, operator, bool(operator) or (nothing_here and decision.mechanism != NONE))
 

@@ -135,7 +135,7 @@ def _reason(context: Context, interface: Interface, setting: str) -> str:
         return f"rdma_fabric_interfaces asks for {setting}"
     if setting in (context.desired["roce_qos"] or {}):
         return f"rdma_fabric_roce_qos asks for {setting}"
-    return "priority flow control is asked for, and global pause excludes it"
+    return "priority flow control is requested, and global pause excludes it"
 
 
 def _lost(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> list[str]:
