@@ -360,6 +360,16 @@ class TestRevert:
         assert "one and two: the host has reverted " in told["msg"]
         assert ", except for this: could not run no-such-program: " in told["msg"]
 
+    @pytest.mark.parametrize(("program", "is_told"), [("no-such-program", True), ("ip", False)])
+    def test_a_run_that_learns_of_it_later_says_what_was_left(self, program: str, is_told: bool) -> None:
+        kernel = host()
+        undo = (Run((program, "link", "set", "dev", UPLINK, "mtu", "1400")),)
+        record = records.Record(TOKEN, "first", SECONDS, 0.0, ("one",), undo)
+        kernel.replace(GUARD_FILE, records.text_of(record), 0o600)
+        told = obstacle(kernel, kernel)
+        assert told.startswith("one: this change of the uplink was not confirmed")
+        assert (", except for this: could not run no-such-program" in told) == ("except for" in told) == is_told
+
     @pytest.mark.parametrize("code", ["EROFS", "ENOSPC", "EIO"])
     def test_a_disk_that_takes_no_change_any_more_does_not_keep_the_host_cut_off(
         self, code: str, monkeypatch: pytest.MonkeyPatch
