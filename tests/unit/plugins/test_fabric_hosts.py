@@ -598,7 +598,9 @@ class TestReadAddresses:
         assert look(variables, spec=self.SPEC, check=True, **before)["pushes"] is True
         variables["localhost"] = {"_rdma_fabric_join_hosts": found}
         (left,) = look(variables, joining=True, strict=False)["unfinished"]
-        assert left["why"].startswith("not verified: the cluster side does not match the input: a network would give pods")
+        assert left["why"].startswith(
+            "not verified: the cluster side does not match the input: a network would give pods"
+        )
         assert "10.1.0.5 (host b)" in look(variables, joining=True, cluster_side=found["cluster_side"])["msg"]
 
     def test_other_addresses_and_hosts_that_were_not_read_are_no_matter(self) -> None:

@@ -407,7 +407,7 @@ def of_bond(document: Any, kind: str = "bond", **wanted: Any) -> Persistence:
 def test_a_bond_is_never_left_to_the_boot_unit_that_runs_before_there_is_one(match: str) -> None:
     found = of_bond(network(match))
     assert (found.manager, found.path) == ("systemd-networkd", "")
-    assert "next: say this in a .network file that names bond0 alone" in found.refusal
+    assert "next: set this in a .network file that names bond0 alone" in found.refusal
     assert of_bond(network("Name=bond0")).path.endswith("/90-rdma-fabric.conf")
 
 
@@ -434,7 +434,7 @@ def test_a_stanza_that_is_not_joined_by_ours_has_to_say_it_of_a_bond() -> None:
     assert of_bond(stanza(9000)).refusal == of_bond(stanza(9000), state="up").refusal == ""
     assert "sets mtu 1500" in of_bond(stanza(1500)).refusal
     bare = {"files": {NETWORKING: "", "/etc/network/interfaces": "auto bond0\niface bond0 inet manual\n"}}
-    assert "next: say this in its stanza in /etc/network/interfaces" in of_bond(bare).refusal
+    assert "next: set this in its stanza in /etc/network/interfaces" in of_bond(bare).refusal
 
 
 @pytest.mark.parametrize("kind", ["bond", "vlan"])
@@ -448,7 +448,7 @@ def test_our_stanza_does_not_come_before_the_one_that_makes_the_interface(kind: 
     assert after.path == "/etc/network/interfaces.d/rdma-fabric"
     before = of_bond(interfaces(f"source interfaces.d/*\n{stanza}"), kind)
     assert before.path == ""
-    assert "next: say this in its stanza in /etc/network/interfaces" in before.refusal
+    assert "next: set this in its stanza in /etc/network/interfaces" in before.refusal
     assert of_bond(interfaces(f"source interfaces.d/*\n{stanza}    mtu 9000\n"), kind).refusal == ""
 
 
