@@ -41,6 +41,7 @@ APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
 TOKEN = "0123456789abcdef"
+OTHER_TOKEN = "fedcba9876543210"
 OLD, NEW = "enp2s0", "mgmt0"
 LINK = "/etc/systemd/network/05-rdma-fabric-0000-02-00.0.link"
 IMAGE = f"/boot/initrd.img-{KERNEL}"
@@ -126,6 +127,22 @@ class TestUntilTheBoot:
     def test_the_unit_started_again_in_the_same_boot_changes_nothing(self) -> None:
         kernel = staged()
         assert (reboot(kernel, "first"), kernel.exists(GUARD_FILE)) == ([], False)
+
+    def test_a_live_change_that_nobody_confirms_leaves_it_and_what_takes_it_back(self) -> None:
+        """Both wait at once; the end of the one must not leave the other without its boot unit."""
+        kernel = staged()
+        guard = Guard(kernel, kernel, lambda *_words: None, token=OTHER_TOKEN, seconds=120)
+        both = wish({"pci": UPLINK, "name": NEW, "mtu": 1400}, **ALLOWED)
+        assert not apply(kernel, both, APPLY, None, kernel, watch=guard).get("failed")
+        assert guard.finish() is not None
+        kernel.sleep(200)
+        assert revert_if_due(kernel, kernel) is True
+        assert kernel.exists(REVERTED_FILE) and kernel.exists(STAGED_FILE)
+        assert reboot(kernel) == [TOKEN]
+        assert name(kernel) == NEW
+        kernel.sleep(LEAST_AFTER_BOOT + 60)
+        watch(kernel, kernel)
+        assert not kernel.exists(LINK)
 
     def test_the_boot_unit_stays_when_nothing_else_needs_it_any_more(self) -> None:
         kernel = host()
