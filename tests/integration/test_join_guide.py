@@ -90,7 +90,7 @@ def test_nodes_that_work_are_marked_by_its_play_and_keep_their_pods(fleet_of_new
     assert fleet.pods() == sorted(fleet.nodes.values())
     outcome = fleet.join().succeeded()
     assert fleet.changed() == []
-    assert "left as they are since their nodes work: one, two, three" in " ".join(outcome.output.split())
+    assert "left alone because their nodes work: one, two, three" in " ".join(outcome.output.split())
 
 
 def test_systemd_finds_nothing_wrong_with_its_unit(readers: Readers, tmp_path: Path) -> None:
