@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every gate of the project, in the order in which they are started: the longest first."""
+"""Every gate of the project, in the order in which they are started.
+
+The booted hosts come first, beside what leaves them time: kubelets that get none lose their nodes. The tests that have
+control planes on every core come after them.
+"""
 
 from __future__ import annotations
 
@@ -166,50 +170,12 @@ GATES: tuple[Gate, ...] = (
         limit_s=5400,  # the first time, it builds the hosts' image and their programs
     ),
     Gate(
-        "turns",
-        "tests of the playbooks that take the nodes of a real API server in turn, of drift, and the README's path",
-        lambda: pytest("integration", *parallel(), name="turns", only=IN_TURN),
-        after=("programs", "artifact"),
-        missing=programs_missing,
-        junit=JUNIT / "turns.xml",
-        limit_s=3600,
-    ),
-    Gate(
-        "integration",
-        "the other tests against a real API server",
-        lambda: pytest(
-            "integration", *parallel_in_units(), *(f"--ignore=tests/integration/{file}" for file in IN_TURN)
-        ),
-        after=("programs", "artifact"),
-        missing=programs_missing,
-        junit=JUNIT / "integration.xml",
-        limit_s=5400,
-    ),
-    Gate(
-        "bench",
-        "bounds of what a host, an apply and a fleet cost: bytes, commands, requests, CPU beside that of others",
-        lambda: module("tests.bench", "--largest", "1000", "host", "ssh", "apply", "scale"),
-        after=("programs", "artifact"),
-        missing=programs_missing,
-        alone=True,  # by the clock an apply takes 0.115 of the module's time beside tests on every core, else 0.076
-        limit_s=1800,
-    ),
-    Gate(
-        "bench-kubectl",
-        "the CPU of a batch apply is at most half more than kubectl's",
-        lambda: module("tests.bench", "kubectl"),
-        after=("programs", "artifact"),
-        missing=programs_missing,
-        alone=True,  # kubectl's threads spin while cores are idle, and not on a busy machine: 0.7 s there, 0.55 s here
-    ),
-    Gate(
         "sanity",
         "ansible-test sanity, nothing ignored",
         sanity_steps,
         forbidden=("All targets skipped", "Skipping sanity test"),
         limit_s=1800,
     ),
-    Gate("unit", "unit tests", lambda: pytest("unit", *parallel()), junit=JUNIT / "unit.xml", limit_s=1800),
     Gate("format", "ruff format", lambda: command("ruff", "format", "--check", ".")),
     Gate("ruff", "ruff check", lambda: command("ruff", "check", ".")),
     Gate("types", "mypy --strict over plugins, tests and tools", mypy_steps),
@@ -227,12 +193,6 @@ GATES: tuple[Gate, ...] = (
     ),
     Gate("changelog", "changelog fragments", lambda: command("antsibull-changelog", "lint", HOME=str(BUILD))),
     Gate(
-        "licences",
-        "REUSE: every file has a licence",
-        lambda: command("reuse", "lint"),
-        alone=True,  # it asks git once what is ignored: bytecode that a gate beside it writes would be files of ours
-    ),
-    Gate(
         "importer",
         "Galaxy's importer accepts the artifact without a warning",
         importer_steps,
@@ -240,6 +200,7 @@ GATES: tuple[Gate, ...] = (
         forbidden=("WARNING:", "ERROR:"),
     ),
     Gate("preview", "make preview", lambda: module("tools.preview"), after=("artifact",)),
+    Gate("unit", "unit tests", lambda: pytest("unit", *parallel()), junit=JUNIT / "unit.xml", limit_s=1800),
     *(release_gate(release) for release in (OLDEST, NEWEST)),
     Gate(
         "sanity-oldest",
@@ -279,5 +240,48 @@ GATES: tuple[Gate, ...] = (
         after=("programs", "artifact"),
         missing=programs_missing,
         on_request=True,  # the gate `integration` has their inventories, each with a pod
+    ),
+    Gate(
+        "turns",
+        "tests of the playbooks that take the nodes of a real API server in turn, of drift, and the README's path",
+        lambda: pytest("integration", *parallel(), name="turns", only=IN_TURN),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+        junit=JUNIT / "turns.xml",
+        limit_s=3600,
+    ),
+    Gate(
+        "integration",
+        "the other tests against a real API server",
+        lambda: pytest(
+            "integration", *parallel_in_units(), *(f"--ignore=tests/integration/{file}" for file in IN_TURN)
+        ),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+        junit=JUNIT / "integration.xml",
+        limit_s=5400,
+    ),
+    Gate(
+        "bench",
+        "bounds of what a host, an apply and a fleet cost: bytes, commands, requests, CPU beside that of others",
+        lambda: module("tests.bench", "--largest", "1000", "host", "ssh", "apply", "scale"),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+        alone=True,  # by the clock an apply takes 0.115 of the module's time beside tests on every core, else 0.076
+        limit_s=1800,
+    ),
+    Gate(
+        "bench-kubectl",
+        "the CPU of a batch apply is at most half more than kubectl's",
+        lambda: module("tests.bench", "kubectl"),
+        after=("programs", "artifact"),
+        missing=programs_missing,
+        alone=True,  # kubectl's threads spin while cores are idle, and not on a busy machine: 0.7 s there, 0.55 s here
+    ),
+    Gate(
+        "licences",
+        "REUSE: every file has a licence",
+        lambda: command("reuse", "lint"),
+        alone=True,  # it asks git once what is ignored: bytecode that a gate beside it writes would be files of ours
     ),
 )
