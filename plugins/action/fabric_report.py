@@ -54,16 +54,16 @@ class ActionModule(FabricAction):
         """Build the report and write what differs from the one that is there."""
         run_dir = Path(arguments["run_dir"]).absolute()
         check_inputs(arguments)
-        unfinished = arguments["unfinished"]
+        unfinished, variables = arguments["unfinished"], variables_of_hosts(task_vars)
         if unfinished is None:
-            unfinished = failed_in_this_run(arguments["spec"], variables_of_hosts(task_vars))
+            unfinished = failed_in_this_run(arguments["spec"], variables)
         documents = read_host_documents(run_dir / "hosts", {each["host"] for each in unfinished})
         validation = read_verification(run_dir / "verify.json")
         hosts = of_the_inventory(documents, arguments["spec"])
         left_out = self._left_out(hosts, arguments["spec"], task_vars)
-        of_earlier_run = self._not_of_this_run(hosts, unfinished, left_out, task_vars)
+        of_earlier_run = _not_of_this_run(hosts, unfinished, left_out, variables)
         earlier = [*earlier_notice(run_dir / "hosts", of_earlier_run), *never_read(hosts, left_out)]
-        names, variables = [each["host"] for each in hosts], variables_of_hosts(task_vars)
+        names = [each["host"] for each in hosts]
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables))]
         of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
         report = build_report(
@@ -115,18 +115,17 @@ class ActionModule(FabricAction):
         groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
         return {*names} - {*taking_part(names, groups, limit, self._loader)}
 
-    def _not_of_this_run(
-        self,
-        documents: list[dict[str, Any]],
-        unfinished: list[dict[str, str]],
-        left_out: set[str],
-        task_vars: Mapping[str, Any],
-    ) -> list[str]:
-        """Return the hosts whose documents are of an earlier run: left out by ``--limit``, or not reached in this."""
-        names = sorted((document["host"] for document in documents), key=natural_key)
-        variables = variables_of_hosts(task_vars)
-        lost = {host for host in (each["host"] for each in unfinished) if not _read_in_this_run(variables, host)}
-        return [name for name in names if name in left_out or name in lost]
+
+def _not_of_this_run(
+    documents: list[dict[str, Any]],
+    unfinished: list[dict[str, str]],
+    left_out: set[str],
+    variables: Mapping[str, Mapping[str, Any]],
+) -> list[str]:
+    """Return the hosts whose documents are of an earlier run: left out by ``--limit``, or not reached in this."""
+    names = sorted((document["host"] for document in documents), key=natural_key)
+    lost = {host for host in (each["host"] for each in unfinished) if not _read_in_this_run(variables, host)}
+    return [name for name in names if name in left_out or name in lost]
 
 
 def _read_in_this_run(variables: Mapping[str, Mapping[str, Any]], host: str) -> bool:
