@@ -7,7 +7,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Callable, List, Literal, Mapping, NamedTuple, Sequence, Tuple, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Iterable,
+    List,
+    Literal,
+    Mapping,
+    NamedTuple,
+    Sequence,
+    Tuple,
+    TypeVar,
+    cast,
+)
 
 from ..facts.host_state import NETDEV_DRIVER, HostState, Interface, binds_functions
 from ..facts.labels import fits
@@ -151,12 +164,16 @@ class Context:
         created = self.planned(f"vfs:{address}")
         return None if created is None else steps.as_planned(created["to"], int)
 
-    def set_again(self, interface: Interface, settings: Sequence[str]) -> list[str]:
-        """Return the notice about settings that hold now, and that an earlier step loses by loading the driver anew."""
-        if not settings or interface.driver != NETDEV_DRIVER or self.planned("driver:load") is None:
+    def set_again(self, interface: Interface, settings: Iterable[str]) -> list[str]:
+        """Return the notice about settings that hold now, and that an earlier step loses by loading the driver anew.
+
+        They are asked for only where such a step is planned.
+        """
+        if interface.driver != NETDEV_DRIVER or self.planned("driver:load") is None:
             return []
+        held = ", ".join(settings)
         said = f"{self.target_of(interface)}: set again after the reload of its driver, where that takes it away: "
-        return [f"{said}{', '.join(settings)}"]
+        return [f"{said}{held}"] if held else []
 
     def destroys(self, nic: Nic | None) -> bool:
         """Return whether an earlier step of a removal destroys this virtual function with all others of its port."""

@@ -62,7 +62,7 @@ def match_interfaces(wanted: Iterable[InterfaceSpec], actual: HostState) -> Matc
             interfaces.append(Interface(entry, *found[0]))
         else:
             unknown.append((key, value, entry, found))
-    made = functions_to_come(interfaces)
+    made = functions_to_come(interfaces) if unknown else {}
     unknown = [each for each in unknown if each[0] != "pci" or each[1] not in made]
     coming = any((interface.wanted["vfs"] or 0) > interface.functions for interface in interfaces)
     refused = [_unmatched(actual, *one, coming=coming) for one in unknown]

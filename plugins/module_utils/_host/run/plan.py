@@ -109,12 +109,13 @@ def _unknown_uplinks(desired: HostSpec, actual: HostState) -> list[str]:
 
 def _functions_to_come(context: Context) -> list[str]:
     """Say which entries are about functions that are not there yet: what they ask for can't be planned before."""
-    made = functions_to_come(context.interfaces)
-    asked = [str(entry["pci"]) for entry in context.entries_without_device if entry.get("pci") in made]
+    missing = [str(entry["pci"]) for entry in context.entries_without_device if entry.get("pci")]
+    made = functions_to_come(context.interfaces) if missing else {}
     return [
         f"{address}: a virtual function that {context.target_of(made[address])} does not have yet; what its own entry "
         "sets is planned and set last, once it is made"
-        for address in asked
+        for address in missing
+        if address in made
     ]
 
 

@@ -75,8 +75,8 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
 def _set_again(context: Context, interface: Interface) -> list[str]:
     told = found(context, interface)
     wanted = interface.wanted["queues"] or {}
-    held = [key for key, value in wanted.items() if key in told and told[key]["now"] == value]
-    return context.set_again(interface, [f"{_TITLES[key]} to {wanted[key]}" for key in held])
+    held = (key for key, value in wanted.items() if key in told and told[key]["now"] == value)
+    return context.set_again(interface, (f"{_TITLES[key]} to {wanted[key]}" for key in held))
 
 
 def _refusal(differing: Mapping[str, int], told: Mapping[str, Queue]) -> str:

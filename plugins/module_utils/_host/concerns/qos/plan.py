@@ -9,7 +9,7 @@ The kernel forgets all of it at a reboot; the boot unit makes it again.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Mapping
+from typing import Iterable, Iterator, Mapping
 
 from ...engine.context import ConcernPlan, Context
 from ...engine.steps import BOOT, NOTHING, NOW, Step, make_step
@@ -44,9 +44,9 @@ def plan(context: Context) -> ConcernPlan:
         held = []
         for setting in _sequence(wanted):
             found = _step(context, interface, port, setting, wanted)
-            held += [] if found else _held(context, interface, port, setting, wanted)
+            held += [] if found else [setting]
             steps += found
-        notices += context.set_again(interface, held)
+        notices += context.set_again(interface, _held(context, interface, port, held, wanted))
         remarks = _lost if context.removing else _remarks
         notices += remarks(context, interface, port, wanted)
     notices = _of_host(context, steps) + notices
@@ -112,10 +112,14 @@ def _step(context: Context, interface: Interface, port: QosPort, setting: str, w
     ]
 
 
-def _held(context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos) -> list[str]:
-    """Return a setting that is what it shall be, in words."""
-    now, to = settings.now_and_wanted(context, interface, port, setting, wanted)
-    return [told(setting, to)] if now is not None and now == to else []
+def _held(
+    context: Context, interface: Interface, port: QosPort, without_step: Iterable[str], wanted: Qos
+) -> Iterator[str]:
+    """Yield those of the settings that are what they shall be, in words."""
+    for setting in without_step:
+        now, to = settings.now_and_wanted(context, interface, port, setting, wanted)
+        if now is not None and now == to:
+            yield told(setting, to)
 
 
 def _is_needless(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> bool:
