@@ -139,12 +139,19 @@ class Place:
 
 
 def without_daemon_sets(api: Api) -> None:
-    """Delete the DaemonSets that tests of other files have left, with their pods: a new node would get one of each."""
+    """Delete the DaemonSets that tests of other files have left, with their pods: a new node would get one of each.
+
+    Pods of nodes that are gone are ended here: the control plane's own collector comes to them after up to a minute.
+    """
     path = "/apis/apps/v1/daemonsets"
     for found in api.call("GET", path)["items"]:
         meta = found["metadata"]
         body = {"propagationPolicy": "Foreground"}
         api.request("DELETE", f"/apis/apps/v1/namespaces/{meta['namespace']}/daemonsets/{meta['name']}", body)
+        pods = f"/api/v1/namespaces/{meta['namespace']}/pods"
+        for pod in api.call("GET", pods)["items"]:
+            if meta["uid"] in {owner["uid"] for owner in pod["metadata"].get("ownerReferences", ())}:
+                api.request("DELETE", f"{pods}/{pod['metadata']['name']}", {"gracePeriodSeconds": 0})
     until(lambda: not api.call("GET", path)["items"])
 
 
