@@ -40,27 +40,43 @@ class Asked(NamedTuple):
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Return all figures; ``folder`` gets keys, inventory, playbooks and logs."""
+    """Return the figures of the collection; ``folder`` gets keys, inventory and logs."""
+    ours = of_site(prepared(folder), folder)
+    return {
+        "ssh.execs_per_host": ours.execs / HOSTS,
+        "ssh.cpu_seconds_per_host": round(ours.cpu_seconds / HOSTS, 2),
+    }
+
+
+def measure_beside_usual_role(folder: Path) -> dict[str, float]:
+    """Return the figures of a role of twenty tasks, and how much more of a host's CPU it takes than the collection."""
+    environment = prepared(folder)
+    (folder / "usual.yml").write_text(yaml.safe_dump(usual_role(folder / "usual"), sort_keys=False), encoding="utf-8")
+    usual = asked_by(["usual.yml"], folder, environment)
+    return {
+        "ssh.usual_role.execs_per_host": usual.execs / HOSTS,
+        "ssh.usual_role.cpu_ratio_to_ours": round(usual.cpu_seconds / of_site(environment, folder).cpu_seconds, 1),
+    }
+
+
+def prepared(folder: Path) -> dict[str, str]:
+    """Make ``folder`` with the keys of server and client; return the environment of playbooks."""
     if shutil.which("ssh") is None:
         raise BenchmarkFailed("there is no ssh to count with; install OpenSSH's client")
     _artifact, collections = build_and_install()
-    folder.mkdir(parents=True)
-    (folder / "usual.yml").write_text(yaml.safe_dump(usual_role(folder / "usual"), sort_keys=False), encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
     for name in ("host", "user"):
         key = asyncssh.generate_private_key("ssh-ed25519")
         key.write_private_key(str(folder / name))
         key.write_public_key(str(folder / f"{name}.pub"))
         (folder / name).chmod(0o600)
-    environment = own_environment(collections)
+    return own_environment(collections)
+
+
+def of_site(environment: Mapping[str, str], folder: Path) -> Asked:
+    """Preview ``site`` on the hosts and return what they were asked for."""
     variables = {"rdma_fabric_run_dir": str(folder / "run")}
-    ours = asked_by(["rdma.fabric.site", "--check", "-e", json.dumps(variables)], folder, environment)
-    usual = asked_by(["usual.yml"], folder, environment)
-    return {
-        "ssh.execs_per_host": ours.execs / HOSTS,
-        "ssh.cpu_seconds_per_host": round(ours.cpu_seconds / HOSTS, 2),
-        "ssh.usual_role.execs_per_host": usual.execs / HOSTS,
-        "ssh.usual_role.cpu_ratio_to_ours": round(usual.cpu_seconds / ours.cpu_seconds, 1),
-    }
+    return asked_by(["rdma.fabric.site", "--check", "-e", json.dumps(variables)], folder, environment)
 
 
 def asked_by(arguments: list[str], folder: Path, environment: Mapping[str, str]) -> Asked:

@@ -263,12 +263,18 @@ GATES: tuple[Gate, ...] = (
     ),
     Gate(
         "bench",
-        "bounds of what a host, an apply and a fleet cost: bytes, commands, requests, CPU beside that of others",
-        lambda: module("tests.bench", "--largest", "1000", "host", "ssh", "apply", "scale"),
+        "bounds of what a host and a fleet cost: bytes, commands, memory, CPU beside that of others",
+        lambda: module("tests.bench", "--largest", "1000", "host", "ssh", "scale"),
+        after=("artifact",),
+        limit_s=1800,
+    ),
+    Gate(
+        "bench-apply",
+        "bounds of what a batch apply costs: requests, and time beside that of kubernetes.core's module",
+        lambda: module("tests.bench", "apply"),
         after=("programs", "artifact"),
         missing=programs_missing,
         alone=True,  # by the clock an apply takes 0.115 of the module's time beside tests on every core, else 0.076
-        limit_s=1800,
     ),
     Gate(
         "bench-kubectl",
