@@ -9,17 +9,15 @@ has each fail with every error.
 
 from __future__ import annotations
 
-import os
 from typing import Any, Callable, Mapping
 
+from ansible_collections.rdma.fabric.tests.sweeps import whole
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 
 ERRORS = ("EIO", "ENOSPC", "EROFS", "EBUSY")
 
 # Where stand-ins for programs keep what real ones have in memory.
 MEMORY = "/run/"
-
-WHOLE = "RDMA_FABRIC_SWEEPS"
 
 Start = Callable[[], Kernel]
 Run = Callable[[Kernel], Mapping[str, Any]]
@@ -56,10 +54,7 @@ def sweep(start: Start, run: Run, errors: tuple[str, ...] = ERRORS) -> int:
 
 def faults(number: int, errors: tuple[str, ...]) -> tuple[str, ...]:
     """Return how the mutation with this number is disturbed."""
-    chosen = os.environ.get(WHOLE, "sampled")
-    if chosen not in ("sampled", "whole"):
-        raise ValueError(f"{WHOLE} is {chosen}; it may be sampled or whole")
-    return (*(errors if chosen == "whole" else errors[number % len(errors) :][:1]), KILL)
+    return (*(errors if whole() else errors[number % len(errors) :][:1]), KILL)
 
 
 def _disturbed(kernel: Kernel, run: Run, number: int, fault: str, wanted: Any) -> None:

@@ -1,0 +1,30 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How much of a sweep runs: a sample by default, all of it with ``RDMA_FABRIC_SWEEPS=whole`` in the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import Sequence, TypeVar
+
+CHOICE = "RDMA_FABRIC_SWEEPS"
+
+Case = TypeVar("Case")
+
+
+def whole() -> bool:
+    """Return whether sweeps leave nothing out."""
+    chosen = os.environ.get(CHOICE, "sampled")
+    if chosen not in ("sampled", "whole"):
+        raise ValueError(f"{CHOICE} is {chosen}; it may be sampled or whole")
+    return chosen == "whole"
+
+
+def some_of(cases: Sequence[Case], count: int) -> list[Case]:
+    """Return all ``cases`` in a whole sweep, else ``count`` at even distances, the first and the last among them."""
+    if count < 2:
+        raise ValueError(f"a sample of {count} can not have the first and the last")
+    if whole() or len(cases) <= count:
+        return list(cases)
+    return [cases[number * (len(cases) - 1) // (count - 1)] for number in range(count)]

@@ -1,0 +1,37 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of how much of a sweep runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.rdma.fabric.tests.sweeps import some_of, whole
+
+
+def test_a_sample_is_even_and_holds_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RDMA_FABRIC_SWEEPS", raising=False)
+    assert not whole()
+    assert some_of(range(10), 4) == [0, 3, 6, 9]
+    assert some_of(range(10), 3) == [0, 4, 9]
+    assert some_of("abcdefg", 2) == ["a", "g"]
+    assert some_of([1, 2, 3], 3) == [1, 2, 3]
+    assert some_of([1], 5) == [1]
+
+
+def test_a_whole_sweep_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RDMA_FABRIC_SWEEPS", "whole")
+    assert whole()
+    assert some_of(range(10), 2) == list(range(10))
+
+
+def test_a_slip_in_the_environment_samples_nothing_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RDMA_FABRIC_SWEEPS", "hole")
+    with pytest.raises(ValueError, match="RDMA_FABRIC_SWEEPS is hole; it may be sampled or whole"):
+        some_of(range(10), 2)
+
+
+def test_a_sample_without_room_for_both_ends_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="a sample of 1 can not have the first and the last"):
+        some_of([1, 2], 1)
