@@ -111,6 +111,7 @@ def program_bytes() -> bytes:
     return buffer.getvalue()
 
 
+@functools.lru_cache(maxsize=1)
 def program_text() -> str:
     """Return the program as a text that stands for its bytes (``surrogateescape``), as operations carry it."""
     return program_bytes().decode("utf-8", "surrogateescape")
