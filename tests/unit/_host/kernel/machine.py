@@ -9,6 +9,7 @@ one with a given number can be made to fail with an errno, or to kill the caller
 
 from __future__ import annotations
 
+import copy
 import errno
 import heapq
 import importlib
@@ -77,6 +78,15 @@ class Kernel:
         """Return everything that is there once all late events have happened, to compare."""
         self.sleep(3600)
         return self.tree.state()
+
+    def twin(self) -> Kernel:
+        """Return an equal host that goes its own way; all that was going to happen to this one has happened."""
+        assert not self._later
+        other = copy.copy(self)
+        other.tree, other.mutations = self.tree.twin(), list(self.mutations)
+        other.absent, other.hanging, other._commands = set(self.absent), set(self.hanging), dict(self._commands)
+        other._later = []
+        return other
 
     # What reactions do with it.
 

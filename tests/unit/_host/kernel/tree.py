@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import posixpath
 from typing import Any, Dict, List, Mapping
 
@@ -45,6 +46,14 @@ class Tree:
             self.add_file(path, base64.b64decode(data))
         for path, code in document.get("errors", {}).items():
             self.errors[self._entry(path)] = code
+
+    def twin(self) -> Tree:
+        """Return an equal tree that changes on its own."""
+        other = copy.copy(self)
+        other.files, other.links, other.dirs = dict(self.files), dict(self.links), set(self.dirs)
+        other.errors, other._resolved = dict(self.errors), dict(self._resolved)
+        other._names = {directory: set(names) for directory, names in self._names.items()}
+        return other
 
     def resolve(self, path: str) -> str:
         """Return the path with every link followed."""
@@ -91,15 +100,17 @@ class Tree:
         if place not in self.dirs:
             self._take(place)
             return
-        for entries in self.files, self.links:
-            for known in [known for known in entries if known == place or known.startswith(below)]:
-                del entries[known]
-        gone = {known for known in self.dirs if known == place or known.startswith(below)}
-        self.dirs -= gone
-        for known in gone:
-            self._names.pop(known, None)
+        if not self._names:
+            self._list_all()
         parent, name = posixpath.split(place)
-        self._names.get(parent, set()).discard(name)
+        self._names[parent].discard(name)
+        waiting = [place]
+        while waiting:
+            known = waiting.pop()
+            waiting += [f"{known}/{name}" for name in self._names.pop(known, ())]
+            self.files.pop(known, None)
+            self.links.pop(known, None)
+            self.dirs.discard(known)
         self._resolved.clear()
 
     def relink(self, links: Mapping[str, str]) -> None:
