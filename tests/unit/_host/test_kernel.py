@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed, Mutation
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import ERRORS, faults
 
 DOCUMENT = {
@@ -108,16 +108,49 @@ def test_a_link_that_was_moved_leads_from_its_new_place_only(kernel: Kernel) -> 
     assert (kernel.read("/etc/other"), kernel.exists("/etc/link")) == ("1", False)
 
 
+MUTATIONS = [
+    *(Mutation("create", f"/{number}") for number in range(4)),
+    Mutation("run", "modprobe mlx5_core"),
+    Mutation("run", "systemctl daemon-reload"),
+    Mutation("run", "modprobe ib_umad"),
+]
+
+
 class TestFaultsOfASweep:
-    def test_a_sample_kills_every_mutation_and_fails_it_once_with_the_errors_in_turn(
+    def test_a_sample_has_every_mutation_and_each_kind_killed_and_failed_with_the_errors_in_turn(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.delenv("RDMA_FABRIC_SWEEPS", raising=False)
-        assert [faults(number, ERRORS) for number in range(5)] == [
-            *((code, KILL) for code in ERRORS),
-            (ERRORS[0], KILL),
+        assert faults(MUTATIONS, ERRORS[:3]) == [
+            (0, KILL),
+            (1, ERRORS[0]),
+            (2, KILL),
+            (3, ERRORS[1]),
+            (4, KILL),
+            (5, ERRORS[0]),
+            (5, KILL),
+            (6, ERRORS[2]),
         ]
 
-    def test_a_whole_one_fails_it_with_every_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_whole_one_kills_each_and_fails_it_with_every_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("RDMA_FABRIC_SWEEPS", "whole")
-        assert faults(7, ERRORS) == (*ERRORS, KILL)
+        assert faults(MUTATIONS, ERRORS) == [(number, fault) for number in range(7) for fault in (*ERRORS, KILL)]
+
+
+def test_a_twin_goes_its_own_way(kernel: Kernel) -> None:
+    assert kernel.list("/etc") == ["rdma-fabric.d"]
+    before = kernel.state()
+    twin = kernel.twin()
+    assert twin.state() == before
+    twin.replace("/etc/file", "text", 0o644)
+    twin.remove("/etc/rdma-fabric.d/one")
+    twin.tree.move("/sys/devices/pci0/net/ens1", "/sys/devices/pci0/net/rail0")
+    twin.tree.add_link("/etc/link", "file")
+    twin.absent.add("ip")
+    assert (kernel.state(), kernel.list("/etc"), kernel.mutations, kernel.absent) == (
+        before,
+        ["rdma-fabric.d"],
+        [],
+        set(),
+    )
+    assert (twin.list("/etc"), twin.read("/etc/link")) == (["file", "link"], "text")

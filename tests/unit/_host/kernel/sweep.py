@@ -3,16 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The standard test of a concern: after any disturbance the next run ends where an undisturbed one does.
 
-Every mutation is killed once and fails once, with the errors in turn; ``RDMA_FABRIC_SWEEPS=whole`` in the environment
-has each fail with every error.
+Every other mutation of a kind is killed, the others fail, with the errors in turn; ``RDMA_FABRIC_SWEEPS=whole`` in the
+environment has each killed, and fail with every error.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+import itertools
+from typing import Any, Callable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.tests.sweeps import whole
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed, Mutation
 
 ERRORS = ("EIO", "ENOSPC", "EROFS", "EBUSY")
 
@@ -38,23 +39,35 @@ def sweep(start: Start, run: Run, errors: tuple[str, ...] = ERRORS) -> int:
     ``start`` returns the host in its state before, ``run`` applies to it and returns the outcome: ``failed`` is only
     set when a step failed, and then ``msg`` says what, where, why, and what to do.
     """
-    calm = start()
+    begun = start()
+    calm = begun.twin()
     outcome = run(calm)
     assert not outcome.get("failed"), outcome["msg"]
-    count, wanted = len(calm.mutations), settled(calm)
+    mutations, wanted = calm.mutations, settled(calm)
     calm.revive()
     assert not run(calm).get("failed")
     assert calm.mutations == [], "a second run changes something"
     assert settled(calm) == wanted
-    for number in range(count):
-        for fault in faults(number, errors):
-            _disturbed(start(), run, number, fault, wanted)
-    return count
+    for number, fault in faults(mutations, errors):
+        _disturbed(begun.twin(), run, number, fault, wanted)
+    return len(mutations)
 
 
-def faults(number: int, errors: tuple[str, ...]) -> tuple[str, ...]:
-    """Return how the mutation with this number is disturbed."""
-    return (*(errors if whole() else errors[number % len(errors) :][:1]), KILL)
+def faults(mutations: Sequence[Mutation], errors: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Return which mutations are disturbed, and how: a sample has each, and each kind (of runs: program) killed and
+    failed."""
+    if whole():
+        return [(number, fault) for number in range(len(mutations)) for fault in (*errors, KILL)]
+    found = []
+    error = itertools.cycle(errors)
+    of_kinds: dict[tuple[str, str], list[int]] = {}
+    for number, mutation in enumerate(mutations):
+        program = mutation.what.split()[0] if mutation.kind == "run" else ""
+        of_kinds.setdefault((mutation.kind, program), []).append(number)
+    for numbers in of_kinds.values():
+        found += [(number, KILL) for number in numbers[::2]]
+        found += [(number, next(error)) for number in (numbers[1::2] or numbers)]
+    return sorted(found)
 
 
 def _disturbed(kernel: Kernel, run: Run, number: int, fault: str, wanted: Any) -> None:
