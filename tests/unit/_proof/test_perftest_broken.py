@@ -231,7 +231,7 @@ JSON_KEYS = (
     *("test_info", "results", "MsgSize", "n_iterations", "BW_peak", "BW_average", "MsgRate"),
     *("test", "Device", "Mtu", "bw_avg", "t_avg"),
 )
-TEN_MEGABYTES = 10 * 1000 * 1000
+MEGABYTE = 1000 * 1000
 
 
 @pytest.mark.parametrize(
@@ -254,11 +254,11 @@ TEN_MEGABYTES = 10 * 1000 * 1000
     ],
     ids=repr,
 )
-def test_ten_megabytes_of_anything_are_read_in_bounded_time_and_space(piece: str) -> None:
-    output = (HEADER + piece * (TEN_MEGABYTES // len(piece)))[:TEN_MEGABYTES]
+def test_a_megabyte_of_anything_is_read_in_bounded_time_and_space(piece: str) -> None:
+    output = (HEADER + piece * (MEGABYTE // len(piece)))[:MEGABYTE]
     started = time.process_time()
     found = perftest_result(output)
-    assert time.process_time() - started < 30
+    assert time.process_time() - started < 3
     check(found)
     assert found["complete"] is False or piece == "-"
     assert len(json.dumps(found)) < 300_000
