@@ -12,6 +12,9 @@ CHOICE = "RDMA_FABRIC_SWEEPS"
 
 Case = TypeVar("Case")
 
+# One of so many random examples is in a sample.
+_SHARE = 5
+
 
 def whole() -> bool:
     """Return whether sweeps leave nothing out."""
@@ -28,3 +31,8 @@ def some_of(cases: Sequence[Case], count: int) -> list[Case]:
     if whole() or len(cases) <= count:
         return list(cases)
     return [cases[number * (len(cases) - 1) // (count - 1)] for number in range(count)]
+
+
+def examples(count: int) -> int:
+    """Return how many random examples a property is tried with: ``count`` in a whole sweep, else a fifth of them."""
+    return count if whole() else count // _SHARE

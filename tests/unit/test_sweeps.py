@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.sweeps import some_of, whole
+from ansible_collections.rdma.fabric.tests.sweeps import examples, some_of, whole
 
 
 def test_a_sample_is_even_and_holds_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,12 +18,14 @@ def test_a_sample_is_even_and_holds_both_ends(monkeypatch: pytest.MonkeyPatch) -
     assert some_of("abcdefg", 2) == ["a", "g"]
     assert some_of([1, 2, 3], 3) == [1, 2, 3]
     assert some_of([1], 5) == [1]
+    assert examples(200) == 40
 
 
 def test_a_whole_sweep_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RDMA_FABRIC_SWEEPS", "whole")
     assert whole()
     assert some_of(range(10), 2) == list(range(10))
+    assert examples(200) == 200
 
 
 def test_a_slip_in_the_environment_samples_nothing_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:

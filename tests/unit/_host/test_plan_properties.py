@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.sweeps import examples
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     desired,
     facts,
@@ -32,7 +33,7 @@ ADDRESSES = ["0000:18:00.0", "0000:40:00.0", "0000:4f:00.0", "0000:5e:00.0"]
 NAMES = ["ens1", "ens2", "ens3", "ens4"]
 MODULES = ["rdma_ucm", "ib_umad", "nvme_rdma"]
 # The same examples in every run, and nothing left behind: a gate that fails can be run again.
-REPEATABLE = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=examples(200), deadline=None, derandomize=True, database=None)
 MTUS = [1280, 1500, 4200, 9000, 9978, 9979]
 
 
