@@ -43,9 +43,15 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), filename=str(path))
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return every node of a file, as many rules ask for them."""
+    return tuple(ast.walk(parsed(path)))
+
+
 def imports(path: Path) -> Iterator[str]:
     """Yield every module that a file imports by its full name, wherever the import stands."""
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -60,13 +66,13 @@ def origin(path: Path, node: ast.ImportFrom) -> str:
     return ".".join(filter(None, ("ansible_collections.rdma.fabric", *above, node.module)))
 
 
-def docstring_lines(tree: ast.Module) -> set[int]:
+def docstring_lines(path: Path) -> set[int]:
     """Return the numbers of lines that documentation takes, so that it never counts against a file."""
     lines: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    for statement in tree.body:
+    for statement in parsed(path).body:
         if isinstance(statement, ast.Assign) and any(
             isinstance(target, ast.Name) and target.id in {"DOCUMENTATION", "EXAMPLES", "RETURN"}
             for target in statement.targets
@@ -76,7 +82,7 @@ def docstring_lines(tree: ast.Module) -> set[int]:
 
 
 def code_lines(path: Path) -> int:
-    documentation = docstring_lines(parsed(path))
+    documentation = docstring_lines(path)
     text = (CHECKOUT / path).read_text(encoding="utf-8").splitlines()
     return sum(
         1
@@ -87,9 +93,8 @@ def code_lines(path: Path) -> int:
 
 def functions(path: Path) -> Iterator[tuple[str, int, int]]:
     """Yield every function of a file: its name, the line it starts at, and its lines without documentation."""
-    tree = parsed(path)
-    documentation = docstring_lines(tree)
-    for node in ast.walk(tree):
+    documentation = docstring_lines(path)
+    for node in nodes(path):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             lines = set(range(node.lineno, (node.end_lineno or node.lineno) + 1)) - documentation
             yield node.name, node.lineno, len(lines)
@@ -138,7 +143,7 @@ def standing_on(folder: Path) -> dict[str, set[str]]:
 
 def imported(path: Path) -> Iterator[str]:
     """Yield the full name of everything that a file imports, ``from a import b`` as ``a.b``."""
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom):
             yield from (f"{origin(path, node)}.{alias.name}" for alias in node.names)
 
@@ -166,7 +171,7 @@ def test_a_room_imports_itself_by_dots_and_everything_else_by_its_full_name() ->
     none_of(
         f"{path}:{node.lineno}: {origin(path, node)}"
         for path in WITH_CODE
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and bool(node.level) != is_within(room_of(path), origin(path, node))
     )
 
@@ -233,11 +238,10 @@ def test_nothing_of_a_host_goes_through_a_shell() -> None:
     for path in WITH_CODE:
         if "module_utils/_host/" not in path.as_posix():
             continue
-        tree = parsed(path)
         starts = {name for name in imports(path) if name.split(".")[0] in {"subprocess", "pty", "commands"}}
         if starts and path.as_posix() not in STARTS_PROGRAMS:
             found.append(f"{path}: starts programs by itself")
-        for node in ast.walk(tree):
+        for node in nodes(path):
             if isinstance(node, ast.keyword) and node.arg == "shell":
                 found.append(f"{path}:{node.value.lineno}: shell=")
             elif isinstance(node, ast.Attribute) and node.attr in {"system", "popen"}:
