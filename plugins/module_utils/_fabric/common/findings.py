@@ -68,7 +68,7 @@ class Place:
 
     def at(self, *keys: str | int) -> Place:
         """Return the place of a member."""
-        return replace(self, path=(*self.path, *keys))
+        return Place(self.findings, self.document, (*self.path, *keys), self.within)
 
     def inside(self, path: str) -> Place:
         """Return a place inside the text that stands here; ``path`` is what a parser of that text calls it."""

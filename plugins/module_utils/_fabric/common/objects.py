@@ -200,8 +200,15 @@ def digest(*texts: str) -> str:
 def canonical(value: Any) -> Any:
     """Return ``value`` without nulls, empty maps and empty lists, at any depth; list items are kept."""
     if isinstance(value, dict):
-        kept = {key: canonical(item) for key, item in value.items()}
-        return {key: item for key, item in kept.items() if item is not None and item not in ({}, [])}
+        kept: Object = {}
+        for key, item in value.items():
+            if isinstance(item, (dict, list)):
+                inner = canonical(item)
+                if inner:
+                    kept[key] = inner
+            elif item is not None:
+                kept[key] = item
+        return kept
     if isinstance(value, list):
         return [canonical(item) for item in value]
     return value

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from math import ceil
 from typing import Any
 
 _BILLION = 10**9
@@ -49,14 +48,15 @@ def _parse(text: str) -> tuple[int, str]:
     if match is None:
         raise ValueError(f"{text[:_LONGEST]!r} is not a quantity")
     digits, binary, decimal, exponent = match.groups()
-    factor, family = Fraction(1), "decimal"
+    whole, _point, part = digits.partition(".")
+    number, power, family = int(whole + part), 9 - len(part), "decimal"
     if binary:
-        factor, family = Fraction(2 ** _BINARY[binary]), "binary"
+        number, family = number << _BINARY[binary], "binary"
     elif decimal:
-        factor = Fraction(10) ** _DECIMAL[decimal]
+        power += _DECIMAL[decimal]
     elif exponent:
-        factor, family = Fraction(10) ** int(exponent), "exponent"
-    return ceil(Fraction(digits) * factor * _BILLION), family
+        power, family = power + int(exponent), "exponent"
+    return number * 10**power if power >= 0 else -(-number // 10**-power), family
 
 
 def _binary(number: int) -> str:
