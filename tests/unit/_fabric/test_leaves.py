@@ -9,7 +9,7 @@ import copy
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import pytest
 
@@ -32,6 +32,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.settings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import render
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
+from ansible_collections.rdma.fabric.tests.sweeps import whole
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import (
     MULTUS_CONFIG,
@@ -190,13 +191,24 @@ def replaced(value: Any, path: Path, leaf: Any) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """One model: ``base`` is a value with every field, ``load`` makes a fabric of it, ``where`` names a path in it."""
+    """One model: ``base`` is a value with every field, ``load`` makes a fabric of it, ``where`` names a path in it.
+
+    ``about`` names the sections that another case of the model does not have, or not in this way: those that a sweep
+    which is not whole changes here. None: all.
+    """
 
     name: str
     model: Model
     base: Any
     load: Callable[[Any], Fabric]
     where: Callable[[Path], str]
+    about: Sequence[str] | None = None
+
+    def leaves(self) -> Iterator[tuple[Path, str, Field]]:
+        """Yield what a sweep changes."""
+        for path, pattern, field in leaves(self.model.root, self.base):
+            if self.about is None or path[0] in self.about or whole():
+                yield path, pattern, field
 
 
 class Outcome:
@@ -320,7 +332,9 @@ def complete(base: Any) -> None:
         base[name].append({"key": "more", "operator": "Exists", "effect": "PreferNoSchedule"})
 
 
-def of_chart(plugin: str, without_config: bool = False, *, container: bool = False) -> Case:
+def of_chart(
+    plugin: str, about: Sequence[str] | None = None, *, without_config: bool = False, container: bool = False
+) -> Case:
     """Return the case of the chart's values, with everything switched on and one name of the RDMA plugin.
 
     Without ``config``, as in the charts, the plugins' configuration is made of ``resources``.
@@ -336,6 +350,7 @@ def of_chart(plugin: str, without_config: bool = False, *, container: bool = Fal
         base,
         lambda values: Fabric([*FILES], [], values=values, settings=CONTAINER if container else {}),
         lambda path: f"values.yaml: {path_text(path)}",
+        about,
     )
 
 
@@ -379,9 +394,9 @@ CASES = [
     of_vdpa(),
     of_operator_config(),
     of_chart("rdmaSharedDevicePlugin"),
-    of_chart("rdmaSharedDevicePlugin", container=True),
-    of_chart("rdmaSharedDevicePlugin", without_config=True),
-    of_chart("devicePlugin"),
+    of_chart("rdmaSharedDevicePlugin", ["ofedDriver", "nodeAffinity", "tolerations"], container=True),
+    of_chart("rdmaSharedDevicePlugin", ["rdmaSharedDevicePlugin", "sriovDevicePlugin"], without_config=True),
+    of_chart("devicePlugin", ["devicePlugin"]),
     of_settings("packages"),
     of_settings("container"),
     of_attachment(),
@@ -397,7 +412,7 @@ def is_beside(case: Case, path: Path, place: str) -> bool:
 def test_every_leaf_has_an_effect_or_is_named(case: Case) -> None:
     silent = []
     before = Outcome(case.load(case.base))
-    for path, pattern, field in leaves(case.model.root, case.base):
+    for path, pattern, field in case.leaves():
         other = values_of(field, pattern)[1]
         changed = case.load(replaced(case.base, path, other))
         if any(is_beside(case, path, found.place()) for found in changed.violations):
