@@ -115,8 +115,17 @@ def collect(node: Any, around: dict[str, str], found: list[tuple[str, dict[str, 
             collect(value, inner, found)
 
 
+@lru_cache(maxsize=None)
+def outcomes_without_any(path: Path) -> list[str]:
+    """Return what each text of a file comes to without a variable of the table."""
+    return outcomes(path)
+
+
 def outcomes(path: Path, **given: Any) -> list[str]:
-    """Return what each text of a file comes to with these variables; what they can't tell alone is an error's kind."""
+    """Return what each text of a file comes to with these variables; what they can't tell alone is an error's kind.
+
+    A text that names none of them, nor is in a task whose variables do, comes to what it does without.
+    """
     controller = dict(given)
     variables = {
         "hostvars": {"localhost": controller, "gpu01": given},
@@ -126,7 +135,10 @@ def outcomes(path: Path, **given: Any) -> list[str]:
         **given,
     }
     said = []
-    for text, around in templates(path):
+    for place, (text, around) in enumerate(templates(path)):
+        if given and given.keys().isdisjoint(NAME.findall(" ".join((text, *around.values())))):
+            said.append(outcomes_without_any(path)[place])
+            continue
         try:
             said.append(
                 str(template.Templar(loader=DataLoader(), variables={**around, **variables}).template(trusted(text)))
@@ -150,7 +162,7 @@ def test_each_variable_is_read_where_the_table_says_and_changes_something_there(
     read: set[tuple[str, str]] = set()
     idle: set[tuple[str, str]] = set()
     for reader, path in files_of_readers():
-        before = outcomes(path)
+        before = outcomes_without_any(path)
         for name in names_in(path) - NO_VARIABLES:
             changed = name in TABLE and outcomes(path, **{name: other(TABLE[name])}) != before
             (read if changed else idle).add((name, reader))
@@ -176,7 +188,7 @@ def test_empty_text_is_not_given_in_roles_and_playbooks() -> None:
     found = []
     for reader, path in files_of_readers():
         names = names_in(path) & set(TABLE)
-        before, texts = outcomes(path), [text for text, _around in templates(path)]
+        before, texts = outcomes_without_any(path), [text for text, _around in templates(path)]
         texts += [f"{option}, as by default(omit)" for option in role.OPTIONS] if path == HOST else []
         for name, given in ((name, given) for name in names for given in ("", " ")):
             after = outcomes(path, **{name: given})
