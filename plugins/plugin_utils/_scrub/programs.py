@@ -166,6 +166,12 @@ def heads() -> list[str]:
     return [_OF_SOME, *of_rows, *_PLACES]
 
 
+def in_line() -> re.Pattern[str]:
+    """Return a pattern of what each line has in which one of ``heads`` is found; none of these goes beyond its line."""
+    programs = "|".join(dict.fromkeys(programs for programs, _beside in _ROWS))
+    return re.compile("|".join([rf"\b(?:{programs})\b", _OF_SOME, *_PLACES]))
+
+
 def patterns(value: str) -> list[re.Pattern[str]]:
     """Return the same as patterns with the groups ``head`` and ``value``; ``value`` is a pattern of that."""
     return [re.compile(rf"(?P<head>{head})(?P<value>{value})") for head in heads()]

@@ -22,7 +22,7 @@ from typing import Any, Callable
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK, looks_secret
 
-from .programs import patterns
+from .programs import in_line, patterns
 
 # Words that hold one of those of secrets and say nothing of one: names of references, of API groups, of results.
 _HARMLESS = re.compile(
@@ -135,6 +135,7 @@ _ENTRY = re.compile(
 _FLAG = re.compile(r"(?<![\w.-])(?P<name>--?[A-Za-z][\w.-]*)(?:[ \t]+|\\*[\"'],[ \t]*(?=\\*[\"']))(?=[^\s-])")
 _VALUE_OF_FLAG = re.compile(rf"{_QUOTED}|(?P<number>\d+)(?=[,}}\]\s&]|\Z)|\S")
 _OF_PROGRAMS = patterns(rf"{_QUOTED}|\S+")
+_LINE_OF_PROGRAM = in_line()
 # What chpasswd(8) is given: user:password, or user:hash, in the lines of its input or of cloud-init's list.
 _CHPASSWD = re.compile(
     r"^(?P<indent>[ \t]*)chpasswd:[ \t]*\n(?:(?P=indent)[ \t]+.*(?:\n|\Z)|[ \t]*\n)+"
@@ -276,9 +277,15 @@ def _place_of_value(found: re.Match[str], values: re.Pattern[str] | None, string
 
 
 def _without_options_of_programs(text: str) -> str:
+    """Look for each program only in the lines that may have one: few do, and the programs are many."""
+    lines = text.split("\n")
+    found = [number for number, line in enumerate(lines) if _LINE_OF_PROGRAM.search(line)]
+    some = "\n".join(lines[number] for number in found)
     for pattern in _OF_PROGRAMS:
-        text = _without_options_of(pattern, text)
-    return text
+        some = _without_options_of(pattern, some)
+    for number, line in zip(found, some.split("\n")):
+        lines[number] = line
+    return "\n".join(lines)
 
 
 def _without_options_of(pattern: re.Pattern[str], text: str) -> str:
