@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import unicodedata
 from base64 import b64encode
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Iterable
@@ -48,7 +49,7 @@ def visible(text: str, room: int) -> str:
     cut = text if len(text) <= room else text[: room - 1] + "\u2026"
     if cut.isascii() and cut.isprintable():
         return cut
-    return "".join(_visible_character(character) for character in cut)
+    return "".join(map(_visible_character, cut))
 
 
 def _hash_of_script() -> str:
@@ -63,6 +64,7 @@ def _unbroken(sentence: str) -> Markup:
     return Markup(", ").join(Markup('<span class="name">{}</span>').format(each) for each in sentence.split(", "))
 
 
+@lru_cache(maxsize=4096)
 def _visible_character(character: str) -> str:
     if character in _SPACES:
         return " "
@@ -70,6 +72,14 @@ def _visible_character(character: str) -> str:
 
 
 def _render(report: dict[str, Any], detail: Detail) -> str:
+    template = _environment(detail).get_template("page.html.j2")
+    return template.render(**page_view(report, detail), script_hash=_hash_of_script())
+
+
+@lru_cache(maxsize=None)
+def _environment(detail: Detail) -> Environment:
+    """Return what renders at a level. Its templates are compiled once in a process."""
+
     def printed(value: Any) -> Any:
         return visible(value, detail.text) if isinstance(value, str) and not isinstance(value, Markup) else value
 
@@ -95,4 +105,4 @@ def _render(report: dict[str, Any], detail: Detail) -> str:
         short=lambda address: name(short_address(address)),
         words=lambda text: str(text).replace("_", " "),
     )
-    return environment.get_template("page.html.j2").render(**page_view(report, detail), script_hash=_hash_of_script())
+    return environment
