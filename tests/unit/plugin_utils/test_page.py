@@ -24,6 +24,8 @@ STYLE = (TEMPLATES / "page.css").read_text(encoding="utf-8")
 HOSTILE = (
     "<script>alert(1)</script>\"'><img src=x onerror=y>{{ 7*7 }}{% raw %}\u202egnp\u2066.exe\x00\x1b[31m\u200b\ud800"
 )
+# More than the page shows of any text.
+LONG = HOSTILE * 8
 
 
 class Page(HTMLParser):
@@ -307,13 +309,13 @@ def test_a_thousand_hosts_that_differ_in_everything_fit_and_say_what_was_left_ou
     for index in range(1000):
         facts = sample_fleet.h100_facts("h")
         for nic in facts["nics"]:
-            nic["rdma"] = [f"{HOSTILE * 40}{index}"]
+            nic["rdma"] = [f"{LONG}{index}"]
             nic["link"] = sample_fleet.pcie(speed=2.5)
         steps = sample_fleet.h100_steps(4)
         for step in steps:
-            step.update(reason=f"{HOSTILE * 40}{index}", undo=HOSTILE * 40, detail=HOSTILE * 40, target=HOSTILE * 40)
-        hosts.append(sample_fleet.document(f"{index}-{HOSTILE * 40}", facts, steps))
-    html = page_of(hosts, notices=[f"{index}{HOSTILE * 40}" for index in range(1000)])
+            step.update(reason=f"{LONG}{index}", undo=LONG, detail=LONG, target=LONG)
+        hosts.append(sample_fleet.document(f"{index}-{LONG}", facts, steps))
+    html = page_of(hosts, notices=[f"{index}{LONG}" for index in range(1000)])
     assert len(html.encode()) < MAX_BYTES
     for what in ("hosts", "classes", "plans", "notices"):
         assert re.search(rf"[0-9]+ more {what} in report\.json", html), what
