@@ -7,10 +7,12 @@ The bytecode of this collection is kept from one to the next. Python keeps that 
 loader of collections compiles every source in every process, and so does a module on a host with those it was sent:
 together a quarter of what a playbook takes, and the tests run hundreds over the same sources. So is what a playbook
 sends of a module: Ansible follows the module's imports and packs what it finds once in every run, and this collection
-makes that smaller, which takes more than the rest of a short run. And Ansible looks a hundred times a second for what
-its workers have done, not a thousand times, and nobody collects the garbage of processes that live for seconds. Nor
-are the objects of a playbook taken apart one by one as it ends, which takes as long as some tasks of it.
-``RDMA_FABRIC_BYTECODE`` names the folder of what is kept.
+makes that smaller, which takes more than the rest of a short run. So is what templates and conditions compile to, and
+the options of an action as its documentation has them: each task has a process of its own, which compiles and reads
+them anew, for a third of its time. And Ansible looks a hundred times a second for what its workers have done, not a
+thousand times, and nobody collects the garbage of processes that live for seconds. Nor are the objects of a playbook
+taken apart one by one as it ends, which takes as long as some tasks of it. ``RDMA_FABRIC_BYTECODE`` names the folder of
+what is kept.
 
 Python imports this module before a program starts where its folder is in PYTHONPATH.
 """
@@ -33,21 +35,25 @@ from typing import Any, Callable, Sequence
 
 POLL_SECONDS = 0.01
 KEPT = Path(os.environ["RDMA_FABRIC_BYTECODE"]) / str(sys.implementation.cache_tag)
-# Where in a run ansible-core (``module_common``) and the collection (``_host_action``) look for what was made of a
-# module, and how the names there begin: those of modules beside a playbook say not whose they are.
-PAYLOADS = {"ansiballz_cache": "ansible_collections.rdma.fabric.", "rdma_fabric_payloads": ""}
+# Where in a run ansible-core (``module_common``) and the collection (``_actions``) look for what was made of a module,
+# and how the names there begin: those of modules beside a playbook say not whose they are.
+PAYLOADS = {
+    "ansiballz_cache": "ansible_collections.rdma.fabric.",
+    "rdma_fabric_payloads": "",
+    "rdma_fabric_arguments": "",
+}
 UNFINISHED = (".lock", "-part")
 DAY = 24 * 60 * 60.0
 
 
-def kept(source: bytes, compiled: Callable[[], Any]) -> Any:
+def kept(source: bytes, compiled: Callable[[], Any], folder: Path = KEPT) -> Any:
     """Return what ``compiled`` makes of a source, from the folder where it was made before."""
-    place = KEPT / sha256(source).hexdigest()
+    place = folder / sha256(source).hexdigest()
     try:
         return marshal.loads(place.read_bytes())  # noqa: S302 - runs of the tests wrote it
     except FileNotFoundError:
         code = compiled()
-    KEPT.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     unfinished = place.with_suffix(f".{os.getpid()}")
     unfinished.write_bytes(marshal.dumps(code))
     unfinished.replace(place)
@@ -81,6 +87,46 @@ def of_texts(compiled: Callable[..., Any]) -> Any:
 def of_archives(compiled: Callable[..., Any]) -> Callable[..., Any]:
     """Return how Python's own importer gets the code of one in an archive."""
     return lambda path, source: kept(source, lambda: compiled(path, source))
+
+
+class Templates:
+    """Keeps the code of templates and conditions, which depends on what filters there are, too.
+
+    ``bits`` is ansible-core's module of that. A condition is parsed before its code is asked for.
+    """
+
+    def __init__(self, folder: Path, bits: Any) -> None:
+        self._folder, self._bits = folder, bits
+        self._last: Any = None
+        keep(bits.AnsibleEnvironment, "compile", self._of_templates)
+        keep(bits.AnsibleEnvironment, "compile_expression", self._of_conditions)
+
+    def _kept(self, kind: str, environment: Any, source: str, compiled: Callable[[], Any]) -> Any:
+        settings = [getattr(environment, name) for name in self._bits._TEMPLATE_OVERRIDE_FIELD_NAMES]
+        how = self._bits._TemplateCompileContext.current(optional=True)
+        key = (kind, str(source), settings, sorted(environment.extensions), how and how.escape_backslashes)
+        return kept(repr(key).encode(), compiled, self._folder)
+
+    def _of_templates(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        def code(environment: Any, source: Any, *others: Any, **named: Any) -> Any:
+            if isinstance(source, str) and not (others or named):
+                return self._kept("template", environment, source, lambda: compiled(environment, source))
+            self._last = compiled(environment, source, *others, **named)
+            return self._last
+
+        return code
+
+    def _of_conditions(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        def condition(environment: Any, source: str, undefined_to_none: bool = True) -> Any:
+            def made() -> Any:
+                compiled(environment, source, undefined_to_none)
+                return self._last
+
+            code = self._kept("condition", environment, source, made)
+            template = environment.template_class.from_code(environment, code, environment.make_globals(None), None)
+            return self._bits.TemplateExpression(template, undefined_to_none)
+
+        return condition
 
 
 def content_of(collections: Sequence[str]) -> str:
@@ -146,6 +192,11 @@ if any(argument.endswith("/ansible-playbook") for argument in getattr(sys, "orig
     keep(_collection_finder._AnsibleCollectionPkgLoaderBase, "get_code", of_collections)
     payloads = KEPT / "payloads" / release.__version__ / content_of(constants.COLLECTIONS_PATHS)
     lend_payloads(payloads, Path(constants.DEFAULT_LOCAL_TMP))
+    # Older releases have conditions in templates, and all in one environment.
+    with suppress(ModuleNotFoundError):
+        from ansible._internal._templating import _jinja_bits
+
+        Templates(payloads / "templates", _jinja_bits)
     keep(sys, "exit", at_once)
 else:
     keep(importlib.abc.InspectLoader, "source_to_code", of_texts)
