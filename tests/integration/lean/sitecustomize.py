@@ -29,6 +29,7 @@ import sys
 import time
 import zipimport
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Callable, Sequence
@@ -129,6 +130,20 @@ class Templates:
         return condition
 
 
+def of_files(folder: Path, loaded: Callable[..., Any]) -> Callable[..., Any]:
+    """Return how a template is loaded from a file, such as those of the report's page: Jinja keeps its code itself."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cache = FileSystemBytecodeCache(str(folder))
+
+    def load(loader: Any, environment: Any, *others: Any, **named: Any) -> Any:
+        # What a playbook includes is compiled with settings of its own.
+        if type(environment) is Environment:
+            environment.bytecode_cache = cache
+        return loaded(loader, environment, *others, **named)
+
+    return load
+
+
 def content_of(collections: Sequence[str]) -> str:
     """Return a name for the sources of all plugins of this collection."""
     found = sha256()
@@ -187,11 +202,13 @@ gc.disable()
 if any(argument.endswith("/ansible-playbook") for argument in getattr(sys, "orig_argv", ())[:2]):
     from ansible import constants, release
     from ansible.utils.collection_loader import _collection_finder
+    from jinja2 import BaseLoader, Environment, FileSystemBytecodeCache
 
     constants.DEFAULT_INTERNAL_POLL_INTERVAL = POLL_SECONDS
     keep(_collection_finder._AnsibleCollectionPkgLoaderBase, "get_code", of_collections)
     payloads = KEPT / "payloads" / release.__version__ / content_of(constants.COLLECTIONS_PATHS)
     lend_payloads(payloads, Path(constants.DEFAULT_LOCAL_TMP))
+    keep(BaseLoader, "load", partial(of_files, payloads / "files"))
     # Older releases have conditions in templates, and all in one environment.
     with suppress(ModuleNotFoundError):
         from ansible._internal._templating import _jinja_bits
