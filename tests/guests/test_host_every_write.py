@@ -4,14 +4,13 @@
 """A run on a booted guest is killed, or refused by the kernel, at calls by which it writes; the next run gets there.
 
 What ``test_host_apply_killed`` does to every call on recorded hosts, here with a real kernel, real managers and cards
-of igb. By default few of the calls are taken; ``RDMA_FABRIC_EVERY_WRITE=1`` takes all of them, which is for once by
+of igb. By default few of the calls are taken; ``RDMA_FABRIC_SWEEPS=whole`` takes all of them, which is for once by
 hand and takes hours (``--log-cli-level=INFO`` tells of each). The guests of the lab share the work.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import queue
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,8 +24,8 @@ from ansible_collections.rdma.fabric.tests.guests.disturbed import CONCERNS, Dis
 from ansible_collections.rdma.fabric.tests.guests.host_runs import differences
 from ansible_collections.rdma.fabric.tests.lab.guests.reach import read_state
 from ansible_collections.rdma.fabric.tests.lab.writing_calls import FAULTS, KILL, RECORDING, Point, sample
+from ansible_collections.rdma.fabric.tests.sweeps import whole
 
-EVERY = os.environ.get("RDMA_FABRIC_EVERY_WRITE") == "1"
 SAMPLE = 2
 LOG = logging.getLogger(__name__)
 
@@ -112,7 +111,7 @@ def test_there_are_calls_to_disturb(calms: list[Calm]) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_after_any_disturbance_the_next_run_ends_where_a_calm_one_does(calms: list[Calm], fault: str) -> None:
-    points = calms[0].points if EVERY else sample(calms[0].points, fault, SAMPLE)
+    points = calms[0].points if whole() else sample(calms[0].points, fault, SAMPLE)
     work: queue.SimpleQueue[tuple[int, Point]] = queue.SimpleQueue()
     for numbered in enumerate(points):
         work.put(numbered)

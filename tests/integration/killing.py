@@ -4,7 +4,7 @@
 """Runs that are killed: at the end of one of their steps, or at one of their requests to the API server.
 
 A run is killed alone, as by a kernel that is out of memory, so that its tasks run on; or with its tasks, as on a
-machine that loses power. By default some of the points are taken; ``RDMA_FABRIC_EVERY_WRITE=1`` takes all of them.
+machine that loses power. By default one point of each kind is taken; ``RDMA_FABRIC_SWEEPS=whole`` takes all of them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import Fault
 from ansible_collections.rdma.fabric.tests.integration.playbooks import LIMIT_SECONDS
 from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults import kubeconfig_for
 from ansible_collections.rdma.fabric.tests.integration.upgrading import Fleet
+from ansible_collections.rdma.fabric.tests.sweeps import whole
 
-EVERY = os.environ.get("RDMA_FABRIC_EVERY_WRITE") == "1"
 CALLBACKS = Path(__file__).with_name("callback_plugins")
 STEP, REQUEST = "the end of step", "request"
 
@@ -42,9 +42,13 @@ class Point:
         return f"{self.kind} {self.number}"
 
 
-def chosen(points: list[Point], count: int) -> list[Point]:
-    """Choose some that lie evenly, or take all."""
-    return points if EVERY else [points[(2 * place + 1) * len(points) // (2 * count)] for place in range(count)]
+def chosen(points: list[Point]) -> list[Point]:
+    """Take all; or, by default, the end of a step, killed alone there, and a request, killed with its tasks."""
+    if whole():
+        return points
+    steps = [point for point in points if point.kind == STEP and point.alone]
+    requests = [point for point in points if point.kind == REQUEST and not point.alone]
+    return [steps[len(steps) // 2], requests[2 * len(requests) // 3]]
 
 
 def descendants(process: int) -> list[int]:

@@ -5,7 +5,7 @@
 
 strace(1) does it: a calm run is recorded, then each of its writing calls is made to fail, or to kill, in its own run.
 Attributes of the kernel are written by a child of the module, which is disturbed by the path. By default some of the
-calls are taken, evenly and others for each fault; ``RDMA_FABRIC_EVERY_WRITE=1`` takes all of them.
+calls are taken, evenly and others for each fault; ``RDMA_FABRIC_SWEEPS=whole`` takes all of them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import LOCK
 from ansible_collections.rdma.fabric.tests.lab.writing_calls import FAULTS, KILL, RECORDING, Point, Traced, sample
+from ansible_collections.rdma.fabric.tests.sweeps import whole
 from ansible_collections.rdma.fabric.tests.unit._host.full_hosts import HOSTS
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import EXECUTED, contents, put_down, run_module
 
-EVERY = os.environ.get("RDMA_FABRIC_EVERY_WRITE") == "1"
 SAMPLE = 3
 
 
@@ -149,7 +149,7 @@ def problem_after(calm: Calm, point: Point, fault: str) -> str:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_after_any_disturbance_the_next_run_ends_where_a_calm_one_does(calm: Calm, fault: str) -> None:
-    points = calm.points if EVERY else sample(calm.points, fault, SAMPLE)
+    points = calm.points if whole() else sample(calm.points, fault, SAMPLE)
     problems = {f"{fault} at {point}": problem_after(calm, point, fault) for point in points}
     assert points
     assert {where: problem for where, problem in problems.items() if problem} == {}

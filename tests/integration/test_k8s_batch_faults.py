@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every request of a run is broken in every way: the run or the next one converges, and nothing is lost.
 
-By default each fault meets a set that is new or one that changes, in turn; ``RDMA_FABRIC_EVERY_WRITE=1`` takes both.
+By default each fault meets a set that is new or one that changes, in turn; ``RDMA_FABRIC_SWEEPS=whole`` takes both.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
     wave,
 )
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FAULTS, STALL_SECONDS, FaultyProxy
-from ansible_collections.rdma.fabric.tests.integration.killing import EVERY
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.pki import kubeconfig as kubeconfig_document
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
+from ansible_collections.rdma.fabric.tests.sweeps import whole
 
 STARTS = ("nothing", "an older state")
 
@@ -94,7 +94,7 @@ class State:
         assert read(self.control_plane.api, self.foreign) is not None
 
 
-@pytest.mark.parametrize(("fault", "start"), [*product(FAULTS, STARTS)] if EVERY else [*zip(FAULTS, cycle(STARTS))])
+@pytest.mark.parametrize(("fault", "start"), [*product(FAULTS, STARTS)] if whole() else [*zip(FAULTS, cycle(STARTS))])
 def test_every_request_broken(
     control_plane: ControlPlane, namespace: str, faulty: Faulty, fault: str, start: str
 ) -> None:

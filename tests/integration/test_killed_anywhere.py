@@ -23,7 +23,6 @@ from ansible_collections.rdma.fabric.tests.integration.upgrading import LOOK_SEC
 from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes
 
 Record = Callable[[str, object], None]
-SAMPLE = 3
 BROKEN = "two"
 # A turn that comes after another one is among what is killed.
 HOSTS = ("one", "two")
@@ -77,7 +76,7 @@ def test_an_upgrade_that_is_killed_is_ended_by_the_next_one(
     with FaultyProxy(fleet.cluster) as proxy:
         killed = Killed(fleet, proxy, tmp_path)
         sweep = Sweep(killed, "upgrade", record_testsuite_property)
-        for number, point in enumerate(chosen(killed.points(**wanted(0)), SAMPLE), 1):
+        for number, point in enumerate(chosen(killed.points(**wanted(0))), 1):
             for node in fleet.nodes.values():
                 fleet.pod(node)
             version = fleet.version()
@@ -125,7 +124,7 @@ def test_a_turn_that_fails_and_is_killed_is_failed_by_the_next_run_too_and_heals
             points = killed.points(**wanted(1), **how)
         assert (fleet.limits(), fleet.cordoned()) == (has(0), [BROKEN])
         fleet.run(**wanted(1)).succeeded()
-        for number, point in enumerate(chosen(points, SAMPLE), 2):
+        for number, point in enumerate(chosen(points), 2):
             with losing_devices(fleet, BROKEN):
                 where = sweep.kill(point, **wanted(number), **how)
                 sweep.look(where, (fleet.run(**wanted(number), **how).status == 0,), (False,))
@@ -149,7 +148,7 @@ def test_nodes_whose_joining_was_killed_join_by_the_next_run(
         killed = Killed(fleet, proxy, tmp_path, "join")
         sweep = Sweep(killed, "join", record_testsuite_property)
         fleet.register(*HOSTS)
-        points = chosen(killed.points(rdma_fabric_join_taint=TEXT, **wanted(0)), SAMPLE)
+        points = chosen(killed.points(rdma_fabric_join_taint=TEXT, **wanted(0)))
         for number, point in enumerate(points, 1):
             delete_nodes(fleet.api, fleet.nodes.values())
             fleet.register(*HOSTS)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What happens to others in the middle of an upgrade: it ends by its limits, names the node, and the next run heals.
 
-The API server is away for seconds; with ``RDMA_FABRIC_EVERY_WRITE=1`` it is for ten minutes.
+The API server is away for seconds; with ``RDMA_FABRIC_SWEEPS=whole`` it is for ten minutes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import PROCESS
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy
-from ansible_collections.rdma.fabric.tests.integration.killing import EVERY
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
 from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults import kubeconfig_for
 from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, NAMES, Fleet
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.sweeps import whole
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
-AWAY_SECONDS = 600 if EVERY else 5
+AWAY_SECONDS = 600 if whole() else 5
 ENOUGH_SECONDS = AWAY_SECONDS + 180.0
 FIRST = "two"
 FIRST_ONLY = {"rdma_fabric_canaries": FIRST}

@@ -4,7 +4,7 @@
 """A play of upgrade is killed before and after each write of its run; the next run ends as an undisturbed one.
 
 It is killed alone, as by a kernel that is out of memory, so that its tasks run on; and with its tasks, as on a machine
-that loses power. By default some of the writes are taken; ``RDMA_FABRIC_EVERY_WRITE=1`` takes all of them.
+that loses power. By default some writes of two nodes are taken; ``RDMA_FABRIC_SWEEPS=whole`` takes all of three.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy, Plan
-from ansible_collections.rdma.fabric.tests.integration.killing import EVERY, kill
+from ansible_collections.rdma.fabric.tests.integration.killing import kill
 from ansible_collections.rdma.fabric.tests.integration.playbooks import REVIEWS
 from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults import kubeconfig_for
 from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, Fleet
+from ansible_collections.rdma.fabric.tests.sweeps import whole
 
 # A slot, the cordon, the eviction, the node given back, and the slot.
 WRITES_OF_A_NODE = 5
@@ -28,6 +29,7 @@ ALL = [
     for fault in ("act", "act after commit")
     for alone in (True, False)
 ]
+HOSTS = NAMES if whole() else NAMES[:2]
 SAMPLE = [(2, "act after commit", True), (3, "act after commit", False), (4, "act", True), (10, "act", False)]
 
 
@@ -35,7 +37,8 @@ def is_write(method: str, path: str) -> bool:
     return method != "GET" and not any(group in path for group in REVIEWS)
 
 
-@pytest.mark.parametrize(("number", "fault", "alone"), ALL if EVERY else SAMPLE)
+@pytest.mark.hosts(*HOSTS)
+@pytest.mark.parametrize(("number", "fault", "alone"), ALL if whole() else SAMPLE)
 def test_the_next_run_ends_as_one_that_was_not_disturbed(
     fleet: Fleet, tmp_path: Path, number: int, fault: str, alone: bool
 ) -> None:
@@ -50,6 +53,6 @@ def test_the_next_run_ends_as_one_that_was_not_disturbed(
         assert process.returncode == -signal.SIGKILL
         assert len(fleet.cordoned()) <= 1
         fleet.run().succeeded()
-    assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (list(NAMES), [], [], [])
+    assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (list(HOSTS), [], [], [])
     assert fleet.pods() == []
     assert fleet.most_at_once(version) == 1
