@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.tests.integration.after_site import States,
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import apply
 from ansible_collections.rdma.fabric.tests.integration.guides import guide
 from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, stored_writes
-from ansible_collections.rdma.fabric.tests.integration.upgrading import ENOUGH_SECONDS, LIMITS, NAMES, Fleet
+from ansible_collections.rdma.fabric.tests.integration.upgrading import ENOUGH_SECONDS, LIMITS, WANTED, Fleet
 from ansible_collections.rdma.fabric.tests.integration.whole_cluster import everything, kept_kinds
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -73,7 +73,7 @@ def bring(fleet: Fleet, states: States) -> Bring:
     """What ``site`` does to hosts and cluster, with these variables beside those of all tests."""
 
     def both(**variables: Any) -> None:
-        states.give(fleet.hosts.values(), rdma_fabric_limits={"memlock": "unlimited"})
+        states.give(fleet.hosts.values(), rdma_fabric_limits=WANTED)
         push(fleet.cluster, fleet.namespace, {**CLUSTER, **variables})
 
     return both
@@ -114,18 +114,19 @@ def gone_again(fleet: Fleet, before: dict[str, Json]) -> None:
     assert nodes_of(everything(fleet.api), fleet) == nodes_of(before, fleet)
 
 
+@pytest.mark.hosts("one", "two")
 def test_hosts_and_cluster_are_what_they_were_before_the_first_run(fleet: Fleet) -> None:
     before = everything(fleet.api)
-    assert {name: host.written() for name, host in fleet.hosts.items()} == {name: [] for name in NAMES}
+    assert {name: host.written() for name, host in fleet.hosts.items()} == {name: [] for name in fleet.names}
     fleet.run(playbook="site", **CLUSTER).succeeded()
-    assert fleet.changed() == list(NAMES)
+    assert fleet.changed() == list(fleet.names)
     made = set(everything(fleet.api)) - set(before)
     assert f"DaemonSet {fleet.namespace}/kube-multus-ds" in made
     version, mark = fleet.version(), fleet.cluster.audit.mark()
     done = fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
     assert fleet.most_at_once(version) == 1
     # The lock's file is empty and goes with the next boot.
-    assert {name: host.written() for name, host in fleet.hosts.items()} == dict.fromkeys(NAMES, LOCK)
+    assert {name: host.written() for name, host in fleet.hosts.items()} == dict.fromkeys(fleet.names, LOCK)
     gone_again(fleet, before)
     assert (slots(fleet), fleet.cordoned(), fleet.marked()) == ([], [], [])
     said = " ".join(done.output.split())
@@ -133,7 +134,7 @@ def test_hosts_and_cluster_are_what_they_were_before_the_first_run(fleet: Fleet)
         assert f"kept {name.replace(' /', ' ')}: a CustomResourceDefinition is never removed unasked" in said
     assert "Multus takes /etc/cni/net.d/00-multus.conf off each node as it ends" in said
     assert "to be torn down in turn, one node out of service at once" in said
-    assert sorted(fleet.interrupted(mark)[::2]) == sorted((name, "taken") for name in NAMES)
+    assert sorted(fleet.interrupted(mark)[::2]) == sorted((name, "taken") for name in fleet.names)
     assert fleet.user.report()["summary"]["outcome"] == "changed"
     mark = fleet.cluster.audit.mark()
     again = fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
@@ -141,6 +142,7 @@ def test_hosts_and_cluster_are_what_they_were_before_the_first_run(fleet: Fleet)
     assert stored_writes(fleet.cluster.audit, mark) == []
 
 
+@pytest.mark.hosts("two")
 def test_without_a_consent_nothing_is_touched_and_check_mode_shows_everything(fleet: Fleet, bring: Bring) -> None:
     bring()
     mark = fleet.cluster.audit.mark()
@@ -151,7 +153,7 @@ def test_without_a_consent_nothing_is_touched_and_check_mode_shows_everything(fl
     assert set(outcome.counts) == {"localhost"}
     shown = fleet.run("--check", "--diff", playbook="teardown", **CLUSTER).succeeded()
     assert stored_writes(fleet.cluster.audit, mark) == []
-    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (list(NAMES), [], [])
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (list(fleet.names), [], [])
     said = " ".join(shown.output.split())
     assert "will need the consent rdma_fabric_allow_teardown: true" in said
     assert f"-pod {fleet.namespace}/job-{fleet.nodes['two']}" in said
@@ -244,29 +246,32 @@ def test_what_a_killed_run_left_is_taken_back_by_the_next_one(fleet: Fleet, brin
     gone_again(fleet, before)
 
 
+@pytest.mark.hosts("one", "two")
 def test_the_cluster_side_stays_while_a_host_is_left_behind(fleet: Fleet, bring: Bring) -> None:
     bring()
     fleet.hosts["two"].switch("read-only", on=True)
     outcome = fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_canaries="two").refused()
-    assert "3 of 3 hosts of this run were not brought to the end" in outcome.output, outcome.output
-    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (list(NAMES), ["two"], [fleet.nodes["two"]])
+    assert "2 of 2 hosts of this run were not brought to the end" in outcome.output, outcome.output
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (list(fleet.names), ["two"], [fleet.nodes["two"]])
     assert f"DaemonSet {fleet.namespace}/kube-multus-ds" in everything(fleet.api)
     fleet.hosts["two"].switch("read-only", on=False)
     fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
     assert (fleet.changed(), fleet.cordoned(), fleet.marked(), slots(fleet)) == ([], [], [], [])
 
 
+@pytest.mark.hosts("one", "two")
 def test_hosts_without_a_cluster_are_taken_back_without_one(fleet: Fleet, states: States) -> None:
-    states.give(fleet.hosts.values(), rdma_fabric_limits={"memlock": "unlimited"})
-    assert fleet.changed() == list(NAMES)
+    states.give(fleet.hosts.values(), rdma_fabric_limits=WANTED)
+    assert fleet.changed() == list(fleet.names)
     fleet.user.run("teardown", inventory=fleet.inventory).refused()
-    assert fleet.changed() == list(NAMES)
+    assert fleet.changed() == list(fleet.names)
     for changes in (1, 0):
         outcome = fleet.user.run("teardown", inventory=fleet.inventory, variables=CONSENT).succeeded()
-        assert {outcome.changed[name] for name in NAMES} == {changes}
-    assert {name: host.written() for name, host in fleet.hosts.items()} == dict.fromkeys(NAMES, LOCK)
+        assert {outcome.changed[name] for name in fleet.names} == {changes}
+    assert {name: host.written() for name, host in fleet.hosts.items()} == dict.fromkeys(fleet.names, LOCK)
 
 
+@pytest.mark.hosts("one")
 def test_who_may_not_delete_is_told_before_a_host_is_looked_at(fleet: Fleet, bring: Bring) -> None:
     bring()
     nobody = fleet.cluster.client_kubeconfig("nobody-of-teardowns")
@@ -283,7 +288,7 @@ def test_who_may_not_delete_is_told_before_a_host_is_looked_at(fleet: Fleet, bri
         assert what in outcome.message
     assert "rdma-fabric-push" in outcome.message
     assert set(outcome.counts) == {"localhost"}
-    assert fleet.changed() == list(NAMES)
+    assert fleet.changed() == list(fleet.names)
 
 
 @pytest.mark.hosts("one")

@@ -30,6 +30,7 @@ from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_no
 
 LIMITS = "/etc/security/limits.d/90-rdma-fabric.conf"
 NAMES = ("one", "two", "three")
+WANTED = {"memlock": "unlimited"}
 DEVICE = "rdma/upgraded"
 ENOUGH_SECONDS = 60.0
 # Between a node's cordon and the change of its host, where tests step in, lie processes of some tenths of a second.
@@ -62,7 +63,7 @@ class Fleet:
         self.inventory = inventory_of(
             folder,
             self.hosts,
-            rdma_fabric_limits={"memlock": "unlimited"},
+            rdma_fabric_limits=WANTED,
             rdma_fabric_node_name=f"{namespace}-{{{{ inventory_hostname }}}}",
             **variables,
         )
@@ -173,6 +174,11 @@ class Fleet:
         path = self.user.here / "rdma-fabric-run" / "turns" / f"{name}.json"
         stages = json.loads(path.read_text(encoding="utf-8"))["stages"] if path.exists() else []
         return str(stages[-1]["stage"]) if stages else ""
+
+    def turns(self) -> list[Json]:
+        """Return what the last report says of the turns of the rollout."""
+        found: list[Json] = self.user.report()["rollout"]["turns"]
+        return found
 
     def offer(self, name: str, number: int) -> None:
         """Have a node offer so many devices; it is not given back without those that it had."""
@@ -293,3 +299,8 @@ class Fleet:
         while not condition():
             assert budget.left() > 0, "it did not come to that"
             time.sleep(LOOK_SECONDS)
+
+
+def stages(turn: Json) -> list[str]:
+    """Return the names of the stages of a turn in a report."""
+    return [stage["stage"] for stage in turn["stages"]]
