@@ -19,10 +19,11 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import PROCESS
+from ansible_collections.rdma.fabric.tests.integration.after_site import States
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy
-from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User
+from ansible_collections.rdma.fabric.tests.integration.playbooks import LEAN, Outcome, User
 from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults import kubeconfig_for
-from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, NAMES, Fleet
+from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, NAMES, WANTED, Fleet
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.sweeps import whole
@@ -81,18 +82,19 @@ def test_of_two_runs_with_different_limits_each_keeps_its_own_and_none_takes_a_n
     assert sorted(fleet.taken(version)) == sorted(NAMES)
 
 
+@pytest.mark.hosts("one", "two")
 def test_what_another_run_has_done_since_a_host_was_planned_is_not_done_again(fleet: Fleet, tmp_path: Path) -> None:
     version, other = fleet.version(), User(tmp_path / "other")
     with FaultyProxy(fleet.cluster) as proxy:
         kubeconfig = kubeconfig_for(fleet.cluster, tmp_path / "kubeconfig", proxy.url)
-        fleet.hosts["three"].switch("hold", on=True)
+        fleet.hosts["two"].switch("hold", on=True)
         with fleet.running(user=other, kubeconfig=kubeconfig) as outcome:
             fleet.until((other.here / "rdma-fabric-run" / "hosts" / "one.json").exists)
             with proxy.away():
-                fleet.hosts["three"].switch("hold", on=False)
+                fleet.hosts["two"].switch("hold", on=False)
                 fleet.run("--limit", "one").succeeded()
             outcome().succeeded()
-    assert sorted(fleet.taken(version)) == sorted(NAMES)
+    assert sorted(fleet.taken(version)) == ["one", "two"]
 
 
 def lost(fleet: Fleet, *, thief: str) -> None:
@@ -144,13 +146,14 @@ def test_a_node_that_fails_after_its_slot_was_stolen_keeps_the_others_from_begin
 
 
 @pytest.mark.hosts("one", "two")
-def test_a_node_that_was_left_cordoned_without_a_slot_is_given_back_by_the_next_run(fleet: Fleet) -> None:
+def test_a_node_that_was_left_cordoned_without_a_slot_is_given_back_by_the_next_run(
+    fleet: Fleet, states: States
+) -> None:
     first = fleet.killed_in_a_turn()
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{fleet.namespace}/leases"
     for lease in fleet.slots():
         fleet.api.call("DELETE", f"{leases}/{lease['metadata']['name']}")
-    site = {"rdma_fabric_namespace": fleet.namespace}
-    fleet.user.run("site", "--limit", first, inventory=fleet.inventory, variables=site).succeeded()
+    states.give([fleet.hosts[first]], rdma_fabric_limits=WANTED)
     assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == ([first], [first], [])
     healed(fleet)
 
@@ -245,7 +248,7 @@ def test_a_host_that_can_not_be_reached_any_more_stays_cordoned_and_is_named(fle
 
 
 _CLOCK = """
-import datetime, time
+import datetime, runpy, time
 off = datetime.timedelta(seconds=SECONDS)
 Right, right = datetime.datetime, time.time
 
@@ -263,13 +266,15 @@ class Off(Right, metaclass=Same):
 
 datetime.datetime = Off
 time.time = lambda: right() + SECONDS
+runpy.run_path("LEAN/sitecustomize.py")
 """
 
 
 def clock(folder: Path, seconds: int) -> Path:
-    """Return a folder that has every Python with it on its path take the time for another one."""
+    """Return a folder that has every Python with it on its path take the time for another one, and cost no more."""
     folder.mkdir()
-    (folder / "sitecustomize.py").write_text(_CLOCK.replace("SECONDS", str(seconds)), encoding="utf-8")
+    text = _CLOCK.replace("SECONDS", str(seconds)).replace("LEAN", LEAN["PYTHONPATH"])
+    (folder / "sitecustomize.py").write_text(text, encoding="utf-8")
     return folder
 
 
@@ -284,9 +289,10 @@ class Elsewhen(User):
         return {**super().environment(cluster, kubeconfig), "PYTHONPATH": str(self._clock)}
 
 
+@pytest.mark.hosts("one", "two")
 def test_clocks_of_controllers_and_hosts_that_are_off_have_no_part_in_who_goes_on(fleet: Fleet, tmp_path: Path) -> None:
     clock(fleet.hosts["one"].folder / "clock", -OFF_SECONDS)
-    clock(fleet.hosts["three"].folder / "clock", OFF_SECONDS)
+    clock(fleet.hosts["two"].folder / "clock", OFF_SECONDS)
     fleet.user = Elsewhen(tmp_path / "ahead", OFF_SECONDS)
     fleet.killed_in_a_turn()
     (slot,) = fleet.slots()
