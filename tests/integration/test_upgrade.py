@@ -15,15 +15,18 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.integration.after_site import States
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     ADMINISTRATOR,
     stored_writes,
 )
-from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, NAMES, Fleet
+from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, NAMES, WANTED, Fleet, stages
 
 
-def test_nodes_are_upgraded_one_after_the_other_and_one_that_needs_nothing_is_not_touched(fleet: Fleet) -> None:
+def test_nodes_are_upgraded_one_after_the_other_in_stages_that_are_reported_and_need_no_second_turn(
+    fleet: Fleet,
+) -> None:
     mark, version = fleet.cluster.audit.mark(), fleet.version()
     outcome = fleet.run().succeeded()
     assert fleet.most_at_once(version) == 1
@@ -34,20 +37,37 @@ def test_nodes_are_upgraded_one_after_the_other_and_one_that_needs_nothing_is_no
     assert sorted(order[::2]) == sorted((name, "taken") for name in NAMES), order
     assert order[1::2] == [(name, "given back") for name, _what in order[::2]]
     assert "to be changed in turn, one node out of service at once: one, two, three" in " ".join(outcome.output.split())
+    turns = fleet.turns()
+    assert sorted(turn["host"] for turn in turns) == sorted(NAMES)
+    for turn in turns:
+        assert stages(turn) == ["drain", "change", "give_back"]
+        assert turn["end"] == "given_back"
+        assert sum(stage["seconds"] for stage in turn["stages"]) + turn["other"] == pytest.approx(
+            turn["seconds"], abs=0.3
+        )
+        ends = [stage["at"] + stage["seconds"] for stage in turn["stages"]]
+        assert all(end <= stage["at"] + 0.3 for end, stage in zip(ends, turn["stages"][1:])), turn
+        assert turn["before"] == turn["after"]
+        assert turn["before"]["kernel"]
+        assert turn["slot"].startswith("rdma-fabric-slot-upgrade-")
+    waited = {turn["host"]: turn["waited"] for turn in turns}
+    assert max(waited.values()) > min(turn["seconds"] for turn in turns) - 2
     mark = fleet.cluster.audit.mark()
     again = fleet.run().succeeded()
     assert set(again.changed.values()) == {0}
     assert fleet.interrupted(mark) == []
+    assert fleet.turns() == turns, "a run without turns keeps what is known of the last ones"
     requests = fleet.cluster.audit.requests(mark, user=ADMINISTRATOR)
     assert [each.uri for each in requests if each.resource == "leases" and each.verb != "list"] == []
 
 
+@pytest.mark.hosts("two")
 def test_check_mode_tells_what_would_be_evicted_and_changes_nothing(fleet: Fleet) -> None:
     mark = fleet.cluster.audit.mark()
     outcome = fleet.run("--check", "--diff").succeeded()
     assert f"-pod {fleet.namespace}/job-{fleet.nodes['two']}" in outcome.output
     assert LIMITS in outcome.output
-    assert (fleet.changed(), fleet.holders(), len(fleet.pods())) == ([], [], 3)
+    assert (fleet.changed(), fleet.holders(), fleet.pods()) == ([], [], [fleet.nodes["two"]])
     assert stored_writes(fleet.cluster.audit, mark) == []
 
 
@@ -67,10 +87,11 @@ def test_a_host_that_waits_for_a_reboot_without_consent_keeps_no_node_out_of_ser
 
 
 @pytest.mark.hosts("one")
-def test_a_node_keeps_its_pods_while_its_host_only_prepares_a_reboot_without_consent(fleet: Fleet) -> None:
+def test_a_node_keeps_its_pods_while_its_host_only_prepares_a_reboot_without_consent(
+    fleet: Fleet, states: States
+) -> None:
     fleet.hosts["one"].put_boot_loader()
-    fleet.run().succeeded()
-    fleet.pod(fleet.nodes["one"])
+    states.give(fleet.hosts.values(), rdma_fabric_limits=WANTED)
     version, there = fleet.version(), fleet.pods()
     foreseen = fleet.run("--check", rdma_fabric_kernel_arguments=["rdma.test=1"]).succeeded()
     outcome = fleet.run(rdma_fabric_kernel_arguments=["rdma.test=1"]).succeeded()
@@ -81,6 +102,7 @@ def test_a_node_keeps_its_pods_while_its_host_only_prepares_a_reboot_without_con
     assert "-e rdma_fabric_allow_reboot=true" in outcome.output
 
 
+@pytest.mark.hosts("one", "two")
 def test_a_canary_that_fails_keeps_its_slot_and_the_others_are_not_touched_until_it_is_mended(fleet: Fleet) -> None:
     fleet.hosts["two"].switch("read-only", on=True)
     mark = fleet.cluster.audit.mark()
@@ -90,10 +112,15 @@ def test_a_canary_that_fails_keeps_its_slot_and_the_others_are_not_touched_until
     (slot,) = fleet.slots()
     assert f"could not write {LIMITS}" in slot["metadata"]["annotations"]["rdma.fabric/slot-failed"]
     assert "no further node begins, as one has failed" in outcome.output
-    assert "3 of 3 hosts of this run were not brought to the end" in outcome.output
+    assert "2 of 2 hosts of this run were not brought to the end" in outcome.output
+    (turn,) = fleet.turns()
+    assert (turn["host"], turn["end"]) == ("two", "failed")
+    assert stages(turn) == ["drain", "change", "roll_back"]
+    assert [stage["failed"] for stage in turn["stages"]][:2] == [False, True]
+    assert "could not write" in turn["reason"]
     fleet.hosts["two"].switch("read-only", on=False)
     fleet.run(rdma_fabric_max_unavailable="2").succeeded()
-    assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (list(NAMES), [], [], [])
+    assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (["one", "two"], [], [], [])
 
 
 @pytest.mark.hosts("one")
@@ -108,13 +135,12 @@ def test_a_node_that_a_failure_left_cordoned_is_given_back_with_its_slot_also_wi
 
 @pytest.mark.hosts("one", "two")
 @pytest.mark.parametrize("mended", [False, True])
-def test_what_a_killed_run_left_is_healed_by_the_next_one(fleet: Fleet, mended: bool) -> None:
+def test_what_a_killed_run_left_is_healed_by_the_next_one(fleet: Fleet, states: States, mended: bool) -> None:
     """Killed while a node is drained; by then, or meanwhile, its host may have been changed."""
     first = fleet.killed_in_a_turn()
     assert (fleet.cordoned(), fleet.holders()) == ([first], [fleet.nodes[first]])
     if mended:
-        site = {"rdma_fabric_namespace": fleet.namespace}
-        fleet.user.run("site", "--limit", first, inventory=fleet.inventory, variables=site).succeeded()
+        states.give([fleet.hosts[first]], rdma_fabric_limits=WANTED)
         assert fleet.changed() == [first]
     mark = fleet.cluster.audit.mark()
     outcome = fleet.run().succeeded()
@@ -123,15 +149,16 @@ def test_what_a_killed_run_left_is_healed_by_the_next_one(fleet: Fleet, mended: 
     assert len([name for name, _what in fleet.interrupted(mark) if name != first]) == 2
 
 
+@pytest.mark.hosts("one", "two")
 def test_a_node_with_upstreams_skip_label_has_no_turn_until_it_is_taken_off(fleet: Fleet) -> None:
     """Who has a turn is found without a line for each host."""
     fleet.label("nvidia.com/ofed-driver-upgrade.skip", {"one": "false", "two": "true"})
     mark = fleet.cluster.audit.mark()
     outcome = fleet.run().succeeded()
-    assert outcome.lines_of_hosts("Find the hosts that need a turn", NAMES) == []
-    turns = outcome.lines_of_hosts("Interrupt the hosts in their turn", NAMES)
-    assert {"one", "three"} == {name for name in NAMES if any(f"[{name}]" in line for line in turns)}
-    assert fleet.changed() == ["one", "three"]
+    assert outcome.lines_of_hosts("Find the hosts that need a turn", fleet.names) == []
+    turns = outcome.lines_of_hosts("Interrupt the hosts in their turn", fleet.names)
+    assert [name for name in fleet.names if any(f"[{name}]" in line for line in turns)] == ["one"]
+    assert fleet.changed() == ["one"]
     assert "two" not in {name for name, _what in fleet.interrupted(mark)}
     assert (fleet.cordoned(), fleet.holders(), fleet.pods()) == ([], [], [fleet.nodes["two"]])
     said = "without a turn, as their nodes have the label nvidia.com/ofed-driver-upgrade.skip=true: two"
@@ -141,16 +168,17 @@ def test_a_node_with_upstreams_skip_label_has_no_turn_until_it_is_taken_off(flee
     assert (report["notices"], report["summary"]["outcome"]) == ([said], "pending")
     fleet.label("nvidia.com/ofed-driver-upgrade.skip", {"two": "false"})
     fleet.run().succeeded()
-    assert fleet.changed() == list(NAMES)
+    assert fleet.changed() == ["one", "two"]
 
 
+@pytest.mark.hosts("one")
 @pytest.mark.parametrize("arguments", [(), ("--check",)])
 def test_the_machine_of_the_controller_is_refused_before_anything_is_touched(
     fleet: Fleet, arguments: tuple[str, ...]
 ) -> None:
     mark = fleet.cluster.audit.mark()
     outcome = fleet.run(*arguments, rdma_fabric_allow_controller_node=False).refused()
-    assert (fleet.changed(), fleet.cordoned(), fleet.holders(), len(fleet.pods())) == ([], [], [], 3)
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders(), len(fleet.pods())) == ([], [], [], 1)
     assert stored_writes(fleet.cluster.audit, mark) == []
     why = f"node {fleet.nodes['one']} runs this controller, so it is not interrupted: run from another machine, or set "
     # Before the hosts are read, and at the end.
@@ -159,6 +187,7 @@ def test_the_machine_of_the_controller_is_refused_before_anything_is_touched(
     assert said.index(why) < said.index("TASK [rdma.fabric.host : ")
 
 
+@pytest.mark.hosts("one", "two")
 def test_the_node_of_the_api_server_is_refused_and_those_that_need_nothing_keep_nobody_from_a_turn(
     fleet: Fleet,
 ) -> None:
@@ -170,7 +199,7 @@ def test_the_node_of_the_api_server_is_refused_and_those_that_need_nothing_keep_
     outcome = fleet.run(**refuse).refused()
     assert (fleet.changed(), stored_writes(fleet.cluster.audit, mark)) == ([], [])
     head, why, step = outcome.message.splitlines()
-    assert head.startswith("1 of 3 hosts of this run was not brought to the end")
+    assert head.startswith("1 of 2 hosts of this run was not brought to the end")
     assert why == (
         f"  - two: failed: node {fleet.nodes['two']} runs the API server (it is the only node of the control plane), "
         "so it is not interrupted: set rdma_fabric_allow_controller_node: true for its host"
@@ -179,15 +208,16 @@ def test_the_node_of_the_api_server_is_refused_and_those_that_need_nothing_keep_
     report = fleet.user.report()
     assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["two"]
     fleet.run("--limit", "all,!two", **refuse).succeeded()
-    assert fleet.changed() == ["one", "three"]
+    assert fleet.changed() == ["one"]
     fleet.run(rdma_fabric_allow_controller_node=True).succeeded()
-    assert fleet.changed() == list(NAMES)
+    assert fleet.changed() == ["one", "two"]
     fleet.run(**refuse).succeeded()
 
 
+@pytest.mark.hosts("one")
 def test_the_commands_of_the_guide_run(fleet: Fleet) -> None:
-    """As they are written, with this fleet for its hosts and its namespace."""
-    fleet.label("topology.kubernetes.io/zone", {"one": "a", "two": "a", "three": "b"})
+    """As they are written, with a host for its hosts and a namespace for its namespace."""
+    fleet.label("topology.kubernetes.io/zone", {"one": "a"})
     text = guide("guide-upgrade.md")
     commands = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("ansible-playbook ")]
     assert [words[1] for words in commands] == ["rdma.fabric.upgrade"] * 4 + ["rdma.fabric.rollback"] * 3
@@ -195,12 +225,13 @@ def test_the_commands_of_the_guide_run(fleet: Fleet) -> None:
         assert words[2:4] == ["-i", "hosts.yml"]
         given = [word.replace("gpu-01", "one") for word in words[4:]]
         fleet.run(*given, playbook=words[1].rpartition(".")[2]).succeeded()
-    assert fleet.changed() == list(NAMES)
+    assert fleet.changed() == ["one"]
     (leases,) = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("kubectl ")]
     shown = fleet.cluster.kubectl(*(word.replace("nvidia-network-operator", fleet.namespace) for word in leases[1:]))
     assert "rdma-fabric-slot-upgrade-0" in shown
 
 
+@pytest.mark.hosts("one", "two")
 def test_a_failed_node_is_gone_on_without_as_the_guide_says(fleet: Fleet, tmp_path: Path) -> None:
     fleet.hosts["two"].switch("read-only", on=True)
     fleet.run(rdma_fabric_canaries="two").refused()
@@ -210,10 +241,11 @@ def test_a_failed_node_is_gone_on_without_as_the_guide_says(fleet: Fleet, tmp_pa
     play.write_text(f"- hosts: localhost\n  gather_facts: false\n  tasks:\n{textwrap.indent(block, '    ')}")
     fleet.user.run(str(play), cluster=fleet.cluster, kubeconfig=fleet.cluster.kubeconfig).succeeded()
     assert (fleet.holders(), fleet.cordoned()) == ([], ["two"])
-    fleet.run("--limit", "one,three").succeeded()
-    assert (fleet.changed(), fleet.cordoned()) == (["one", "three"], ["two"])
+    fleet.run("--limit", "one").succeeded()
+    assert (fleet.changed(), fleet.cordoned()) == (["one"], ["two"])
 
 
+@pytest.mark.hosts("one")
 def test_who_lacks_the_rights_is_told_before_a_host_is_looked_at(fleet: Fleet) -> None:
     nobody = fleet.cluster.client_kubeconfig("nobody-of-upgrades")
     outcome = fleet.user.run(
@@ -228,6 +260,7 @@ def test_who_lacks_the_rights_is_told_before_a_host_is_looked_at(fleet: Fleet) -
     assert set(outcome.counts) == {"localhost"}
 
 
+@pytest.mark.hosts("one")
 def test_a_namespace_that_is_not_there_is_told_before_a_host_is_looked_at(fleet: Fleet) -> None:
     outcome = fleet.run(rdma_fabric_namespace="not-there").refused()
     assert "there is no namespace not-there, where the slots are kept" in outcome.message
