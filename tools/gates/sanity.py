@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prepares ``ansible-test sanity``: a copy of the checkout where it expects one, and a home of its own.
+"""Prepares ``ansible-test sanity``: a copy of what users get where it expects that, and a home of its own.
+
+With ``RDMA_FABRIC_SWEEPS=whole`` it is a copy of the whole checkout: tests and tools are more than the collection, and
+most of the time would go to them. They have ruff and mypy.
 
 ansible-test wants the collection below ``ansible_collections/``, keeps its virtual environments in the home directory
 and downloads pip's bootstrap script unless a file of that name is already in its cache.
@@ -15,6 +18,9 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
+import yaml
+
+from tests.sweeps import whole
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, link_kubernetes_core
 from tools.gates.model import Step
 from tools.pythons import Version, text_of
@@ -33,7 +39,7 @@ def sanity_steps(
     python: Version = sys.version_info[:2],
     without: Sequence[str] = (),
 ) -> tuple[Step, ...]:
-    """Copy the checkout and return the command that judges the copy; no finding is ignored.
+    """Copy the sources and return the command that judges the copy; no finding is ignored.
 
     ``programs`` holds the ansible-test that judges, in an environment of ``python``; ``root`` the copy and the home;
     ``without`` names the tests that are left out.
@@ -54,7 +60,7 @@ def sanity_steps(
 
 
 def copy_checkout(target: Path) -> None:
-    """Replace ``target`` with the sources of the checkout."""
+    """Replace ``target`` with the sources."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(CHECKOUT, target, ignore=left_out, symlinks=True)
 
@@ -62,13 +68,26 @@ def copy_checkout(target: Path) -> None:
 def left_out(folder: str, names: list[str]) -> set[str]:
     """Return which entries of ``folder`` are not copied.
 
-    Beside everything that was made from the sources these are the resources in ``tests/fixtures``: they are as their
-    authors wrote them, several documents to a file, which ansible-test's yamllint allows nobody.
+    Beside everything that was made from the sources these are what the artifact leaves out; ansible-test's own
+    configuration stays. In a whole copy they are the resources in ``tests/fixtures``: they are as their authors wrote
+    them, several documents to a file, which ansible-test's yamllint allows nobody.
     """
     ignored = NOT_SOURCES(folder, names)
-    if (CHECKOUT / "tests" / "fixtures") in [Path(folder), *Path(folder).parents]:
-        ignored |= {name for name in names if name.endswith((".yaml", ".yml"))}
+    here = Path(folder)
+    if whole():
+        if (CHECKOUT / "tests" / "fixtures") in [here, *here.parents]:
+            ignored |= {name for name in names if name.endswith((".yaml", ".yml"))}
+    elif here == CHECKOUT:
+        ignored |= not_in_artifact() - {"tests", ".gitignore"}
+    elif here == CHECKOUT / "tests":
+        ignored |= set(names) - {"config.yml"}
     return ignored
+
+
+def not_in_artifact() -> set[str]:
+    """Return the names in the checkout that an artifact has not, as galaxy.yml has them."""
+    galaxy = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text(encoding="utf-8"))
+    return {path.name for path in CHECKOUT.iterdir() for each in galaxy["build_ignore"] if path.match(each)}
 
 
 def prepare_home(home: Path) -> None:
