@@ -5,6 +5,7 @@
 
 The stranger has a new home in a folder with a space in its name, the artifact, and a policy. There is no network but
 the package index: every command but pip finds a closed port for a proxy, so that Galaxy, for one, can't be asked.
+The playbooks cost as little as those of the other tests.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.integration.playbooks import run_bounded
+from ansible_collections.rdma.fabric.tests.integration.playbooks import LEAN, run_bounded
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
@@ -34,6 +35,7 @@ BLOCKS: list[tuple[str, str]] = re.findall(
 )
 NOWHERE = "http://127.0.0.1:9"
 LIMIT_SECONDS = 600.0
+PLAYBOOK = "ansible-playbook "
 # Every line of a shell block that is not run here, with the reason.
 NOT_RUN = {
     "make demo": "needs the checkout; the gate `demo` runs it",
@@ -99,8 +101,9 @@ class Stranger:
         closed = {each: NOWHERE for name in ("http_proxy", "https_proxy", "all_proxy") for each in (name, name.upper())}
         found = self.cluster.command_environment({**own, **closed, "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"})
         del found["K8S_AUTH_KUBECONFIG"]
+        lean = {**LEAN, "RDMA_FABRIC_BYTECODE": str(self.home / "bytecode")} if line.startswith(PLAYBOOK) else {}
         # Not the programs of the checkout, but those that the README installs.
-        return {**found, "PATH": own["PATH"]}
+        return {**found, **lean, "PATH": own["PATH"]}
 
     def paste(self, line: str) -> tuple[int, str]:
         """Run a line after those that change the shell itself; return its status and what it printed."""
