@@ -76,6 +76,11 @@ def of_collections(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return code
 
 
+def of_metadata(folder: Path, read: Callable[..., Any]) -> Callable[..., Any]:
+    """Return how a collection's metadata are read; those of ansible-core are long, and texts alone."""
+    return lambda text, whose: kept(text, lambda: read(text, whose), folder)
+
+
 def of_texts(compiled: Callable[..., Any]) -> Any:
     """Return how a host gets the code of a source it was sent; the file's name in it is that of the first time."""
 
@@ -209,11 +214,12 @@ if any(argument.endswith("/ansible-playbook") for argument in getattr(sys, "orig
     payloads = KEPT / "payloads" / release.__version__ / content_of(constants.COLLECTIONS_PATHS)
     lend_payloads(payloads, Path(constants.DEFAULT_LOCAL_TMP))
     keep(BaseLoader, "load", partial(of_files, payloads / "files"))
-    # Older releases have conditions in templates, and all in one environment.
+    # Older releases have conditions in templates, all in one environment, and dates in metadata.
     with suppress(ModuleNotFoundError):
         from ansible._internal._templating import _jinja_bits
 
         Templates(payloads / "templates", _jinja_bits)
+        keep(_collection_finder, "_meta_yml_to_dict", partial(of_metadata, payloads / "metadata"))
     keep(sys, "exit", at_once)
 else:
     keep(importlib.abc.InspectLoader, "source_to_code", of_texts)
