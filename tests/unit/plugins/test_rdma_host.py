@@ -34,8 +34,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import base
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import boot_of_controller
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
-from ansible_collections.rdma.fabric.tests.unit._host.kernel import on_disk
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import contents, lay_out
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import contents, lay_out, run_apart
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import Fragments
 
@@ -535,17 +534,9 @@ class TestTree:
         given = {"_ansible_check_mode": check, "_ansible_diff": True, **arguments}
         if desired is not None:
             given["desired"] = desired
-        path = os.pathsep.join(path for path in sys.path if path)
-        done = subprocess.run(
-            [sys.executable, "-m", on_disk.__name__, str(root), json.dumps(given)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        result: dict[str, Any] = json.loads(done.stdout)
+        told, complaints = run_apart(root, given)
+        assert "Traceback" not in complaints, complaints
+        result: dict[str, Any] = json.loads(told)
         return result
 
     def test_what_check_mode_shows_is_what_the_run_after_it_does_and_a_second_run_does_nothing(

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A recorded host as real files below a directory, and the machine that changes them. Only tests use it.
 
-``python -m ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk ROOT ARGUMENTS`` runs the module rdma_host,
-with its arguments as JSON, on such a tree: the real module, with its own writes. The in-memory kernel stands in for the
-programs, and does what a kernel does once an attribute is written. It is another process, as a kernel is nobody's child
-that ends with it: what it does is never seen half done, and no system call of it is one of the module's.
+``run_module`` runs the module rdma_host on such a tree: the real module, with its own writes. The in-memory kernel
+stands in for the programs, and does what a kernel does once an attribute is written. It is another process, as a kernel
+is nobody's child that ends with it: what it does is never seen half done, and no system call of it is one of the
+module's.
 """
 
 from __future__ import annotations
@@ -247,5 +247,22 @@ def run_module(root: str, arguments: dict[str, Any]) -> None:
         rdma_host.main()
 
 
-if __name__ == "__main__":
-    run_module(sys.argv[1], json.loads(sys.argv[2]))
+def run_apart(root: Path, arguments: dict[str, Any]) -> tuple[str, str]:
+    """Run the module in a process of its own, which needs no imports any more; return its stdout and stderr."""
+    outputs = [root.parent / name for name in ("stdout", "stderr")]
+    child = os.fork()
+    if child == 0:
+        try:
+            for number, path in enumerate(outputs, 1):
+                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+            sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+            run_module(str(root), arguments)
+        except Exception:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+    os.waitpid(child, 0)
+    told, complaints = [path.read_text(encoding="utf-8") for path in outputs]
+    return told, complaints
