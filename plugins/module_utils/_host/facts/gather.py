@@ -221,12 +221,16 @@ def _placed(
 def _nics(probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: list[RdmaDevice]) -> list[Nic]:
     """Join what the PCI function, its interfaces and its RDMA devices tell of every NIC."""
     ids = {function.address: function.id for function in functions}
+    ports_of: dict[str | None, list[ReadNetdev]] = {}
+    for netdev in netdevs:
+        if netdev.is_port:
+            ports_of.setdefault(netdev.pci_parent, []).append(netdev.facts)
     nics = []
     for function in functions:
         if not function.id.is_network:
             continue
         nic = nic_entry(probe, function)
-        ports = [netdev.facts for netdev in netdevs if netdev.is_port and netdev.pci_parent == function.address]
+        ports = ports_of.get(function.address, [])
         nic["netdevs"] = [port["name"] for port in ports]
         devices = [device for device in rdma if _is_on(device, nic)]
         nic["rdma"] = [device["name"] for device in devices]

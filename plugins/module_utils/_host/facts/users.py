@@ -107,11 +107,14 @@ def _away(nic: Nic, nics: Iterable[Nic]) -> str | None:
     """
     if nic["driver"] is None or nic["driver"] in USER_SPACE_DRIVERS:
         return None
-    family = [] if nic["pf"] is None else [other for other in nics if nic["pf"] in (other["address"], other["pf"])]
-    ethernet, infiniband = (nic["class"].startswith(start) for start in ("0200", "0207"))
-    if not nic["netdevs"] and (ethernet or (infiniband and any(other["netdevs"] for other in family))):
+    if nic["class"].startswith("0200"):
+        return None if nic["netdevs"] else _INTERFACE
+    if nic["pf"] is None or not nic["class"].startswith("0207"):
+        return None
+    family = [other for other in nics if nic["pf"] in (other["address"], other["pf"])]
+    if not nic["netdevs"] and any(other["netdevs"] for other in family):
         return _INTERFACE
-    if not nic["rdma"] and infiniband and any(other["rdma"] for other in family):
+    if not nic["rdma"] and any(other["rdma"] for other in family):
         return _RDMA_DEVICE
     return None
 
