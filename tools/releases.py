@@ -83,15 +83,19 @@ SOME_IN_TURN = (
         "who_lacks_the_rights_is_told_before_a_host_is_looked_at",
     ),
 )
-# What takes long and has the same outcome with every release: sizes and times in large fleets, and sweeps over fields.
-# The gate `unit` runs it, and `make matrix`.
+# What takes long and has the same outcome with every release: sizes and times in large fleets, sweeps over fields and
+# over the order of requests, and scripts that shells run. The gate `unit` runs it, and `make matrix`.
 LONG = (
     "tests/unit/plugin_utils/test_page.py::test_a_thousand_",
     "tests/unit/plugin_utils/test_page_find.py::test_of_hosts_that_are_alike_a_thousand_",
     "tests/unit/plugin_utils/test_page_find.py::test_what_a_further_host_adds_",
+    "tests/unit/plugin_utils/test_support_scrub.py::test_time_grows_",
     "tests/unit/_fabric/test_leaves.py::test_every_leaf_",
-    "tests/unit/_proof/test_perftest_broken.py::test_ten_megabytes_",
+    "tests/unit/_proof/test_perftest_broken.py::test_a_megabyte_",
+    "tests/unit/_proof/wire/test_scripts.py",
+    "tests/unit/_rollout/test_holding.py::TestWhoIsTold::test_no_order_of_requests_",
     "tests/unit/_rollout/test_holding.py::test_requests_of_many_that_wait_",
+    "tests/unit/_rollout/test_slots.py::TestRemoval::test_no_more_nodes_than_allowed_",
 )
 # Rooms that stand on Python alone, without that of the hosts.
 ON_PYTHON = ("tests/unit/_fabric", "tests/unit/_proof", "tests/unit/_report", "tests/unit/_rollout")
