@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models i
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+from ansible_collections.rdma.fabric.tests.sweeps import examples
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import (
     EXAMPLES,
     QUICK_STARTS,
@@ -668,7 +669,7 @@ POD = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(KINDS, APIS, JSON | SPECS | POD, JSON | st.just({"name": "a"}))
 def test_no_document_raises_anything_but_violations(kind: str, api: str, spec: Any, metadata: Any) -> None:
     content = {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec, "items": spec}
@@ -680,7 +681,7 @@ def test_no_document_raises_anything_but_violations(kind: str, api: str, spec: A
     assert repr(content) == repr(before)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(JSON | SPECS, JSON, JSON)
 def test_no_variable_raises_anything_but_violations(spec: Any, settings_: Any, values: Any) -> None:
     names = ("nic_cluster_policy", "nic_node_policies", "macvlan_networks", "ipoib_networks", "network_attachments")
