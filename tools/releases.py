@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Sequence
 
+from tests.sweeps import whole
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS_VARIABLE, link_checkout, own_environment
 from tools.ending import run_command, to_its_end
@@ -167,7 +168,7 @@ def main(arguments: Sequence[str]) -> int:
     python = python_for_gate(release)
     if python is None:
         raise SystemExit(missing(release))
-    return preview(release, python) or test(release, python, release.tests, arguments[1:], LONG)
+    return preview(release, python) or test(release, python, release.tests, arguments[1:], () if whole() else LONG)
 
 
 def usage() -> list[Release]:

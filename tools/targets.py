@@ -13,6 +13,7 @@ import sys
 from functools import partial
 from typing import Sequence
 
+from tests.sweeps import whole
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, link_checkout, own_environment
 from tools.ending import run_command, to_its_end
 from tools.pythons import Version, environment_of, pythons, text_of
@@ -22,7 +23,15 @@ FOLDER = BUILD / "targets"
 OLDEST: Version = (3, 8)
 TESTS = "tests/unit/_host"
 # What takes long and has the same outcome with every Python. The gate `unit` runs it, and `make matrix`.
-LONG = ("tests/unit/_host/test_large_host.py", "tests/unit/_host/test_plan_properties.py")
+LONG = (
+    "tests/unit/_host/test_large_host.py",
+    "tests/unit/_host/test_plan_properties.py",
+    "tests/unit/_host/firmware/test_effects.py::test_whatever_is_asked_",
+    "tests/unit/_host/test_converge_properties.py::test_whatever_was_asked_",
+)
+# The same is true of tests with this word in their names, which end a run at each of its changes: the others reach the
+# same functions of the host core.
+SWEEPS = "disturb"
 COMPILE = """
 import pathlib, sys
 for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.py")):
@@ -56,20 +65,27 @@ def main(arguments: Sequence[str]) -> int:
     problem = missing(version)
     if problem is not None:
         raise SystemExit(problem)
-    return test(version, arguments[1:], LONG)
+    return test(version, arguments[1:], [] if whole() else without_repetitions())
 
 
-def test(version: Version, junit: Sequence[str] = (), without: Sequence[str] = ()) -> int:
-    """Compile and test with one Python, ``without`` those; return the exit status of the first that fails, or 0."""
+def without_repetitions() -> list[str]:
+    """Return the options of pytest that leave out what other gates run."""
+    return [*(f"--deselect={name}" for name in LONG), "-k", f"not {SWEEPS}"]
+
+
+def test(version: Version, junit: Sequence[str] = (), choice: Sequence[str] = ()) -> int:
+    """Compile and test with one Python; return the exit status of the first that fails, or 0.
+
+    ``choice`` are the options of pytest that leave tests out.
+    """
     link_checkout(LINK, CHECKOUT)
     folder = FOLDER / text_of(version)
     python = str(environment_of(version, (LOCK,), folder / "venv") / "python")
     compiled = run_command([python, "-c", COMPILE, str(CHECKOUT / "plugins")], CHECKOUT)
     options = ["-q", "--numprocesses", "logical", "-o", f"cache_dir={folder / 'pytest-cache'}"]
     options += [f"--junit-xml={path}" for path in junit]
-    options += [f"--deselect={name}" for name in without]
     environment = {**own_environment(COLLECTIONS), "PYTHONPATH": str(COLLECTIONS)}
-    return compiled or run_command([python, "-m", "pytest", TESTS, *options], CHECKOUT, environment)
+    return compiled or run_command([python, "-m", "pytest", TESTS, *options, *choice], CHECKOUT, environment)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from typing import Iterator
 
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 from tools import releases, targets
@@ -27,3 +29,17 @@ def test_every_test_that_a_gate_leaves_out_is_there() -> None:
         for name in left_out
         if not is_there(name)
     )
+
+
+def sweeps() -> Iterator[tuple[str, str]]:
+    """Yield file and name of every test of the host core that disturbs each change of a run."""
+    for path in sorted((CHECKOUT / targets.TESTS).rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and "sweep(" in ast.unparse(node):
+                yield path.name, node.name
+
+
+def test_the_sweeps_that_the_gate_of_targets_leaves_out_are_known_by_their_names() -> None:
+    found = list(sweeps())
+    assert len(found) > 40
+    none_of(f"{file}: {name} is run with the oldest Python, too" for file, name in found if targets.SWEEPS not in name)

@@ -242,7 +242,7 @@ class TestInterfaces:
             path for path in before["files"] if "/conf/" in path
         }
 
-    def test_a_removal_that_ends_after_the_renames_is_completed_by_the_next(self) -> None:
+    def test_a_disturbed_removal_that_ends_after_the_renames_is_completed_by_the_next(self) -> None:
         assert sweep(self.renamed, lambda kernel: applied(kernel, run=REMOVE)) > 6
 
     def test_another_name_finds_the_value_of_before_the_first_run(self) -> None:
