@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every module is driven in check mode, for real, and again, and held to the attributes that it documents."""
+"""Every module is driven in check mode, for real, and again, and held to the attributes that it documents.
+
+These are three tasks of one play. After each of them another task takes a copy of the folder that the module works in,
+and the time, by which the requests to the API server are told apart.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,17 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.integration.charts import make_chart, path_with_helm
 from ansible_collections.rdma.fabric.tests.integration.playbooks import LEAN
-from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
+from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, Request
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from tools.checkout import COLLECTIONS, PROGRAMS, own_environment
 from tools.fleet import INVENTORY, RECORDINGS
 
@@ -31,8 +36,20 @@ WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 REVIEWS = {"authentication.k8s.io", "authorization.k8s.io"}
 HOST = "roce-h100-01"
 RECORDING = str(RECORDINGS / f"{HOST}.json.gz")
+MANIFESTS = sorted(str(path) for path in (INVENTORY.parent / "manifests").glob("*.yaml"))
 NAMESPACE_OBJECT = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "attributes"}}
 DEVICE = "rdma/attributes"
+# An action that takes a copy of a folder and tells the time as the audit log does.
+LOOK = """
+import datetime, shutil
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        shutil.copytree(self._task.args["folder"], self._task.args["copy"], symlinks=True)
+        now = datetime.datetime.now(datetime.timezone.utc)
+        return {**super().run(tmp, task_vars), "time": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+"""
 DEVICE_PLUGIN = {"configList": [{"resourceName": "shared_a", "rdmaHcaMax": 100, "selectors": {"vendors": ["15b3"]}}]}
 
 
@@ -49,6 +66,12 @@ class Place:
     def nodes(self) -> list[str]:
         """Return the names of nodes that a scenario may make; they are deleted after the test."""
         return [f"{self.namespace}-{number}" for number in (1, 2)]
+
+    def run(self, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a module of this controller, which prepares for another one."""
+        result = run_action(module, arguments)
+        assert ended_well(result), result
+        return result
 
 
 @dataclass(frozen=True)
@@ -69,12 +92,12 @@ class Scenario:
 
 
 def spec_arguments(_place: Place) -> dict[str, Any]:
-    manifests = sorted(str(path) for path in (INVENTORY.parent / "manifests").glob("*.yaml"))
-    return {"manifests": manifests, "hosts": ["localhost"]}
+    return {"manifests": MANIFESTS, "hosts": ["localhost"]}
 
 
 def discover_arguments(place: Place) -> dict[str, Any]:
-    facts = drive("rdma_info", {"recording": RECORDING}, place)["facts"]
+    (result,) = drive([{"rdma.fabric.rdma_info": {"recording": RECORDING}}], place)
+    facts = result["facts"]
     return {"hosts": [HOST], "facts": {HOST: facts}, "dest": str(place.folder / "inventory")}
 
 
@@ -93,8 +116,7 @@ def make_a_network(place: Place) -> None:
     apply_nodes(place.cluster.api, nodes)
     config = {"cniVersion": "0.3.1", "type": "macvlan", "master": "rail0"}
     given = {"name": "rail0", "namespace": place.namespace, "config": config, "definition": True}
-    result = drive("secondary_network", given, place)
-    assert ended_well(result), result
+    place.run("secondary_network", {**given, "kubeconfig": str(place.cluster.kubeconfig)})
 
 
 def make_a_pod_that_holds_a_device(place: Place) -> None:
@@ -151,7 +173,8 @@ def write_host_document(place: Place) -> None:
     """Let the module under another test write what a run directory holds of a host."""
     output = place.folder / "run" / "hosts" / f"{HOST}.json"
     output.parent.mkdir(parents=True)
-    result = drive("rdma_host", {"desired": {}, "recording": RECORDING, "output_file": str(output)}, place)
+    given = {"desired": {}, "recording": RECORDING, "output_file": str(output)}
+    (result,) = drive([{"rdma.fabric.rdma_host": given}], place)
     assert ended_well(result), result
 
 
@@ -171,8 +194,7 @@ def read_a_host(place: Place) -> list[dict[str, Any]]:
 
 def apply_a_set(place: Place) -> None:
     """Make what a removal removes."""
-    result = drive("k8s_batch", batch_arguments(place), place)
-    assert ended_well(result), result
+    place.run("k8s_batch", {**batch_arguments(place), "kubeconfig": str(place.cluster.kubeconfig)})
 
 
 def make_a_chart(place: Place) -> None:
@@ -183,7 +205,7 @@ def make_a_chart(place: Place) -> None:
 
 def chart_arguments(place: Place) -> dict[str, Any]:
     chart = str(place.folder / "network-operator")
-    spec = drive("fabric_input", {"engine": "helm", "helm_chart": chart, "namespace": place.namespace}, place)["spec"]
+    spec = place.run("fabric_input", {"engine": "helm", "helm_chart": chart, "namespace": place.namespace})["spec"]
     return {"spec": spec, "set": place.namespace, "wait": False}
 
 
@@ -205,7 +227,7 @@ SCENARIOS = {
     "fabric_input": Scenario(spec_arguments, changes=False),
     "fabric_render": Scenario(
         lambda place: {
-            "spec": drive("fabric_input", spec_arguments(place), place)["spec"],
+            "spec": place.run("fabric_input", {"manifests": MANIFESTS})["spec"],
             "output_dir": str(place.folder / "objects"),
         },
         changes=True,
@@ -310,23 +332,14 @@ def place(tmp_path: Path, control_plane: ControlPlane, namespace: str, audit: Au
     delete_nodes(control_plane.api, found.nodes())
 
 
-def drive(
-    module: str,
-    arguments: dict[str, Any],
-    place: Place,
-    *,
-    check: bool = False,
-    before: Sequence[dict[str, Any]] = (),
-) -> dict[str, Any]:
-    """Run one task on the controller with differences asked for, after those it needs; return its result."""
+def drive(tasks: Sequence[dict[str, Any]], place: Place) -> list[dict[str, Any]]:
+    """Run tasks on the controller with differences asked for; return the result of each."""
     folder = place.folder.parent
-    task = {"name": f"Drive {module}", f"rdma.fabric.{module}": arguments}
     variables = {"rdma_fabric_interfaces": [], "ansible_python_interpreter": str(PROGRAMS / "python")}
-    play = {"name": "Drive", "hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [*before, task]}
+    play = {"name": "Drive", "hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}
     (folder / "playbook.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
     done = subprocess.run(
-        [str(PROGRAMS / "ansible-playbook"), "playbook.yml", "-i", "localhost,", "-c", "local", "--diff"]
-        + ["--check"] * check,
+        [str(PROGRAMS / "ansible-playbook"), "playbook.yml", "-i", "localhost,", "-c", "local", "--diff"],
         cwd=folder,
         env={**place.environment, "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_NOCOLOR": "1"},
         capture_output=True,
@@ -335,8 +348,41 @@ def drive(
     )
     # What a plugin prints for a person comes first; the callback's object starts on a line of its own.
     output = json.loads("{" + f"\n{done.stdout}".split("\n{\n", 1)[1])
-    result: dict[str, Any] = output["plays"][0]["tasks"][-1]["hosts"]["localhost"]
-    return result
+    return [task["hosts"]["localhost"] for task in output["plays"][0]["tasks"]]
+
+
+@dataclass(frozen=True)
+class Driven:
+    """What one task of a module came to: its result, the files after it, and what it has stored in the cluster."""
+
+    result: dict[str, Any]
+    files: dict[str, str]
+    stored: list[str]
+
+
+def drive_thrice(module: str, scenario: Scenario, place: Place) -> list[Driven]:
+    """Run a module in check mode, for real, and again."""
+    folder = place.folder.parent
+    (folder / "action_plugins").mkdir()
+    (folder / "action_plugins" / "look.py").write_text(LOOK, encoding="utf-8")
+    arguments, tasks = scenario.arguments(place), [*scenario.before(place)]
+    copies = [folder / str(number) for number in range(4)]
+    looks = [{"look": {"folder": str(place.folder), "copy": str(copy)}} for copy in copies]
+    tasks.append(looks[0])
+    for number, look in enumerate(looks[1:]):
+        # A verdict that is a failure does not end the play.
+        how = {"check_mode": number == 0, "ignore_errors": True}
+        tasks += [{f"rdma.fabric.{module}": arguments, **how}, look]
+
+    mark = place.audit.mark()
+    results = drive(tasks, place)[-2 * len(copies) + 1 :]
+    requests = place.audit.requests(mark, user="rdma-fabric-admin")
+    times = [result["time"] for result in results[::2]]
+    times[-1] = "9"  # until the play has ended
+    return [
+        Driven(result, content(copy), stored_writes(each for each in requests if since <= each.received < until))
+        for result, copy, since, until in zip(results[1::2], copies[1:], times, times[1:])
+    ]
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -350,11 +396,11 @@ def content(folder: Path) -> dict[str, str]:
     return found
 
 
-def stored_writes(place: Place, since: int) -> list[str]:
+def stored_writes(requests: Iterable[Request]) -> list[str]:
     """Return the requests that changed the cluster: dry runs do not, nor do questions about rights and versions."""
     return [
         f"{request.verb} {request.uri}"
-        for request in place.audit.requests(since, user="rdma-fabric-admin")
+        for request in requests
         if request.verb in WRITES and not request.dry_run and request.api_group not in REVIEWS
     ]
 
@@ -388,31 +434,27 @@ def test_a_module_does_what_its_attributes_say(
     scenario, attributes = SCENARIOS[module], documented[module]
     assert {"check_mode", "diff_mode", "idempotent"} <= set(attributes)
     scenario.prepare(place)
-    arguments, tasks = scenario.arguments(place), scenario.before(place)
 
-    before, mark = content(place.folder), place.audit.mark()
-    checked = drive(module, arguments, place, check=True, before=tasks)
-    assert content(place.folder) == before, "check mode wrote files"
-    assert stored_writes(place, mark) == [], "check mode changed the cluster"
+    before = content(place.folder)
+    checked, first, second = drive_thrice(module, scenario, place)
+    assert checked.files == before, "check mode wrote files"
+    assert checked.stored == [], "check mode changed the cluster"
 
-    first = drive(module, arguments, place, before=tasks)
-    assert ended_as_meant(first, scenario), first.get("msg")
-    assert first["changed"] is scenario.changes
-    wrote = content(place.folder) != before or bool(stored_writes(place, mark))
+    assert ended_as_meant(first.result, scenario), first.result.get("msg")
+    assert first.result["changed"] is scenario.changes
+    wrote = first.files != before or bool(first.stored)
     assert wrote is scenario.changes, "changed says something else than what was written"
     if attributes["check_mode"] == "full":
-        assert ended_well(checked), checked.get("msg")
-        assert checked["changed"] is first["changed"], "check mode predicted something else"
+        assert ended_well(checked.result), checked.result.get("msg")
+        assert checked.result["changed"] is first.result["changed"], "check mode predicted something else"
     if attributes["diff_mode"] == "full":
-        assert shows_difference(first) is (scenario.changes or scenario.plans)
+        assert shows_difference(first.result) is (scenario.changes or scenario.plans)
         if attributes["check_mode"] == "full":
-            assert shows_difference(checked) is shows_difference(first)
+            assert shows_difference(checked.result) is shows_difference(first.result)
 
-    after, mark = content(place.folder), place.audit.mark()
-    second = drive(module, arguments, place, before=tasks)
-    assert ended_as_meant(second, scenario), second.get("msg")
+    assert ended_as_meant(second.result, scenario), second.result.get("msg")
     if attributes["idempotent"] == "full":
-        assert second["changed"] is False
-        assert shows_difference(second) is scenario.plans
-        assert content(place.folder) == after, "the second run wrote files"
-        assert stored_writes(place, mark) == [], "the second run changed the cluster"
+        assert second.result["changed"] is False
+        assert shows_difference(second.result) is scenario.plans
+        assert second.files == first.files, "the second run wrote files"
+        assert second.stored == [], "the second run changed the cluster"
