@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from typing import Sequence, TypeVar
 
 CHOICE = "RDMA_FABRIC_SWEEPS"
 
 Case = TypeVar("Case")
+Other = TypeVar("Other")
 
 # One of so many random examples is in a sample.
 _SHARE = 5
@@ -36,3 +38,12 @@ def some_of(cases: Sequence[Case], count: int) -> list[Case]:
 def examples(count: int) -> int:
     """Return how many random examples a property is tried with: ``count`` in a whole sweep, else a fifth of them."""
     return count if whole() else count // _SHARE
+
+
+def some_pairs(cases: Sequence[Case], others: Sequence[Other]) -> list[tuple[Case, Other]]:
+    """Return each of ``cases`` with each of ``others`` in a whole sweep, else as few pairs as have all of both."""
+    if whole():
+        return list(product(cases, others))
+    return [
+        (cases[number % len(cases)], others[number % len(others)]) for number in range(max(len(cases), len(others)))
+    ]

@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
+from ansible_collections.rdma.fabric.tests.sweeps import some_pairs
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import daemon_set
 from tools.fleet import RECORDINGS, SUFFIX
 
@@ -332,29 +333,39 @@ def test_an_object_that_the_server_refuses_is_told_before_a_host_is_changed(
         assert "spec.prots" in message
 
 
-@pytest.mark.parametrize(
-    ("person", "said"),
-    [
-        ({}, "no credentials were shown"),
-        ({"exec": {"command": "no-such-plugin"}}, "no-such-plugin"),
-        ({"exec": {"command": "false"}}, "the credential plugin of the kubeconfig gives no credentials"),
-        ({"token": "stale"}, "renew the token or client certificate"),
-    ],
-    ids=["nothing", "missing plugin", "failing plugin", "stale token"],
-)
+# Whom the kubeconfig names, and what is said of it.
+NOBODIES: dict[str, tuple[Json, str]] = {
+    "nothing": ({}, "no credentials were shown"),
+    "missing plugin": ({"exec": {"command": "no-such-plugin"}}, "no-such-plugin"),
+    "failing plugin": (
+        {"exec": {"command": "false"}},
+        "the credential plugin of the kubeconfig gives no credentials",
+    ),
+    "stale token": ({"token": "stale"}, "renew the token or client certificate"),
+}
+
+
+@pytest.mark.parametrize(("person", "arguments"), some_pairs(list(NOBODIES), [(), ("--check",)]))
 def test_credentials_that_are_none_are_told_before_a_host_is_changed(
-    control_plane: ControlPlane, fabric: Json, user: User, host: Path, *, tmp_path: Path, person: Json, said: str
+    control_plane: ControlPlane,
+    fabric: Json,
+    user: User,
+    host: Path,
+    *,
+    tmp_path: Path,
+    person: str,
+    arguments: tuple[str, ...],
 ) -> None:
+    credentials, said = NOBODIES[person]
     document = json.loads(control_plane.kubeconfig.read_text(encoding="utf-8"))
-    if "exec" in person:
+    if "exec" in credentials:
         version = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
-        person = {"exec": {**version, **person["exec"]}}
-    document["users"][0]["user"] = person
+        credentials = {"exec": {**version, **credentials["exec"]}}
+    document["users"][0]["user"] = credentials
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(document), encoding="utf-8")
-    for arguments in ((), ("--check",)):
-        outcome = user.run("site", *arguments, inventory=host, variables=fabric, cluster=control_plane, kubeconfig=path)
-        assert said in before_any_host(outcome, user)
+    outcome = user.run("site", *arguments, inventory=host, variables=fabric, cluster=control_plane, kubeconfig=path)
+    assert said in before_any_host(outcome, user)
 
 
 @pytest.mark.parametrize("playbook", ["site", "verify"])

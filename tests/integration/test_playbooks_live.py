@@ -28,6 +28,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
+from ansible_collections.rdma.fabric.tests.sweeps import some_pairs
 from tools.checkout import CHECKOUT
 from tools.fleet import RECORDINGS, SUFFIX
 
@@ -177,8 +178,7 @@ def with_a_localhost_that_fails(folder: Path, *, reached: bool) -> Path:
     return path
 
 
-@pytest.mark.parametrize("reached", [True, False])
-@pytest.mark.parametrize("playbook", ["site", "preview", "verify"])
+@pytest.mark.parametrize(("playbook", "reached"), some_pairs(["site", "preview", "verify"], [True, False]))
 def test_a_run_whose_localhost_fails_as_a_host_is_reported_and_fails(
     control_plane: ControlPlane, fabric: Json, user: User, playbook: str, reached: bool
 ) -> None:

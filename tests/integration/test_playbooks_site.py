@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 
@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
 )
 from ansible_collections.rdma.fabric.tests.lab.audit import Request
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.sweeps import some_pairs
 from tools.checkout import CHECKOUT
 from tools.fleet import INVENTORY, RECORDINGS, SUFFIX
 
@@ -283,34 +284,48 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
     return found
 
 
-def refusals(playbook: str, tabbed: Path) -> Iterator[tuple[list[str], Path | str, str]]:
-    """Yield arguments and inventory of runs that leave out what they are asked for, and what they have to say."""
-    typo = tabbed.parent / "typo.yml"
-    of_hosts = f"no host of the inventory {{}} matches {PATTERN}" if playbook in READ_NO_INPUT else ""
-    yield [], "gpu-01,", of_hosts.format("gpu-01,") or "no host"
-    yield ["--tags", "cluster"], INVENTORY, "--tags cluster would leave out what this playbook is for"
-    # What is looked at is one file for the playbooks that read the input, and another for those that do not. The
-    # support bundle goes on with an input that is not valid, but not without its hosts.
-    if playbook in {"site", "support", *READ_NO_INPUT}:
-        yield [], typo, of_hosts.format(typo) or "typo.yml: does not exist"
-        yield [], tabbed, of_hosts.format(tabbed) or "tabbed.yml: cannot be read from line 2 on"
-        yield ["--skip-tags", "all"], INVENTORY, "--skip-tags all would leave out what this playbook is for"
-
-
 PATTERN = "rdma_fabric"
-READ_NO_INPUT = {"discover", "record"}
+PLAYBOOKS = sorted(path.stem for path in (CHECKOUT / "playbooks").glob("*.yml"))
+READ_NO_INPUT = ("discover", "record")
+# What is looked at is one file for the playbooks that read the input, and another for those that do not. The support
+# bundle goes on with an input that is not valid, but not without its hosts.
+LOOK = ("site", "support", *READ_NO_INPUT)
+LEFT_OUT = ("the hosts", "with tags")
+ALL_LEFT_OUT = (*LEFT_OUT, "the inventory", "what is after a tab", "without tags")
 
 
-@pytest.mark.parametrize("playbook", sorted(path.stem for path in (CHECKOUT / "playbooks").glob("*.yml")))
+def leaving_out(what: str, playbook: str, tabbed: Path) -> tuple[list[str], Path | str, str]:
+    """Return arguments and inventory of a run that leaves out what it is asked for, and what it has to say."""
+    typo = tabbed.parent / "typo.yml"
+    inventories: dict[str, tuple[Path | str, str]] = {
+        "the hosts": ("gpu-01,", "no host"),
+        "the inventory": (typo, "typo.yml: does not exist"),
+        "what is after a tab": (tabbed, "tabbed.yml: cannot be read from line 2 on"),
+    }
+    if what in inventories:
+        inventory, said = inventories[what]
+        of_hosts = f"no host of the inventory {inventory} matches {PATTERN}"
+        return [], inventory, of_hosts if playbook in READ_NO_INPUT else said
+    arguments = ["--tags", "cluster"] if what == "with tags" else ["--skip-tags", "all"]
+    return arguments, INVENTORY, f"{' '.join(arguments)} would leave out what this playbook is for"
+
+
+@pytest.mark.parametrize(
+    ("playbook", "what"),
+    [
+        *some_pairs([name for name in PLAYBOOKS if name not in LOOK], LEFT_OUT),
+        *itertools.product(LOOK, ALL_LEFT_OUT),
+    ],
+)
 def test_a_run_that_leaves_out_what_it_was_asked_for_fails_and_keeps_the_report(
-    playbook: str, reported: Reported
+    playbook: str, what: str, reported: Reported
 ) -> None:
     given = {"rdma_fabric_render_dir": "out"}
-    for arguments, inventory, said in refusals(playbook, reported.tabbed):
-        outcome = reported.user.run(playbook, *arguments, inventory=inventory, variables=given).refused()
-        assert said in outcome.message, outcome.output
-        assert outcome.result["result"] == "refused"
-        assert reported.files() == reported.kept
+    arguments, inventory, said = leaving_out(what, playbook, reported.tabbed)
+    outcome = reported.user.run(playbook, *arguments, inventory=inventory, variables=given).refused()
+    assert said in outcome.message, outcome.output
+    assert outcome.result["result"] == "refused"
+    assert reported.files() == reported.kept
 
 
 def test_the_pattern_of_hosts_counts_wherever_it_is_set(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.sweeps import examples, some_of, whole
+from ansible_collections.rdma.fabric.tests.sweeps import examples, some_of, some_pairs, whole
 
 
 def test_a_sample_is_even_and_holds_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,11 +21,18 @@ def test_a_sample_is_even_and_holds_both_ends(monkeypatch: pytest.MonkeyPatch) -
     assert examples(200) == 40
 
 
+def test_a_sample_of_pairs_holds_each_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RDMA_FABRIC_SWEEPS", raising=False)
+    assert some_pairs("abc", [1, 2]) == [("a", 1), ("b", 2), ("c", 1)]
+    assert some_pairs("ab", [1, 2, 3]) == [("a", 1), ("b", 2), ("a", 3)]
+
+
 def test_a_whole_sweep_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RDMA_FABRIC_SWEEPS", "whole")
     assert whole()
     assert some_of(range(10), 2) == list(range(10))
     assert examples(200) == 200
+    assert some_pairs("ab", [1, 2]) == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
 
 
 def test_a_slip_in_the_environment_samples_nothing_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
