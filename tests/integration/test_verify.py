@@ -134,8 +134,11 @@ def wire(pushed: Wire, tmp_path: Path) -> Iterator[Wire]:
     assert left == []
 
 
-def test_two_nodes_pass(wire: Wire) -> None:
+def test_two_nodes_pass_with_pods_that_the_scheduler_places(wire: Wire) -> None:
+    mark = wire.cluster.audit.mark()
     outcome = wire.verify().succeeded()
+    bound = [each for each in wire.cluster.audit.requests(mark) if each.verb == "create" and "/binding" in each.uri]
+    assert len(bound) == 2, "the scheduler has to place the pods"
     assert "1 pair tested: 1 pass" in outcome.output
     for name in wire.nodes.names:
         assert {key: count for key, count in outcome.counts[name].items() if " rdma.fabric." in key} == {
@@ -178,16 +181,7 @@ def test_a_runtime_class_that_is_not_there_is_told_before_anything_is_made(wire:
     mark = wire.cluster.audit.mark()
     outcome = wire.verify(runtime_class="nowhere").refused()
     assert 'RuntimeClass "nowhere" not found' in outcome.message
-    (violation,) = wire.verify(runtime_class="No Name").refused().violations()
-    assert violation["source"] == "runtime_class"
     assert stored_writes(wire.cluster.audit, mark) == []
-
-
-def test_the_scheduler_places_the_pods(wire: Wire) -> None:
-    mark = wire.cluster.audit.mark()
-    wire.verify().succeeded()
-    watched = [each for each in wire.cluster.audit.requests(mark) if each.verb == "create" and "/binding" in each.uri]
-    assert len(watched) == 2, "the scheduler has to place the pods"
 
 
 def test_a_wire_that_is_pulled_turns_the_verdict_red_and_the_pods_are_gone(wire: Wire) -> None:
@@ -235,10 +229,10 @@ def test_wrong_numbers_are_told_at_once(wire: Wire) -> None:
     }
 
 
-def test_a_namespace_that_can_have_no_name_like_that_is_told_before_anything_is_made(wire: Wire) -> None:
+def test_names_that_nothing_can_have_are_told_together_before_anything_is_made(wire: Wire) -> None:
     mark = wire.cluster.audit.mark()
-    (violation,) = wire.verify(namespace="No Name").refused().violations()
-    assert violation["source"] == "namespace"
+    outcome = wire.verify(namespace="No Name", runtime_class="No Class").refused()
+    assert {violation["source"] for violation in outcome.violations()} == {"namespace", "runtime_class"}
     assert stored_writes(wire.cluster.audit, mark) == []
 
 
