@@ -3,17 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The standard test of a concern: after any disturbance the next run ends where an undisturbed one does.
 
-Every other mutation of a kind is killed, the others fail, with the errors in turn; ``RDMA_FABRIC_SWEEPS=whole`` in the
-environment has each killed, and fail with every error.
+Every mutation is killed once and fails once, with the errors in turn; ``RDMA_FABRIC_SWEEPS=whole`` in the environment
+has each fail with every error.
 """
 
 from __future__ import annotations
 
-import itertools
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping
 
 from ansible_collections.rdma.fabric.tests.sweeps import whole
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed, Mutation
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 
 ERRORS = ("EIO", "ENOSPC", "EROFS", "EBUSY")
 
@@ -43,31 +42,20 @@ def sweep(start: Start, run: Run, errors: tuple[str, ...] = ERRORS) -> int:
     calm = begun.twin()
     outcome = run(calm)
     assert not outcome.get("failed"), outcome["msg"]
-    mutations, wanted = calm.mutations, settled(calm)
+    count, wanted = len(calm.mutations), settled(calm)
     calm.revive()
     assert not run(calm).get("failed")
     assert calm.mutations == [], "a second run changes something"
     assert settled(calm) == wanted
-    for number, fault in faults(mutations, errors):
-        _disturbed(begun.twin(), run, number, fault, wanted)
-    return len(mutations)
+    for number in range(count):
+        for fault in faults(number, errors):
+            _disturbed(begun.twin(), run, number, fault, wanted)
+    return count
 
 
-def faults(mutations: Sequence[Mutation], errors: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Return which mutations are disturbed, and how: a sample has each, and each kind (of runs: program) killed and
-    failed."""
-    if whole():
-        return [(number, fault) for number in range(len(mutations)) for fault in (*errors, KILL)]
-    found = []
-    error = itertools.cycle(errors)
-    of_kinds: dict[tuple[str, str], list[int]] = {}
-    for number, mutation in enumerate(mutations):
-        program = mutation.what.split()[0] if mutation.kind == "run" else ""
-        of_kinds.setdefault((mutation.kind, program), []).append(number)
-    for numbers in of_kinds.values():
-        found += [(number, KILL) for number in numbers[::2]]
-        found += [(number, next(error)) for number in (numbers[1::2] or numbers)]
-    return sorted(found)
+def faults(number: int, errors: tuple[str, ...]) -> tuple[str, ...]:
+    """Return how the mutation with this number is disturbed."""
+    return (*(errors if whole() else errors[number % len(errors) :][:1]), KILL)
 
 
 def _disturbed(kernel: Kernel, run: Run, number: int, fault: str, wanted: Any) -> None:
