@@ -184,10 +184,10 @@ def refuse_foreign(data_file: Path, page_file: Path, older: Any) -> None:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return the content of a file; None when it is missing."""
+    """Return the content of a file; None when it is missing, also where no directory is."""
     try:
         return path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

@@ -269,6 +269,14 @@ def test_an_empty_run_directory_is_made_and_its_hosts_are_missed(tmp_path: Path)
     assert (tmp_path / "new" / "run" / "report.html").exists()
 
 
+def test_a_file_in_place_of_the_run_directory_is_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "run").touch()
+    failed = run_action("fabric_report", {"run_dir": str(tmp_path / "run")})
+    assert failed["failed"] is True
+    assert f"the run directory {tmp_path / 'run'}: " in failed["msg"]
+    assert "make it writable, or give another one" in failed["msg"]
+
+
 def test_run_dir_is_required_and_unknown_options_are_refused(tmp_path: Path) -> None:
     assert "run_dir" in run_action("fabric_report", {})["msg"]
     assert "colour" in run_action("fabric_report", {"run_dir": str(tmp_path), "colour": "red"})["msg"]
