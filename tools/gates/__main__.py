@@ -19,6 +19,7 @@ from tools.gates.model import Counts, Gate, Outcome, Verdict
 from tools.gates.runner import GateRunner, line
 
 MOST_FAILURES = 20
+LAST_LINES = 3
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,15 +58,25 @@ def in_ci() -> bool:
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """Return all outcomes as a table and the tests that failed; the last line counts tests the way pytest does."""
+    """Return all outcomes as a table and why some failed; the last line counts tests the way pytest does."""
     total = sum((outcome.counts() for outcome in outcomes), Counts())
     lines = ["", f"{len(outcomes)} gates in {seconds:.0f} s", *(line(outcome) for outcome in outcomes)]
-    failures = [f"  {text}" for outcome in outcomes if outcome.tests for text in outcome.tests.failures]
+    failures = [f"  {text}" for outcome in outcomes for text in failures_of(outcome)]
     lines += ["", *failures[:MOST_FAILURES]]
     if len(failures) > MOST_FAILURES:
         lines.append(f"  ... and {len(failures) - MOST_FAILURES} more, in {BUILD / 'gates'}")
     lines.append(total.sentence())
     return "\n".join(lines)
+
+
+def failures_of(outcome: Outcome) -> Sequence[str]:
+    """Return the tests of a gate that failed; of one that counts none, the end of its log."""
+    if outcome.tests is not None and outcome.tests.failures:
+        return outcome.tests.failures
+    if outcome.verdict is not Verdict.FAILED or outcome.log is None or not outcome.log.exists():
+        return ()
+    output = outcome.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [f"{outcome.gate.name}: {text}" for text in output[-LAST_LINES:]]
 
 
 def say(text: str) -> None:

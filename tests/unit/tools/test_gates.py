@@ -245,6 +245,19 @@ def test_the_summary_names_the_tests_that_failed_last_before_the_counts() -> Non
     assert lines[-22:-2] == [f"  tests::test_{number} failure: why" for number in range(20)]
 
 
+def test_the_summary_says_the_end_of_the_log_of_a_gate_that_failed_without_tests(tmp_path: Path) -> None:
+    log = tmp_path / "bench.log"
+    log.write_text("measuring host\nhost.cpu_ratio_to_setup 1.1\nWritten.\nerror: more than 1\n", encoding="utf-8")
+    lines = summary([Outcome(Gate("bench", "", lambda: ()), Verdict.FAILED, log=log)], 1.0).splitlines()
+    assert lines[-4:-1] == [
+        "  bench: host.cpu_ratio_to_setup 1.1",
+        "  bench: Written.",
+        "  bench: error: more than 1",
+    ]
+    passed = Outcome(Gate("bench", "", lambda: ()), Verdict.PASSED, log=log)
+    assert "Written" not in summary([passed], 1.0)
+
+
 def test_gates_on_request_run_only_when_they_are_named() -> None:
     unnamed = {gate.name for gate in choose([])}
     assert "unit" in unnamed
