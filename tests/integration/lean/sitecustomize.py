@@ -9,10 +9,11 @@ together a quarter of what a playbook takes, and the tests run hundreds over the
 sends of a module: Ansible follows the module's imports and packs what it finds once in every run, and this collection
 makes that smaller, which takes more than the rest of a short run. So is what templates and conditions compile to, and
 the options of an action as its documentation has them: each task has a process of its own, which compiles and reads
-them anew, for a third of its time. And Ansible looks a hundred times a second for what its workers have done, not a
-thousand times, and nobody collects the garbage of processes that live for seconds. Nor are the objects of a playbook
-taken apart one by one as it ends, which takes as long as some tasks of it. ``RDMA_FABRIC_BYTECODE`` names the folder of
-what is kept.
+them anew, for a third of its time. And so is what apt makes of its lists: images of containers have it read them all
+whenever it is asked whether there are headers of the kernel. And Ansible looks a hundred times a second for what its
+workers have done, not a thousand times, or ten thousand when all are busy, and nobody collects the garbage of processes
+that live for seconds. Nor are the objects of a playbook taken apart one by one as it ends, which takes as long as some
+tasks of it. ``RDMA_FABRIC_BYTECODE`` names the folder of what is kept.
 
 Python imports this module before a program starts where its folder is in PYTHONPATH.
 """
@@ -186,6 +187,17 @@ def keep_payloads(kept_ones: Path, run: Path) -> None:
         unfinished.replace(place)
 
 
+def settings_of_apt(place: Path) -> Path:
+    """Return settings of apt that have it keep its cache, in place of the machine's, which may tell it not to."""
+    (place / "parts").mkdir(parents=True, exist_ok=True)
+    settings = place / "apt.conf"
+    if not settings.exists():
+        unfinished = settings.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(f'Dir::Cache "{place}";\nDir::Etc::Parts "{place}/parts";\n', encoding="utf-8")
+        unfinished.replace(settings)
+    return settings
+
+
 def at_once(ended: Callable[..., Any]) -> Callable[..., Any]:
     """Return how a run ends: it does what was to be done at its end, and leaves its memory to the kernel."""
     run = os.getpid()
@@ -210,9 +222,11 @@ if any(argument.endswith("/ansible-playbook") for argument in getattr(sys, "orig
     from jinja2 import BaseLoader, Environment, FileSystemBytecodeCache
 
     constants.DEFAULT_INTERNAL_POLL_INTERVAL = POLL_SECONDS
+    keep(time, "sleep", lambda sleep: lambda seconds: sleep(max(seconds, POLL_SECONDS)))
     keep(_collection_finder._AnsibleCollectionPkgLoaderBase, "get_code", of_collections)
     payloads = KEPT / "payloads" / release.__version__ / content_of(constants.COLLECTIONS_PATHS)
     lend_payloads(payloads, Path(constants.DEFAULT_LOCAL_TMP))
+    os.environ["APT_CONFIG"] = str(settings_of_apt(KEPT.parent.resolve() / "apt"))
     keep(BaseLoader, "load", partial(of_files, payloads / "files"))
     # Older releases have conditions in templates, all in one environment, and dates in metadata.
     with suppress(ModuleNotFoundError):
