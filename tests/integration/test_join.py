@@ -20,9 +20,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
 from ansible_collections.rdma.fabric.tests.integration.joining import FOREIGN, TAINT, TEXT, Joining
 from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes
 from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, LIMITS, NAMES
+from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG
 
-NIC = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
 POLICY = {"rdmaSharedDevicePlugin": {"config": json.dumps(RDMA_CONFIG)}}
 
 
@@ -146,7 +146,7 @@ def test_check_mode_shows_taints_plans_and_marks_and_changes_nothing(fleet_of_ne
 
 def test_the_device_plugin_runs_on_a_new_node_and_its_devices_are_waited_for(fleet_of_new: Joining) -> None:
     fleet = fleet_of_new
-    fleet.register("one", taints=(TAINT,), **NIC)
+    fleet.register("one", taints=(TAINT,), **NIC_LABEL)
     given: dict[str, Any] = {
         "rdma_fabric_nic_cluster_policy": POLICY,
         "rdma_fabric_nfd": False,

@@ -20,6 +20,7 @@ from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, 
 from ansible_collections.rdma.fabric.tests.integration.joining import TEXT, Joining
 from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG
 from tools.checkout import CHECKOUT, PROGRAMS
@@ -27,7 +28,6 @@ from tools.checkout import CHECKOUT, PROGRAMS
 GUIDE = guide("guide-new-nodes.md")
 VARIABLE, KUBELET, KUBEADM, PLAY = blocks_of(GUIDE)
 UNIT, LIMITED = re.findall(r"^```ini\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
-NIC = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
 
 
 def commands(program: str) -> list[list[str]]:
@@ -142,7 +142,7 @@ def test_a_node_joins_by_the_command_of_its_unit_with_no_more_than_the_rights_th
         "rdma_fabric_join_taint": TEXT,
     }
     fleet.run("--limit", "two", playbook="site", **given).succeeded()
-    fleet.register("one", taints=(taint_of(TEXT),), **NIC)
+    fleet.register("one", taints=(taint_of(TEXT),), **NIC_LABEL)
     kubeconfig = new_nodes.client_kubeconfig("new-nodes")
     (line,) = [line for line in UNIT.splitlines() if line.startswith("ExecStart=")]
     words = shlex.split(line.partition("=")[2].replace("%H", "one"))

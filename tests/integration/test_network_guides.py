@@ -24,14 +24,13 @@ from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, 
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User, run_bounded, stored
 from ansible_collections.rdma.fabric.tests.integration.way_out import way_to
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL, apply_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 from tools.checkout import PROGRAMS
 from tools.fleet import RECORDINGS
 
 Json = dict[str, Any]
 NAMESPACE = "nvidia-network-operator"
-NIC = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
 HOSTS = ("gpu-01", "gpu-02")
 
 
@@ -90,7 +89,7 @@ GUIDES = {
 def cluster(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane with the nodes of the guides' hosts."""
     with ControlPlane(tmp_path_factory.mktemp("network-guides"), programs=lab_programs) as running:
-        apply_nodes(running.api, [kwok_node(name, NIC) for name in HOSTS])
+        apply_nodes(running.api, [kwok_node(name, NIC_LABEL) for name in HOSTS])
         running.create_namespace(NAMESPACE)
         yield running
 

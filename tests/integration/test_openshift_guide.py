@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, 
 from ansible_collections.rdma.fabric.tests.integration.operated import ATTACHMENTS, definition
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User, run_bounded, stored
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL, apply_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 from tools.checkout import CHECKOUT, PROGRAMS
 
@@ -56,9 +56,7 @@ def cluster(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) ->
             )
         names = [f"crd/{kind['metadata']['name']}" for kind in KINDS]
         running.kubectl("wait", "--for=condition=Established", "--timeout=90s", *names)
-        apply_nodes(
-            running.api, [kwok_node(name, {"feature.node.kubernetes.io/pci-15b3.present": "true"}) for name in NODES]
-        )
+        apply_nodes(running.api, [kwok_node(name, NIC_LABEL) for name in NODES])
         yield running
 
 

@@ -26,7 +26,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL, apply_nodes, kwok_node
 
 LIMITS = "/etc/security/limits.d/90-rdma-fabric.conf"
 NAMES = ("one", "two", "three")
@@ -51,7 +51,7 @@ class Fleet:
     def __init__(self, cluster: ControlPlane, namespace: str, folder: Path, names: Sequence[str] = NAMES) -> None:
         self.names = names
         self._inventory_of(cluster, namespace, folder, rdma_fabric_drain_force=True)
-        apply_nodes(self.api, [kwok_node(node, allocatable={DEVICE: "8"}) for node in self.nodes.values()])
+        apply_nodes(self.api, [kwok_node(node, NIC_LABEL, allocatable={DEVICE: "8"}) for node in self.nodes.values()])
         for node in self.nodes.values():
             self.pod(node)
 

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import http.client
+import time
 from typing import Any
 
-from ansible_collections.rdma.fabric.tests.lab.api import Api, collection_path
+from ansible_collections.rdma.fabric.tests.lab.api import Api, ApiError, collection_path
 
 # What comes and goes by itself: events, Leases of nodes and servers, pods, which drains evict, and what servers make of
 # definitions and DaemonSets.
 PASSING = {"Event", "Pod", "Lease", "EndpointSlice", "Endpoints", "ControllerRevision", "APIService"}
+STORED_SECONDS = 30.0
 
 
 def everything(api: Api) -> dict[str, dict[str, Any]]:
@@ -23,10 +26,21 @@ def everything(api: Api) -> dict[str, dict[str, Any]]:
         for resource in api.call("GET", path)["resources"]:
             if "list" not in resource["verbs"] or "/" in resource["name"] or resource["kind"] in PASSING:
                 continue
-            for body in api.call("GET", collection_path(version, resource["name"]))["items"]:
+            for body in listed(api, collection_path(version, resource["name"])):
                 metadata = body["metadata"]
                 place = f"{resource['kind']} {metadata.get('namespace', '')}/{metadata['name']}"
                 found[place] = body
+    return found
+
+
+def listed(api: Api, path: str) -> list[dict[str, Any]]:
+    """Return the objects of a kind; the server answers 429 while it makes the storage of one that was just defined."""
+    deadline = time.monotonic() + STORED_SECONDS
+    while (answer := api.request("GET", path)).status == http.client.TOO_MANY_REQUESTS and time.monotonic() < deadline:
+        time.sleep(0.2)
+    if answer.status != http.client.OK:
+        raise ApiError(f"GET {path}", answer)
+    found: list[dict[str, Any]] = answer.body["items"]
     return found
 
 

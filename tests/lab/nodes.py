@@ -13,6 +13,7 @@ from .api import Api, collection_path
 
 ANNOTATION = "kwok.x-k8s.io/node"
 ANNOTATION_VALUE = "fake"
+NIC_LABEL = {"feature.node.kubernetes.io/pci-15b3.present": "true"}  # of Node Feature Discovery
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 ALLOCATABLE = {"cpu": "64", "memory": "1Ti", "pods": "110", "ephemeral-storage": "1Ti"}
 READY_TIMEOUT_SECONDS = 120.0
