@@ -16,7 +16,7 @@ from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, link_checkout, li
 from tools.ending import to_its_end
 from tools.gates.catalogue import GATES, environment
 from tools.gates.model import Counts, Gate, Outcome, Verdict
-from tools.gates.runner import GateRunner, line
+from tools.gates.runner import GateRunner, last_lines, line
 
 MOST_FAILURES = 20
 LAST_LINES = 3
@@ -73,10 +73,9 @@ def failures_of(outcome: Outcome) -> Sequence[str]:
     """Return the tests of a gate that failed; of one that counts none, the end of its log."""
     if outcome.tests is not None and outcome.tests.failures:
         return outcome.tests.failures
-    if outcome.verdict is not Verdict.FAILED or outcome.log is None or not outcome.log.exists():
+    if outcome.verdict is not Verdict.FAILED or outcome.log is None:
         return ()
-    output = outcome.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [f"{outcome.gate.name}: {text}" for text in output[-LAST_LINES:]]
+    return [f"{outcome.gate.name}: {text}" for text in last_lines(outcome.log, LAST_LINES)]
 
 
 def say(text: str) -> None:

@@ -229,5 +229,9 @@ def line(outcome: Outcome) -> str:
 
 def tail(log: Path, lines: int) -> str:
     """Return the end of a log, indented, under its path."""
-    text = log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
-    return "\n".join([f"        {log}:", *(f"        | {one}" for one in text)])
+    return "\n".join([f"        {log}:", *(f"        | {one}" for one in last_lines(log, lines))])
+
+
+def last_lines(log: Path, lines: int) -> list[str]:
+    """Return the end of a log."""
+    return log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
