@@ -55,11 +55,16 @@ def kept(source: bytes, compiled: Callable[[], Any], folder: Path = KEPT) -> Any
         return marshal.loads(place.read_bytes())  # noqa: S302 - runs of the tests wrote it
     except FileNotFoundError:
         code = compiled()
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = place.with_suffix(f".{os.getpid()}")
-    unfinished.write_bytes(marshal.dumps(code))
-    unfinished.replace(place)
+    put(place, marshal.dumps(code))
     return code
+
+
+def put(place: Path, content: bytes) -> None:
+    """Write a file that runs beside this one see whole or not at all."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = place.with_suffix(f".{os.getpid()}")
+    unfinished.write_bytes(content)
+    unfinished.replace(place)
 
 
 def keep(owner: Any, name: str, of: Callable[..., Any]) -> None:
@@ -192,9 +197,7 @@ def settings_of_apt(place: Path) -> Path:
     (place / "parts").mkdir(parents=True, exist_ok=True)
     settings = place / "apt.conf"
     if not settings.exists():
-        unfinished = settings.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(f'Dir::Cache "{place}";\nDir::Etc::Parts "{place}/parts";\n', encoding="utf-8")
-        unfinished.replace(settings)
+        put(settings, f'Dir::Cache "{place}";\nDir::Etc::Parts "{place}/parts";\n'.encode())
     return settings
 
 
