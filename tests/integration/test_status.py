@@ -19,13 +19,12 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes imp
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL, apply_nodes, delete_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.unit.captures import facts_of
 from tools.rights import FILE
 
 RESOURCE = "rdma/rail0"
 RANGE = '{"type": "host-local", "subnet": "192.168.200.0/24"}'
-LABELS = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
 POLICY = {
     "rdmaSharedDevicePlugin": {
         "config": json.dumps(
@@ -130,7 +129,7 @@ def test_the_cluster_is_read_and_not_changed(fleet_cluster: ControlPlane, user: 
     user.run("site", inventory=hosts, cluster=fleet_cluster).succeeded()
     empty = user.run("status", inventory=hosts, cluster=fleet_cluster)
     assert f"no node offers {RESOURCE}" in empty.output
-    apply_nodes(fleet_cluster.api, [kwok_node("offering-1", LABELS, allocatable={RESOURCE: "63"})])
+    apply_nodes(fleet_cluster.api, [kwok_node("offering-1", NIC_LABEL, allocatable={RESOURCE: "63"})])
     user.run("site", inventory=hosts, cluster=fleet_cluster).succeeded()
     mark = fleet_cluster.audit.mark()
     done = user.run("status", inventory=hosts, cluster=fleet_cluster).succeeded()
@@ -168,7 +167,7 @@ def test_a_node_that_a_failed_upgrade_left_its_slot_and_a_new_node_need_a_person
     wanted = {"rdma_fabric_nic_cluster_policy": POLICY, "rdma_fabric_join_taint": f"{JOINING}:NoSchedule"}
     hosts = inventory(user, {"cpu-01": {}}, wanted)
     new = kwok_node("new-01", taints=[{"key": JOINING, "effect": "NoSchedule"}])
-    apply_nodes(api, [kwok_node("gpu-07", LABELS, allocatable={RESOURCE: "63"}), kwok_node("by-hand")])
+    apply_nodes(api, [kwok_node("gpu-07", NIC_LABEL, allocatable={RESOURCE: "63"}), kwok_node("by-hand")])
     try:
         user.run("site", inventory=hosts, cluster=fleet_cluster).succeeded()
         api.call("PATCH", f"{nodes}/by-hand", {"spec": {"unschedulable": True}}, content_type=MERGE)

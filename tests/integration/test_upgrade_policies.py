@@ -22,12 +22,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models i
 from ansible_collections.rdma.fabric.tests.integration.playbooks import SEEDS, Json, Outcome, stored_writes
 from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, Fleet
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL, apply_nodes, delete_nodes, kwok_node
 from tools.checkout import CHECKOUT
 from tools.fleet import RECORDINGS, SUFFIX
 
 LABEL = "example.com/policy"
-NVIDIA = "feature.node.kubernetes.io/pci-15b3.present"
 IMAGE = {"image": "doca-driver", "repository": "nvcr.io/nvidia/mellanox", "version": "24.07-0.6.1.0-0"}
 FIXTURES = CHECKOUT / "tests" / "fixtures"
 
@@ -111,7 +110,7 @@ class Policies(Fleet):
         self.cases = {f"host-{number:02}": case for number, case in enumerate(cases.values())}
         self.host_of = dict(zip(cases, self.cases))
         self.names = tuple(self.cases)
-        labels = {NVIDIA: "true", LABEL: "{{ inventory_hostname }}"}
+        labels = {**NIC_LABEL, LABEL: "{{ inventory_hostname }}"}
         self._manifests = folder / "policies.yaml"
         self._inventory_of(cluster, namespace, folder, rdma_fabric_node_labels=labels)
         policies = [node_policy(host, {**IMAGE, "upgradePolicy": case.policy}) for host, case in self.cases.items()]

@@ -36,12 +36,14 @@ def everything(api: Api) -> dict[str, dict[str, Any]]:
 def listed(api: Api, path: str) -> list[dict[str, Any]]:
     """Return the objects of a kind; the server answers 429 while it makes the storage of one that was just defined."""
     deadline = time.monotonic() + STORED_SECONDS
-    while (answer := api.request("GET", path)).status == http.client.TOO_MANY_REQUESTS and time.monotonic() < deadline:
+    while True:
+        try:
+            found: list[dict[str, Any]] = api.call("GET", path)["items"]
+            return found
+        except ApiError as error:
+            if error.answer.status != http.client.TOO_MANY_REQUESTS or time.monotonic() > deadline:
+                raise
         time.sleep(0.2)
-    if answer.status != http.client.OK:
-        raise ApiError(f"GET {path}", answer)
-    found: list[dict[str, Any]] = answer.body["items"]
-    return found
 
 
 def kept_kinds(names: set[str]) -> set[str]:
