@@ -240,7 +240,7 @@ def test_another_set_at_every_request(control_plane: ControlPlane, namespace: st
         assert live is not None
         winner = live["metadata"]["labels"]["rdma.fabric/set"]
         loser = other if winner == one else one
-        told = f"belongs to the set {winner!r}", f"shared: existed and now belongs to the set {winner}"
+        told = f"belongs to the set {winner!r}", f"existed before, now part of the set {winner}"
         assert any(words in text for words in told for text in said), (number, said)
         assert f"belongs to the set {winner!r}" in attempt(loser, sender()), number
         for name in sets:

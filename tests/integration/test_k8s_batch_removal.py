@@ -64,7 +64,7 @@ class TestPrune:
         apply(control_plane.kubeconfig, namespace, wave(body))
         patch(control_plane.api, body, {"metadata": {"labels": {"rdma.fabric/set": None}}})
         result = apply(control_plane.kubeconfig, namespace, wave(config_map(namespace, "other")))
-        assert result.notices == [f"kept ConfigMap {namespace}/released: its label rdma.fabric/set was removed"]
+        assert result.notices == [f"kept, the label rdma.fabric/set was removed: 1 (ConfigMap {namespace}/released)"]
         assert read(control_plane.api, body) is not None
 
     def test_an_object_of_another_set_is_neither_changed_nor_removed(

@@ -243,7 +243,7 @@ def applied(control_plane: ControlPlane, waves: list[Json]) -> Any:
     found = [apply(control_plane, waves)]
 
     def is_settled() -> bool:
-        going = any("as soon as its finalizers are done" in notice for notice in found[0]["notices"])
+        going = any("as soon as their finalizers are done" in notice for notice in found[0]["notices"])
         found[0] = apply(control_plane, waves) if going else found[0]
         return not going
 

@@ -113,14 +113,14 @@ class TestPresent:
         server.put("configmaps", config_map("a"))
         result = apply(server, wave(config_map("a")))
         assert actions(result)["ConfigMap ns/a"] == "configured"
-        assert result.notices == ["ConfigMap ns/a: existed and now belongs to the set web"]
+        assert result.notices == ["existed before, now part of the set web: 1 (ConfigMap ns/a)"]
 
     def test_a_lost_label_comes_back_with_a_notice(self) -> None:
         server = FakeServer()
         apply(server, *BASE)
         label(server, "a", None)
         result = apply(server, *BASE)
-        assert result.notices == ["ConfigMap ns/a: had lost its set label, which is back"]
+        assert result.notices == ["without their set label, restored: 1 (ConfigMap ns/a)"]
         assert not apply(server, *BASE).changed
 
     def test_a_deleted_object_comes_back(self) -> None:

@@ -141,15 +141,27 @@ class TestPrune:
         label(server, "b", None)
         result = apply(server, wave(config_map("a")))
         assert actions(result)["ConfigMap ns/b"] == "kept"
-        assert "kept ConfigMap ns/b: its label rdma.fabric/set was removed" in result.notices
+        assert "kept, the label rdma.fabric/set was removed: 1 (ConfigMap ns/b)" in result.notices
         assert recorded(server) == ["a"]
+
+    def test_objects_that_stay_for_one_reason_share_a_notice(self) -> None:
+        server = FakeServer()
+        names = [f"b{number:02}" for number in range(12)]
+        apply(server, wave(config_map("a"), *map(config_map, names)))
+        for name in names:
+            label(server, name, None)
+        (notice,) = apply(server, wave(config_map("a"))).notices
+        assert notice.startswith(
+            "kept, the label rdma.fabric/set was removed: 12 (ConfigMap ns/b11, ConfigMap ns/b10, "
+        )
+        assert notice.endswith(" and 2 more)")
 
     def test_a_recorded_object_that_another_set_took_stays(self) -> None:
         server = FakeServer()
         apply(server, *BASE)
         label(server, "b", "other")
         result = apply(server, wave(config_map("a")))
-        assert "kept ConfigMap ns/b: its label rdma.fabric/set names the set 'other'" in result.notices
+        assert "kept, the label rdma.fabric/set names the set 'other': 1 (ConfigMap ns/b)" in result.notices
 
     def test_a_recorded_object_that_we_never_applied_stays(self) -> None:
         server = FakeServer()
@@ -158,7 +170,7 @@ class TestPrune:
             {"manager": "x", "operation": "Apply"}
         ]
         result = apply(server, wave(config_map("a")))
-        assert "kept ConfigMap ns/b: no field of it was applied by rdma.fabric" in result.notices
+        assert "kept, no field was applied by rdma.fabric: 1 (ConfigMap ns/b)" in result.notices
 
     def test_an_object_that_was_replaced_meanwhile_is_not_deleted(self) -> None:
         server = FakeServer()
@@ -299,7 +311,8 @@ class TestFinalizers:
         first = apply(server, *without)
         assert actions(first)["ConfigMap ns/b"] == "deleted"
         for result in (first, apply(server, *without)):
-            assert "ConfigMap ns/b is deleted as soon as its finalizers are done: example.com/guard" in result.notices
+            going = "deleted as soon as their finalizers are done (example.com/guard): 1 (ConfigMap ns/b)"
+            assert going in result.notices
             assert "b" in recorded(server)
         del server.objects[("configmaps", "ns", "b")]
         last = apply(server, *without)

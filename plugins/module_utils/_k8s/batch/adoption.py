@@ -36,7 +36,7 @@ def find_adoptable(session: Session) -> None:
         if is_adoptable(live, item.body):
             session.adopting[item.key.identity] = live
         else:
-            session.result.notices.append(f"{item.key} stays as it is: it is managed by {owner}")
+            session.tell(f"left as it is, managed by {owner}", item.key)
     if not session.adopting:
         return
     _say_what_stays(session)

@@ -92,10 +92,10 @@ def _note(session: Session, item: Item, live: Json | None, after: Json, *, creat
 
 def _say_taken_over(session: Session, key: Key) -> None:
     identities = {recorded.identity for recorded in session.recorded}
-    if session.request.set_name:
-        how = "had lost its set label, which is back" if key.identity in identities else "existed and now belongs to"
-        end = "" if key.identity in identities else f" the set {session.request.set_name}"
-        session.result.notices.append(f"{key}: {how}{end}")
+    if session.request.set_name and key.identity in identities:
+        session.tell("without their set label, restored", key)
+    elif session.request.set_name:
+        session.tell(f"existed before, now part of the set {session.request.set_name}", key)
 
 
 def patch(session: Session, item: Item) -> tuple[int, Json]:

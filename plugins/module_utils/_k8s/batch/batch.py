@@ -265,6 +265,7 @@ def _take_turn(session: Session) -> None:
         return
     session.recorded = []
     session.result.notices = []
+    session.told = {}
     _read_state(session)
     _refuse_all(session)
 
@@ -412,6 +413,7 @@ def _finished(session: Session) -> BatchResult:
     result.requests = {verb: session.connection.sent[verb] for verb in ("list", "patch", "get", "delete")}
     if session.lease is not None:
         result.requests["lease"] = session.lease.requests
+    result.notices += [f"{what}: {names_of(keys)}" for what, keys in session.told.items()]
     for reason, keys in session.unvalidated.items():
         result.notices.append(f"not validated by the server: {names_of(keys)}: {reason}")
     if session.restored:

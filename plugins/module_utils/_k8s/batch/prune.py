@@ -30,14 +30,14 @@ def why_kept(key: Key, live: Mapping[str, object], set_name: str, remove_kept: b
     labels = metadata.get("labels") or {} if isinstance(metadata, Mapping) else {}
     label = labels.get(SET_LABEL)
     if set_name and label is None:
-        return f"its label {SET_LABEL} was removed"
+        return f"the label {SET_LABEL} was removed"
     if set_name and label != set_name:
-        return f"its label {SET_LABEL} names the set {label!r}"
+        return f"the label {SET_LABEL} names the set {label!r}"
     if not is_managed(live):
-        return "no field of it was applied by rdma.fabric"
+        return "no field was applied by rdma.fabric"
     owner = other_owner(live)
     if owner:
-        return f"it is managed by {owner}"
+        return f"managed by {owner}"
     if is_kept_kind(key) and not remove_kept:
         return f"a {key.kind} is never removed unasked, because what others made would go with it"
     return ""
@@ -61,7 +61,7 @@ def remove(session: Session, keys: Iterable[Key], *, remove_kept: bool = False) 
             continue
         reason = why_kept(key, live, session.request.set_name, remove_kept)
         if reason:
-            session.result.notices.append(f"kept {key}: {reason}")
+            session.tell(f"kept, {reason}", key)
             session.result.changes.append(Change(key, WAVE, KEPT, live, live))
             if is_kept_kind(key):
                 remaining.append(key)
@@ -122,4 +122,4 @@ def say_what_is_going(session: Session) -> None:
     for key in session.going:
         metadata = (session.snapshot.find(key) or {}).get("metadata") or {}
         holders = ", ".join(metadata.get("finalizers") or ["none"])
-        session.result.notices.append(f"{key} is deleted as soon as its finalizers are done: {holders}")
+        session.tell(f"deleted as soon as their finalizers are done ({holders})", key)

@@ -175,7 +175,7 @@ class Session:
     ``engine`` is who made the set, empty while there is none. ``restored``: objects whose PATCH left them as they were,
     with the fields that are not as asked for. ``going``: deleted objects that finalizers hold. ``adopting``: what is
     taken over from an operator, as it was read. ``proven``: whether an object is as desired, beside the two bodies that
-    were compared.
+    were compared. ``told``: what is to be said of objects, with them: one notice for each, however many they are.
     """
 
     request: BatchRequest
@@ -188,12 +188,17 @@ class Session:
     result: BatchResult = field(default_factory=BatchResult)
     unvalidated: dict[str, list[Key]] = field(default_factory=dict)
     restored: list[tuple[Key, list[str]]] = field(default_factory=list)
+    told: dict[str, list[Key]] = field(default_factory=dict)
     going: list[Key] = field(default_factory=list)
     adopting: dict[Key, Json] = field(default_factory=dict)
     lease: Lease | None = None
     new_namespaces: set[str] = field(default_factory=set)
     last_progress: float = 0.0
     proven: dict[Key, tuple[Json, Json, bool]] = field(default_factory=dict)
+
+    def tell(self, what: str, key: Key) -> None:
+        """Note something of an object."""
+        self.told.setdefault(what, []).append(key)
 
     def crd_changed(self, key: Key) -> bool:
         """Tell whether this run created or changed the CustomResourceDefinition of the key's kind."""
