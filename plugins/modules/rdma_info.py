@@ -137,6 +137,10 @@ facts:
         - Kernel modules of RDMA and GPUs, loaded or built in, and those that O(kernel_modules) asks for. Each has
           C(loaded), C(version), C(builtin) if it is built in, and C(missing) if the kernel has no such module.
       type: dict
+    without_kmod:
+      description: V(true) if the host has no C(modprobe), so that nothing can load modules.
+      returned: hosts without it, if a module of O(kernel_modules) is not loaded
+      type: bool
     stack:
       description:
         - The loaded NIC driver (C(flavour) is V(inbox), V(mlnx-ofed), V(doca-ofed) or V(none)), the installed one, the

@@ -1,28 +1,33 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A kernel module that the host's kernel does not have is refused by name; what a host does not tell stays planned."""
+"""A kernel module that the host's kernel does not have is refused by name, and any where nothing can load one; what a
+host does not tell stays planned."""
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import driver_host
+from ansible_collections.rdma.fabric.tests.unit._host.families import PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.stack import module_file, release
+from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import booted
+from ansible_collections.rdma.fabric.tests.unit._host.peer_memory.test_modules import gpu_host
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False, strict=False)
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 NOT_FOUND = "modinfo: ERROR: Module ib_umd not found.\n"
 VENDOR = {"version": "24.10-1.1.4.0-0", "image": "doca-driver"}
-ASKED = [
+ASKED: list[dict[str, Any]] = [
     {"driver": {"flavour": "doca-ofed", "version": "24.10-1.1.4.0"}},
     {"requests": [{"source": "NicClusterPolicy nic", "node_selector": {}, "driver": VENDOR}]},
 ]
@@ -112,3 +117,51 @@ def test_a_name_that_another_kernel_had_stays_in_the_file_of_the_boot() -> None:
     outcome = run(kernel)
     assert [step["status"] for step in outcome["plan"]["steps"]] == ["refused"]
     assert kernel.read(LOAD_FILE) == text
+
+
+ALLOWED = {"consents": {"driver_reload": True, "vf_reset": True}}
+REFUSED = "this host has no modprobe, so no kernel module can be loaded now; next: install kmod"
+
+
+def without_kmod(kernel: Kernel) -> Kernel:
+    kernel.absent |= {"modinfo", "modprobe", "rmmod"}
+    kernel.tree.add_file("/proc/2/comm", "kthreadd\n")
+    kernel.tree.add_link("/proc/1/fd/0", "/dev/null")
+    kernel.revive()
+    return kernel
+
+
+def with_its_driver_on_the_disk() -> Kernel:
+    kernel = driver_host("ubuntu-24.04")
+    run(kernel, kernel_modules=[], **ASKED[0])
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("make", "wish", "step"),
+    [
+        (lambda: host(None), {"kernel_modules": ["ib-umd"]}, "modules:ib_umd"),
+        (gpu_host, {"peer_memory": {"mechanism": "nvidia-peermem"}}, "peer_memory:gpudirect"),
+        (booted, {"interfaces": [{"pci": PF, "vfs": 2, "vf_driver": "vfio-pci"}], **ALLOWED}, f"vfs:{PF}:driver"),
+        (with_its_driver_on_the_disk, {**ASKED[0], **ALLOWED}, "driver:load"),
+    ],
+)
+def test_nothing_is_loaded_where_no_program_can(make: Callable[[], Kernel], wish: dict[str, Any], step: str) -> None:
+    kernel = without_kmod(make())
+    outcome = run(kernel, **{"kernel_modules": [], **wish})
+    left = {each["id"]: each for each in outcome["plan"]["steps"]}
+    assert (left[step]["status"], REFUSED in left[step]["detail"]) == ("refused", True)
+    assert step not in {each["id"] for each in outcome["executed"]}
+    kernel.absent.clear()
+    assert step in {each["id"] for each in run(kernel, **{"kernel_modules": [], **wish})["executed"]}
+
+
+def test_packages_of_a_driver_bring_the_program() -> None:
+    plan = preview(without_kmod(driver_host("ubuntu-24.04")), check_spec(ASKED[0]), CHECK, None)["plan"]
+    assert not [step["id"] for step in plan["steps"] if REFUSED in step["detail"]]
+
+
+def test_a_recording_does_not_tell_which_programs_are_missing() -> None:
+    recorded = RecordedHost(FLEET["egx-01"]().document())
+    plan = preview(recorded, check_spec({"kernel_modules": ["ib-umd"]}), CHECK, None)["plan"]
+    assert [step["status"] for step in plan["steps"]] == ["planned"]

@@ -9,12 +9,13 @@ from typing import Iterable, NamedTuple, Sequence
 
 from ..machine.access import Host
 from ..machine.probe import Probe
+from ..spec.functions import VFIO
 from ..spec.host import HostSpec, check_spec
 from .boot import read_boot_state
 from .devices import MELLANOX, PciId, nic_family
 from .functions import read_port_settings
 from .host_state import HostState
-from .kernel import read_modules, read_stack
+from .kernel import is_loaded, read_modules, read_stack
 from .labels import node_labels
 from .matching import Matched, match_spec
 from .names import read_naming
@@ -115,7 +116,7 @@ def read_host(
     _add_gpu_state(probe, functions, facts, managers)
     _add_slots(probe, facts)
     matched = match_spec(wish, HostState(facts))
-    _read_asked(probe, wish, matched, facts)
+    _read_asked(probe, wish, matched, facts, kernel_modules)
     if everything:
         _read_every_port(probe, facts)
     facts["unreadable"] = probe.unreadable()
@@ -184,7 +185,7 @@ def _add_state_of_ports(probe: Probe, tables: Tables, facts: Facts) -> None:
         facts["settings"]["neighbours"] = short
 
 
-def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts) -> None:
+def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts, kernel_modules: Iterable[str]) -> None:
     """Add to the facts what is only read where the spec asks for it, or files of ours tell that an earlier one did.
 
     What reads it is imported then: each module is compiled on the host in every run.
@@ -199,6 +200,20 @@ def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts)
         from .drivers import read_stack_state
 
         read_stack_state(probe, desired, facts)
+    if _is_to_load(desired, kernel_modules, facts) and probe.lacks("modprobe"):
+        facts["without_kmod"] = True
+
+
+def _is_to_load(desired: HostSpec, kernel_modules: Iterable[str], facts: Facts) -> bool:
+    """Say whether modules may be loaded: some that are not, or those of a driver of which modinfo tells nothing."""
+    asked = [name.replace("-", "_") for name in kernel_modules]
+    if any(entry["vf_driver"] == VFIO for entry in desired["interfaces"]):
+        asked.append(VFIO.replace("-", "_"))
+    driver, peer_memory = facts.get("driver"), facts.get("peer_memory")
+    untold = (driver is not None and driver["on_disk"] is None) or (
+        peer_memory is not None and peer_memory["modules"] is None
+    )
+    return untold or not all(is_loaded(facts["modules"], name) for name in asked)
 
 
 def _placed(

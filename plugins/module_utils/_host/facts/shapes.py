@@ -569,7 +569,8 @@ class Facts(_Facts, total=False):
 
     What the next boot starts is there where a driver is asked for, or a step needs a reboot; so are the modes of GPUs
     that can be divided, the latter alone. NVLink and instances of GPUs are told of hosts that have them,
-    registers of ports that Spectrum-X is asked of.
+    registers of ports that Spectrum-X is asked of, ``without_kmod`` of hosts that are to load modules and have no
+    program for it.
     """
 
     next_boot: NextBoot
@@ -579,3 +580,4 @@ class Facts(_Facts, total=False):
     mig_modes: dict[str, MigMode]
     driver: DriverState
     peer_memory: PeerState
+    without_kmod: bool

@@ -184,6 +184,14 @@ class Probe:
             self._note(error, argv[0], ("ENOSYS",))
             return None
 
+    def lacks(self, program: str) -> bool:
+        """Return whether the host has no such program; no recording tells that."""
+        try:
+            self.host.run((program, "--version"), _COMMAND_TIMEOUT)
+        except HostError as error:
+            return error.code == "ENOENT"
+        return False
+
     def output(self, *argv: str, seconds: float = _COMMAND_TIMEOUT) -> str:
         """Return what a program printed that ended well, nothing of any other."""
         return self.printed(*argv, seconds=seconds) or ""

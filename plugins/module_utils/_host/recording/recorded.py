@@ -254,7 +254,8 @@ class RecordedHost:
         found = self._commands.get(" ".join(argv))
         if found is None:
             self._not_held[posixpath.basename(argv[0])] = None
-            raise HostError("ENOENT", argv[0])
+            # Whether the host had the program is not told: one that is missing there gives ENOENT.
+            raise HostError("ENODATA", argv[0])
         return CommandResult(found["rc"], found["stdout"], found["stderr"])
 
     def gaps(self) -> str:

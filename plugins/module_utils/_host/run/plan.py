@@ -98,6 +98,10 @@ def _holds(context: Context) -> list[_Hold]:
         from . import failed_reloads
 
         found.append(_Hold(failed_reloads.notices, failed_reloads.refuse_steps))
+    if facts.get("without_kmod"):
+        from . import without_kmod
+
+        found.append(_Hold(lambda _context: [], without_kmod.refuse_steps))
     return found
 
 
