@@ -21,9 +21,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids im
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import FabricAction, describe_os_error, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import located
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted, read_files
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     CONTROLLER,
     nodes_of,
@@ -130,6 +131,7 @@ class ActionModule(FabricAction):
                 *limit_violations(arguments),
                 *late.violations(),
                 *unusable_names(arguments["hosts"]),
+                *run_dir_violations(arguments["run_dir"]),
                 *by_facts,
             ],
         )
@@ -240,6 +242,18 @@ def limit_violations(arguments: Mapping[str, Any]) -> list[Violation]:
         hint = f"give {PREFIX}failure_domain as well, the key of the label that says which nodes are of one domain"
         found.append(Violation(f"{PREFIX}max_unavailable_per_domain", "", "is given without failure domains", hint))
     return found
+
+
+def run_dir_violations(run_dir: str | None) -> list[Violation]:
+    """Return why no host's file could be written to the run directory; each host would fail by it."""
+    if not run_dir:
+        return []
+    try:
+        foresee_writable_directory(Path(run_dir).absolute() / "hosts")
+    except OSError as error:
+        hint = "make it writable, or give another directory"
+        return [Violation(f"{PREFIX}run_dir", "", describe_os_error(error), hint)]
+    return []
 
 
 def wire_violations(spec: Mapping[str, Any], hostvars: Mapping[str, Any]) -> list[Violation]:

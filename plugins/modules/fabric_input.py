@@ -240,6 +240,9 @@ options:
         every one of O(hosts) and does not name localhost.
       - A notice names hosts with such variables that the pattern excludes.
     type: str
+  run_dir:
+    description: Directory of the run on the controller. It is checked only if given, and not made.
+    type: path
 seealso:
   - module: rdma.fabric.fabric_render
   - module: rdma.fabric.rdma_host

@@ -57,6 +57,7 @@ RUN = (
             "playbook preview",
             "playbook site",
             "playbook support",
+            "playbook verify",
             *TURNS,
         ),
         default="rdma-fabric-run",

@@ -203,6 +203,17 @@ def test_a_name_that_no_set_can_have_is_told_with_the_rest_of_the_input() -> Non
     assert not load(set="blue").get("failed")
 
 
+def test_a_file_in_place_of_the_run_directory_is_told_with_the_rest_of_the_input(tmp_path: Path) -> None:
+    (tmp_path / "run").touch()
+    refused = run_action("fabric_input", {"set": "Rails!", "run_dir": str(tmp_path / "run")})
+    assert (
+        f"rdma_fabric_run_dir: {tmp_path / 'run'}: Not a directory (make it writable, or give another" in refused["msg"]
+    )
+    assert "rdma_fabric_set" in refused["msg"]
+    assert not run_action("fabric_input", {"run_dir": str(tmp_path / "new")}).get("failed")
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_hostile_file_costs_no_time(tmp_path: Path) -> None:
     with (tmp_path / "big.yaml").open("wb") as stream:
         stream.truncate(10_000_000)
