@@ -71,6 +71,9 @@ _NONE_OF_OURS = "is not a variable of this collection"
 # Where Ansible puts the words of an -e that are not NAME=VALUE.
 _WORDS = "_raw_params"
 _GROUP = PREFIX.rstrip("_")
+# Of an inventory; in a file of group_vars or host_vars, or below a host, each is a variable like any other.
+_VARS = "vars"
+_SECTIONS = (_GROUP, "all", _VARS)
 _ONLY_LOCALHOST = "is set for localhost, which is not a host of the fabric, and for none of its hosts: nothing reads it"
 
 
@@ -88,7 +91,7 @@ class VariableSurvey:
         self._only_hosts: dict[str, list[str]] = {}
         self._differing: dict[str, list[str]] = {}
         self._unknown: set[str] = set()
-        self._nested: set[str] = set()
+        self._nested: dict[str, str] = {}
         self._looked = False
         # Of a host variable that a host has as well, the host's counts.
         self._only_controller = [name for name in WISHES if name in controller]
@@ -119,7 +122,7 @@ class VariableSurvey:
         ]
         if _WORDS in self._controller:
             violations.append(_no_variables(str(self._controller[_WORDS])))
-        violations += [_of_key(name) for name in sorted(self._nested)]
+        violations += [_of_key(*entry) for entry in sorted(self._nested.items())]
         for name in sorted(self._unknown):
             near = nearest(_as_ours(name))
             if near:
@@ -132,16 +135,20 @@ class VariableSurvey:
     def _note_unknown(self, variables: Mapping[str, Any]) -> None:
         known = KNOWN_VARIABLES | REGISTERED
         self._unknown.update(name for name in variables if _as_ours(name).startswith(PREFIX) and name not in known)
-        if _GROUP in variables:
-            self._nested.update(name for name in self._keys_of(variables) if name in TABLE and name not in variables)
+        for section in _SECTIONS:
+            if section in variables:
+                found = [name for name in self._names_below(section, variables) if name in TABLE]
+                self._nested.update({name: section for name in found if section == _VARS or name not in variables})
 
-    def _keys_of(self, variables: Mapping[str, Any]) -> Iterable[str]:
-        """Return the keys of a variable that has the prefix for its name, as names of variables."""
+    def _names_below(self, section: str, variables: Mapping[str, Any]) -> Iterable[str]:
+        """Return the names of variables that stand below one with the name of a section, with their prefix or not."""
         try:
-            value = self._convert(variables[_GROUP])
+            value = self._convert(variables[section])
         except AnsibleError:
-            return ()
-        return [f"{PREFIX}{key}" for key in value] if isinstance(value, Mapping) else ()
+            return []
+        values = [value, value.get(_VARS)] if isinstance(value, Mapping) else []
+        names = [str(key) for each in values if isinstance(each, Mapping) for key in each]
+        return [*names, *(f"{PREFIX}{name}" for name in names if section == _GROUP)]
 
     def _differs(self, name: str, variables: Mapping[str, Any]) -> bool:
         try:
@@ -251,9 +258,12 @@ def _as_read(name: str, value: Any) -> Any:
     return None if value is False and name in CONSENTS.values() else value
 
 
-def _of_key(name: str) -> Violation:
-    problem = f"is a key of a variable {_GROUP}, which nothing reads"
-    return Violation(SOURCE, name, problem, f"make it a variable of its own, {name}: VALUE, beside {_GROUP}")
+def _of_key(name: str, section: str) -> Violation:
+    problem = f"is a key of a variable {section}, which nothing reads"
+    hint = f"make it a variable of its own, {name}: VALUE, beside {section}"
+    if section == _VARS:
+        hint = f"write {name}: VALUE without {section} above it: only a group of an inventory has this section"
+    return Violation(SOURCE, name, problem, hint)
 
 
 def _no_variables(words: str) -> Violation:

@@ -123,6 +123,31 @@ def test_keys_of_a_variable_that_has_the_prefix_for_its_name_are_refused_unless_
     assert survey({"rdma_fabric": "gpu"}, {"a": Broken(rdma_fabric=1)}) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("section", "value"),
+    [
+        ("vars", {"rdma_fabric_interfaces": [], "rdma_fabric_manifests": []}),
+        ("rdma_fabric", {"vars": {"rdma_fabric_interfaces": []}, "hosts": {"a": None}}),
+        ("rdma_fabric", {"rdma_fabric_interfaces": []}),
+        ("all", {"vars": {"rdma_fabric_interfaces": []}}),
+    ],
+)
+def test_sections_of_an_inventory_that_became_variables_are_refused(section: str, value: Any) -> None:
+    said = survey({"rdma_fabric_manifests": []}, {"a": {section: value}})[0][0]
+    assert said.startswith(
+        f"variables: rdma_fabric_interfaces: is a key of a variable {section}, which nothing reads ("
+    )
+    assert said == survey({section: value}, {"a": {}})[0][0]
+
+
+def test_what_stands_below_vars_is_refused_even_where_it_has_a_value_beside_it() -> None:
+    given = {"vars": {"rdma_fabric_interfaces": [1], "other": 2}, "rdma_fabric_interfaces": []}
+    (said,) = survey({}, {"a": given})[0]
+    assert said.endswith(
+        "(write rdma_fabric_interfaces: VALUE without vars above it: only a group of an inventory has this section)"
+    )
+
+
 def test_words_of_extra_variables_that_are_none_are_refused() -> None:
     (said,) = survey({"_raw_params": "rdma_fabric_allow_reboot true", "": ""}, {})[0]
     assert said.startswith("extra variables (-e): has words that are not NAME=VALUE (2), which Ansible passes over (")
