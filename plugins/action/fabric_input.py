@@ -35,10 +35,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input impor
     not_found,
     shared_nodes,
     unlike_nodes,
-    unread_variables,
     unusable_names,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import values_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variable_files import unread_files, unreadable_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import compare
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import load, run_of, wishes_of
@@ -94,7 +94,7 @@ class ActionModule(FabricAction):
             return self._read(arguments, task_vars)
         except AnsibleError as error:
             failed = error
-        violations = unread_variables(task_vars, self._loader)
+        violations = unreadable_files(task_vars, self._loader)
         raise InvalidInput(violations) if violations else failed
 
     def _read(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,8 @@ class ActionModule(FabricAction):
         ignored, remarks = survey.findings()
         if arguments["hosts_pattern"] is not None:
             missed, left_out = around_the_fabric(arguments["hosts_pattern"], arguments["hosts"], hostvars, controller)
-            ignored, remarks = [*ignored, *missed], [*remarks, *left_out]
+            passed_over, elsewhere = unread_files(task_vars, self._loader)
+            ignored, remarks = [*ignored, *missed, *passed_over], [*remarks, *left_out, *elsewhere]
             if not missed:
                 ignored = [*ignored, *self._not_found(arguments, task_vars)]
         reference, no_chart = located(arguments["helm_chart"] or "", self.find_file)

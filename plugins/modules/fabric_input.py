@@ -238,7 +238,10 @@ options:
       - It is refused as well when an inventory of the run is missing, cannot be read or has no host, when the group
         V(rdma_fabric) has none, when nothing is given for hosts and cluster side alike, and when C(--limit) leaves out
         every one of O(hosts) and does not name localhost.
-      - A notice names hosts with such variables that the pattern excludes.
+      - Files of group_vars and host_vars with variables of this collection are refused when Ansible passes them over,
+        such as C(rdma-fabric.yml) for the group C(rdma_fabric), or a file beside a folder of the same name.
+      - A notice names hosts with such variables that the pattern excludes, and files of group_vars and host_vars where
+        Ansible was started that it does not read.
     type: str
   run_dir:
     description: Directory of the run on the controller. It is checked only if given, and not made.

@@ -19,7 +19,6 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_subdomain
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, named
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import VAULT_HINT
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import DEFAULT_PATTERN, PATTERN, SOURCE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
@@ -152,7 +151,7 @@ def _wrong_inventory(path: Path, loader: DataLoader) -> list[Violation]:
     try:
         found = loader.load_from_file(str(path), cache="none", unsafe=True)
     except AnsibleError as error:
-        return [Violation(source, "", _why(error), another)]
+        return [Violation(source, "", why_unreadable(error), another)]
     if not found or (isinstance(found, Mapping) and "plugin" in found):
         return []
     if not isinstance(found, Mapping):
@@ -178,39 +177,8 @@ def _wrong_group(source: str, path: str, group: Any) -> list[Violation]:
     return violations
 
 
-def unread_variables(task_vars: Mapping[str, Any], loader: DataLoader) -> list[Violation]:
-    """Return the files of group_vars and host_vars that cannot be read, for a task that some host's variables failed.
-
-    Ansible tells why and not which file it is. It looks beside each inventory and beside the playbook.
-    """
-    groups = task_vars.get("groups") or {}
-    names = {"group_vars": sorted(groups), "host_vars": sorted({host for hosts in groups.values() for host in hosts})}
-    sources = [Path(source) for source in task_vars.get("ansible_inventory_sources") or () if "," not in source]
-    places = [*(source if source.is_dir() else source.parent for source in sources), Path(loader.get_basedir())]
-    files = [
-        file
-        for place in dict.fromkeys(path.absolute() for path in places)
-        for kind, known in names.items()
-        for name in known
-        for file in loader.find_vars_files(str(place / kind), name)
-    ]
-    return [violation for file in files for violation in _wrong_variables(file, loader)]
-
-
-def _wrong_variables(file: str, loader: DataLoader) -> list[Violation]:
-    try:
-        found = loader.load_from_file(file, cache="none", unsafe=True)
-    except AnsibleError as error:
-        # Releases differ in the class of this error, and hardly in its words.
-        hint = VAULT_HINT if any(words in str(error) for words in ("vault secrets", "vault password")) else "fix it"
-        return [Violation(f"variables {file}", "", _why(error), hint)]
-    if not found or isinstance(found, Mapping):
-        return []
-    problem = "is not a mapping of variables to their values"
-    return [Violation(f"variables {file}", "", problem, "write NAME: VALUE on lines of their own, without a -")]
-
-
-def _why(error: AnsibleError) -> str:
+def why_unreadable(error: AnsibleError) -> str:
+    """Return why a document cannot be read, with the line at which it breaks off."""
     return f"cannot be read{_place_of(error)}: {one_line(str(error))}"
 
 

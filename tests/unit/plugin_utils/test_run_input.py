@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
-from ansible.parsing.vault import VaultLib, VaultSecret
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input import (
     not_found,
-    unread_variables,
     unusable_names,
 )
 
@@ -67,32 +65,6 @@ def test_an_inventory_with_a_tab_is_named_with_the_line(tmp_path: Path) -> None:
     path.write_text("rdma_fabric:\n\thosts:\n", encoding="utf-8")
     (said,) = look([], groups=NOTHING, sources=(str(path),), asked=True)
     assert said.startswith(f"inventory {path}: : cannot be read from line 2 on: ")
-
-
-def test_files_of_variables_that_cannot_be_read_are_named_together_with_line_and_next_step(tmp_path: Path) -> None:
-    vault = VaultLib([("default", VaultSecret(b"right"))])
-    texts = {
-        "group_vars/rdma_fabric.yml": b"rdma_fabric_vfs:\n\t- 1\n",
-        "group_vars/ungrouped": b"- a: b\n",
-        "host_vars/gpu-01/a.yml": vault.encrypt("a: b"),
-        "host_vars/gpu-02.yml": b"",
-        "host_vars/login.yml": b"a: b\n",
-        "host_vars/gone.yml": b"\t",
-    }
-    for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(text)
-    given = {"groups": GROUPS, "ansible_inventory_sources": [str(tmp_path / "hosts.yml"), "gpu-01,"]}
-    found = {each.source: f"{each.problem} ({each.hint})" for each in unread_variables(given, DataLoader())}
-    assert list(found) == [
-        f"variables {tmp_path}/{name}"
-        for name in ("group_vars/rdma_fabric.yml", "group_vars/ungrouped", "host_vars/gpu-01/a.yml")
-    ]
-    tab, no_mapping, encrypted = found.values()
-    assert tab.startswith("cannot be read from line 2 on: ")
-    assert no_mapping.startswith("is not a mapping of variables")
-    assert encrypted.startswith("cannot be read: ")
-    assert "--vault-password-file" in encrypted
 
 
 def test_a_section_that_became_a_host_by_its_indentation_is_refused() -> None:
