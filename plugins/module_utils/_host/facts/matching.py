@@ -80,7 +80,7 @@ def _still_there(wanted: Iterable[InterfaceSpec], actual: HostState) -> list[Int
 
 
 def functions_to_come(interfaces: Iterable[Interface]) -> dict[str, Interface]:
-    """Return the addresses of the virtual functions that ports will have which have none yet, each with its port.
+    """Return the addresses of the virtual functions that ports are to have, each with its port.
 
     The first one is ``offset`` routing ids after the port, each further one by ``stride`` (the kernel's
     drivers/pci/iov.c, pci_iov_virtfn_bus and pci_iov_virtfn_devfn).

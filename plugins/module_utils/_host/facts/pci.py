@@ -250,10 +250,11 @@ def _sriov(probe: Probe, base: str, function: Function) -> Sriov | None:
         "vfs": [vf for vf in (probe.target_name(f"{base}/{name}") for name in links) if vf],
         "settings": None,
     }
-    asked = found["total"] and not found["enabled"]
-    if asked and is_unassigned(probe.content(f"{base}/{RESOURCE}") or "", function.id.vendor):
+    if not found["total"]:
+        return found
+    if not found["enabled"] and is_unassigned(probe.content(f"{base}/{RESOURCE}") or "", function.id.vendor):
         found["unassigned"] = True
-    offset, stride = (probe.number(f"{base}/sriov_{name}") if asked else None for name in ("offset", "stride"))
+    offset, stride = (probe.number(f"{base}/sriov_{name}") for name in ("offset", "stride"))
     if offset and stride is not None:
         found["offset"], found["stride"] = offset, stride
     return found

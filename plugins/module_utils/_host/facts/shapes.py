@@ -94,8 +94,8 @@ class _Sriov(TypedDict):
 class Sriov(_Sriov, total=False):
     """SR-IOV of a physical function (pci.py); its port tells the settings (gather.py).
 
-    ``unassigned`` is there where the kernel has no memory for virtual functions (pci.py), ``offset`` and ``stride``
-    where a port has none yet: how far the first is from the port, and each from the next one.
+    ``unassigned`` is there where the kernel has no memory for virtual functions (pci.py). ``offset`` and ``stride`` are
+    how far the first is from the port, and each from the next one.
     """
 
     unassigned: bool

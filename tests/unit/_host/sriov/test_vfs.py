@@ -105,6 +105,17 @@ class TestNumber:
         kernel.revive()
         assert (applied(kernel, desired)["changed"], kernel.mutations) == (False, [])
 
+    def test_an_entry_about_one_more_function_is_set_up_by_the_run_that_makes_it(self) -> None:
+        kernel = with_functions(1)
+        (first,) = functions(kernel)
+        desired = wish({"pci": PF, "vfs": 2}, {"pci": first, "mtu": 1400}, {"pci": VF1, "mtu": 1300}, **ALLOWED)
+        shown = igb.previewed(kernel, desired)["plan"]
+        assert [step for step in shown["steps"] if step["status"] == "refused"] == []
+        assert [said[: len(VF1)] for said in shown["notices"] if "does not have yet" in said] == [VF1]
+        outcome = applied(kernel, desired)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert [kernel.read(f"/sys/class/net/enp1s0f0v{number}/mtu") for number in (0, 1)] == ["1400\n", "1300\n"]
+
     @pytest.mark.parametrize("entry", [{"pci": "0000:01:1f.0"}, {"current_name": "enp1s0f0v0"}])
     def test_an_entry_that_no_function_to_come_is_known_to_be_is_refused(self, entry: dict[str, str]) -> None:
         shown = igb.previewed(booted(), wish({"pci": PF, "vfs": 2}, {**entry, "mtu": 1400}))
