@@ -12,10 +12,9 @@ from __future__ import annotations
 import json
 from typing import Mapping, NamedTuple, Pattern
 
-from ..concerns.links.mtu import FUNCTIONS
 from ..concerns.links.mtu_stack import Stack
 from ..concerns.qos.settings import lasting
-from ..engine.context import Context
+from ..engine.context import DRIVER, FUNCTIONS, SETTINGS, Context
 from ..engine.steps import PLANNED
 from ..facts.eswitch import present_mode
 from ..facts.host_state import Interface, is_guest_function
@@ -167,10 +166,10 @@ KEPT: dict[Setting, Kept] = {
     "qos": Kept("the QoS settings", "qos"),
     "queues": Kept("the rings and channels", "queues", held=True),
     "state": Kept("the link state", "link"),
-    "vf_driver": Kept("the driver of the virtual functions", "vfs", ":driver", through_interface=False, held=True),
+    "vf_driver": Kept("the driver of the virtual functions", "vfs", DRIVER, through_interface=False, held=True),
     "vf_guids": Kept("the GUIDs of the virtual functions", "guids", held=True),
     "vf_mtu": Kept("the MTU of the virtual functions", "mtu", FUNCTIONS, held=True),
-    "vf_settings": Kept("the settings of the virtual functions", "vfs", ":settings", held=True),
+    "vf_settings": Kept("the settings of the virtual functions", "vfs", SETTINGS, held=True),
     "vfs": Kept("the virtual functions", "vfs", through_interface=False),
 }
 # The boot unit applies these and no others, in the order of every plan.

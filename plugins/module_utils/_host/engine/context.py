@@ -37,8 +37,11 @@ if TYPE_CHECKING:
 
 ConcernPlan = Tuple[List[Step], List[str]]
 T = TypeVar("T")
-# Ends the key of a step that sets virtual functions up; without it, it is that of the step about their number.
-SUFFIX = ":settings"
+# End the keys of steps about the virtual functions of a port: what they are set up with, the driver they are bound to,
+# the MTU of their interfaces. The key of the step about their number ends with the port's address.
+SETTINGS = ":settings"
+DRIVER = ":driver"
+FUNCTIONS = ":vfs"
 # Stands among the settings of a function that is to be bound to its driver, and nothing else of it is said so.
 BOUND = "bound"
 
@@ -224,9 +227,9 @@ def new_functions(context: Context, address: str) -> int | None:
     no step touches them.
     """
     created = context.functions_planned(address)
-    set_up = context.planned(f"vfs:{address}{SUFFIX}")
+    set_up = context.planned(f"vfs:{address}{SETTINGS}")
     bound_again = set_up is not None and any(map(renews, as_planned(set_up["to"], dict).values()))
-    others = (f"eswitch:{address}", f"guids:{address}", f"vfs:{address}:driver")
+    others = (f"eswitch:{address}", f"guids:{address}", f"vfs:{address}{DRIVER}")
     if created is None and not bound_again and not any(map(context.planned, others)):
         return None
     nic = context.actual.nics[address]

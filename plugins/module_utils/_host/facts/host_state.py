@@ -114,6 +114,17 @@ class HostState:
         """Return the virtual functions of ``nic`` that the facts describe."""
         return [self.nics[address] for address in self.vf_addresses(nic) if address in self.nics]
 
+    def unbound_functions(self, nic: Nic | None) -> list[int]:
+        """Return the virtual functions without driver although the kernel binds one by itself.
+
+        A run that was ended between unbinding and binding a function leaves it so.
+        """
+        if not binds_functions(nic):
+            return []
+        known = self.nics
+        addresses = enumerate(self.vf_addresses(nic))
+        return [number for number, address in addresses if address in known and not known[address]["driver"]]
+
     def ports_of(self, nic: Nic) -> list[Netdev]:
         """Return the netdevs of the function itself; representors of its virtual functions are left out."""
         netdevs = [self.netdevs[name] for name in sorted(nic["netdevs"]) if name in self.netdevs]

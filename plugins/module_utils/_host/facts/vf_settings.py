@@ -9,9 +9,8 @@ import hashlib
 from typing import Dict, Final, Mapping, Sequence, Union
 
 from ..spec.functions import DETERMINISTIC, VF_KEYS, VfSettings
-from .host_state import HostState, Interface, binds_functions
+from .host_state import Interface
 from .netdev import permanent_mac
-from .shapes import Nic
 
 # By what they are called: those of ``VF_KEYS``, and what engine/context.py says of functions.
 Settings = Dict[str, Union[str, int]]
@@ -82,18 +81,3 @@ def differences(wanted: Sequence[Settings], actual: Sequence[Mapping[str, object
         if differing:
             changes[number] = differing
     return changes
-
-
-def without_driver(actual: HostState, nic: Nic, wanted: Sequence[Settings]) -> list[int]:
-    """Return the functions with a wanted address that no driver is bound to although the kernel binds them itself.
-
-    A run that was ended between unbinding and binding a function leaves it so.
-    """
-    if not binds_functions(nic):
-        return []
-    addresses = actual.vf_addresses(nic)
-    return [
-        number
-        for number, address in enumerate(addresses[: len(wanted)])
-        if "mac" in wanted[number] and address in actual.nics and not actual.nics[address]["driver"]
-    ]

@@ -15,7 +15,7 @@ from ..concerns.naming.files import STAMP
 from ..concerns.qos.settings import CUTTING, key_for
 from ..concerns.routing.ours import RULES_KEY, unwanted_rules
 from ..concerns.routing.reach import rules_of_uplinks
-from ..engine.context import Context
+from ..engine.context import DRIVER, FUNCTIONS, SETTINGS, Context
 from ..engine.execute import perform
 from ..engine.failures import Fault
 from ..engine.operations import Work
@@ -34,7 +34,7 @@ Launch = Callable[[str, str, str], None]
 # Concerns whose steps change an interface while it carries traffic.
 _LIVE = ("naming", "vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "routing")
 # End the keys of steps about a port's virtual functions, which may carry the uplink themselves.
-_OF_FUNCTIONS = (":vfs", ":settings", ":driver")
+_OF_FUNCTIONS = (FUNCTIONS, SETTINGS, DRIVER)
 # What such a change is kept by: taken back as well, or the next start would bring it again.
 _KEEPING = ("boot", "leftovers")
 

@@ -14,7 +14,7 @@ from typing import Iterable, Mapping, Sequence
 from ...engine.context import Context
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor
 from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
-from ...facts.host_state import NETDEV_DRIVER, HostState, Interface, binds_functions
+from ...facts.host_state import NETDEV_DRIVER, HostState, Interface
 from ...facts.users import USER_SPACE_DRIVERS
 from ...machine.access import Host
 from ...machine.probe import names_at, target_at
@@ -113,15 +113,8 @@ def representors_in_use(actual: HostState, interface: Interface) -> str:
 
 
 def unbound_functions(actual: HostState, interface: Interface) -> list[int]:
-    """Return the functions without driver although the kernel binds one by itself: a run that was ended leaves them so.
-
-    Where ``vf_driver`` is asked for, the step about it binds them.
-    """
-    if not binds_functions(interface.nic) or interface.wanted["vf_driver"] is not None:
-        return []
-    known = actual.nics
-    addresses = enumerate(actual.vf_addresses(interface.nic))
-    return [number for number, address in addresses if address in known and not known[address]["driver"]]
+    """Return the functions that are to be bound again; where ``vf_driver`` is asked for, the step about it does so."""
+    return actual.unbound_functions(interface.nic) if interface.wanted["vf_driver"] is None else []
 
 
 def bind_again(context: Context, address: str, numbers: Sequence[int]) -> list[Operation]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Dict, Optional, Sequence
 
-from ...engine.context import BOUND, Context
+from ...engine.context import BOUND, DRIVER, SETTINGS, Context
 from ...engine.steps import (
     BOOT,
     NEEDS_REBOOT,
@@ -31,9 +31,6 @@ from ...spec.arguments import IOMMU_OFF, words_of
 from ...spec.functions import VFIO
 from .settings_plan import numbered
 
-# Ends the keys of these steps.
-DRIVER = ":driver"
-
 # Kernel arguments that are there with the next boot.
 _COMING = (PLANNED, NEEDS_REBOOT)
 
@@ -51,7 +48,7 @@ def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> lis
     bound_already = {
         int(number)
         for step in earlier
-        if step["id"].endswith(":settings") and is_executable(step)
+        if step["id"].endswith(SETTINGS) and is_executable(step)
         for number, settings in as_planned(step["to"], dict).items()
         if BOUND in settings and asked != VFIO
     }

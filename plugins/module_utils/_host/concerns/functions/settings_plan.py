@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ...engine.context import BOUND, SUFFIX, ConcernPlan, Context
+from ...engine.context import BOUND, SETTINGS, ConcernPlan, Context
 from ...engine.steps import NOTHING, NOW, Step, Wording, as_planned, is_executable, make_step
 from ...facts.bluefield import arm_side_refusal
 from ...facts.host_state import Interface, settings_of
 from ...facts.users import given_away, held
-from ...facts.vf_settings import BEFORE, Changes, Settings, differences, mac_of_port, settings_asked, without_driver
+from ...facts.vf_settings import BEFORE, Changes, Settings, differences, mac_of_port, settings_asked
 from ...spec.functions import DETERMINISTIC, VF_KEYS
 
 # Settings whose change stops traffic for a moment or for good.
@@ -37,8 +37,8 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
         return [], [] if interface.wanted["vfs"] == 0 else [skipped]
     wanted = settings_asked(interface, count)
     changes = differences(wanted, None if created else settings_of(interface.nic))
-    if created is None and interface.nic is not None:
-        for number in without_driver(context.actual, interface.nic, wanted):
+    for number in context.actual.unbound_functions(interface.nic) if created is None else ():
+        if number < count and "mac" in wanted[number]:
             changes.setdefault(number, {})[BOUND] = True
     notices = _unknown_numbers(context, interface, count)
     away = {} if created else _given_away(context, interface, changes)
@@ -146,7 +146,7 @@ def _change(context: Context, interface: Interface, changes: Changes, created: b
     undo = "removing the functions ends it" if created else "set what was set before"
     return make_step(
         "vfs",
-        f"{interface.key}{SUFFIX}",
+        f"{interface.key}{SETTINGS}",
         **_wording(context, interface, changes),
         interrupts=interrupts,
         undo=f"{undo}; functions keep a new address until their driver is bound again" if renewed else undo,

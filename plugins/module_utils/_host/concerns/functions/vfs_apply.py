@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping
 
-from ...engine.context import BOUND, SUFFIX, Context, renews
+from ...engine.context import BOUND, DRIVER, SETTINGS, Context, renews
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor, Work
 from ...engine.ports import port_of
 from ...engine.steps import Step, Value, as_planned, key_of
@@ -32,7 +32,6 @@ from .binding import (
     unbind,
     wait_for_interfaces,
 )
-from .drivers_plan import DRIVER
 
 # The write returns when every function is probed, and never when the firmware hangs.
 _CREATION_SECONDS = 120.0
@@ -95,8 +94,8 @@ _NO_OVERRIDE = "\n"
 def work(context: Context, step: Step) -> Work:
     """Return how virtual functions are made, removed or set up."""
     key = key_of(step)
-    if key.endswith(SUFFIX):
-        return _setting_up(context, key[: -len(SUFFIX)], step)
+    if key.endswith(SETTINGS):
+        return _setting_up(context, key[: -len(SETTINGS)], step)
     if key.endswith(DRIVER):
         return _driving(context, key[: -len(DRIVER)], step)
     return _number(context, key, as_planned(step["from"], int), as_planned(step["to"], int))
@@ -104,9 +103,9 @@ def work(context: Context, step: Step) -> Work:
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
     """Ask for the number of functions that a device had, and for what those were like that stay."""
-    if key.endswith(SUFFIX):
+    if key.endswith(SETTINGS):
         if isinstance(original, dict):
-            entry = wanted_interface(desired, key[: -len(SUFFIX)])
+            entry = wanted_interface(desired, key[: -len(SETTINGS)])
             entry["vf_settings"], entry[BEFORE] = None, original
     elif key.endswith(DRIVER):
         found = set(original.values()) if isinstance(original, dict) else set()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Iterable
 
-from ...engine.context import ConcernPlan, Context, Handler, new_functions
+from ...engine.context import FUNCTIONS, ConcernPlan, Context, Handler, new_functions
 from ...engine.operations import Operation, Run, WaitFor, Work
 from ...engine.ports import NoPort, fill
 from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step
@@ -22,8 +22,6 @@ from .mtu_stack import IPOIB_2K_MAX, Stack
 DEFAULT_ETHERNET_MTU = 1500
 ROCE_HEADERS = 96
 IB_MTUS = (4096, 2048, 1024, 512, 256)
-# Ends the key of a step that is about all virtual functions of one physical one.
-FUNCTIONS = ":vfs"
 _INTERFACES_SECONDS = 30.0
 _RANGE = (
     "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show shows "
