@@ -24,6 +24,7 @@ from .persistence import persistence
 
 # They go with the functions.
 _OF_FUNCTIONS = ("vf_mtu", "vf_settings", "vf_driver", "vf_guids")
+_PLURAL = ("vf_settings", "vf_guids", "irq_affinity", "qos", "queues")
 # What functions that are in use lose a setting of by a change that renews them.
 _RENEWING = ("vf_settings", "vf_driver", "vf_guids")
 
@@ -150,4 +151,6 @@ def _consequence(context: Context, former: Wish, key: Setting, nic: Nic | None) 
     if key == "state":
         return f"its state {former[key]}, which nothing sets then"
     name = KEPT[key].name
-    return f"{name}, which {'is' if name.endswith(('mode', 'driver')) else 'are'} as the driver or firmware has it"
+    if key in _PLURAL:
+        return f"{name}, which are as the driver or firmware has them"
+    return f"{name}, which is as the driver or firmware has it"

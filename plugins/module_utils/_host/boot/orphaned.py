@@ -6,17 +6,15 @@
 from __future__ import annotations
 
 import posixpath
-import re
 
 from ..engine.context import ConcernPlan, Context, Handler
 from ..engine.operations import Operation, PutFile, RemoveFile, Run, Work
-from ..engine.steps import NOTHING, Step, key_of, removal_step
+from ..engine.steps import Step, key_of, removal_step
 from ..machine.access import Host
 from ..machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
 from .files import mode_of
+from .kept_by_files import lost_with
 
-# As files of systemd-networkd, netplan, NetworkManager and ifupdown say it.
-_MTU = re.compile(r"^ *(?:MTUBytes=|mtu:? |[\w-]+\.mtu=)(\d+)$", re.MULTILINE)
 _ENABLE_JOIN = Run(("systemctl", "enable", posixpath.basename(JOIN_UNIT_FILE)))
 
 
@@ -26,15 +24,9 @@ def plan(context: Context) -> ConcernPlan:
     # Until the node has joined, the unit that lets it join has to start with every boot.
     kept = set() if context.removing else {JOIN_UNIT_FILE}
     return [
-        {**removal_step("leftovers", path), "interrupts": _loss(context.boot_files[path])}
+        removal_step("leftovers", path, interrupts=lost_with(path, context.boot_files[path]))
         for path in sorted(set(context.boot_files) - set(context.wanted_files) - own_steps - kept)
     ], []
-
-
-def _loss(text: str) -> str:
-    """Return what a file of a manager of interfaces keeps and the next boot no longer has."""
-    kept = sorted({int(mtu) for mtu in _MTU.findall(text)})
-    return f"MTU {', '.join(map(str, kept))} that it keeps, from the next boot on" if kept else NOTHING
 
 
 def work(context: Context, step: Step) -> Work:

@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Collection, Iterable, Mapping
 
 from ..engine.context import ConcernPlan, Context
-from ..engine.steps import BOOT, NEEDS_CONSENT, PLANNED, Step, make_step
+from ..engine.steps import BOOT, NEEDS_CONSENT, NOTHING, PLANNED, Step, make_step
 from ..machine.paths import UNIT, UNIT_FILE, WISHES_FILE
 from ..machine.program import program_path
 from ..spec.host import CONSENTS
-from ..spec.persisted import SELECTING, Wish, cards_in, wished_in
+from ..spec.persisted import SELECTING, Wish, cards_in, device_of, wished_in
 from ..spec.routes import route_text, rule_text
 from .files import guards_next_boot, manager_files, unit_files
+from .kept_by_files import kept_no_longer
 from .kept_routes import KeptRoutes, kept_routes
 from .losses import Loss, losses
 from .persisted import wishes
@@ -51,6 +52,7 @@ def _file_step(context: Context, path: str, found: list[Persistence], routed: li
     routes = sorted((entry for entry in routed if entry.path == path), key=lambda entry: entry.name)
     told = [*map(_told, kept), *map(_told_routes, routes)]
     names = sorted({entry.name for entry in kept} | {entry.name for entry in routes})
+    devices = {entry.interface.key for entry in kept} | {entry.interface.key for entry in routes}
     manager = kept[0].manager if kept else routes[0].manager
     return make_step(
         CONCERN,
@@ -59,10 +61,18 @@ def _file_step(context: Context, path: str, found: list[Persistence], routed: li
         before=context.boot_files.get(path),
         after=manager_files(context)[path],
         reason=f"{manager} configures {', '.join(names)} at boot",
+        interrupts=_kept_no_longer(context, path, devices),
         undo=context.boot_undo_said(path),
         when=BOOT,
         detail=_reading(followers(context, path)),
     )
+
+
+def _kept_no_longer(context: Context, path: str, devices: Collection[str]) -> str:
+    """Return what the file keeps no longer; the boot unit brings back the MTU that functions of a port need."""
+    former, now = context.boot_files.get(path, ""), manager_files(context)[path]
+    by_the_unit = any("mtu" in wish for wish in wishes(context) if device_of(wish) in devices)
+    return kept_no_longer(former, now, mtu=not by_the_unit)
 
 
 def _reading(followed: Mapping[str, int]) -> str:
@@ -136,10 +146,18 @@ def _unit_step(context: Context) -> list[Step]:
             before=before,
             after=after,
             reason=_reason(bool(files), before == after, other_cards),
+            interrupts=NOTHING if context.removing else _lost_registers(before, after),
             undo="bring its former files back" if there or not files else "disable and remove it",
             when=BOOT,
         )
     ]
+
+
+def _lost_registers(before: Iterable[Wish] | None, after: Iterable[Wish] | None) -> str:
+    """Return the settings of PCIe that the boot unit sets no longer; they have no device of their own."""
+    former, wanted = ({key for wish in found or () for key in wish.get("pcie", {})} for found in (before, after))
+    gone = " and ".join(sorted(former - wanted))
+    return f"{gone} of PCIe that it sets, from the next boot on" if gone else NOTHING
 
 
 def _loss_step(loss: Loss) -> Step:

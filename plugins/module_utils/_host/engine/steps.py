@@ -145,6 +145,7 @@ def removal_step(
     path: str,
     *,
     reason: str = "rdma.fabric wrote it, and nothing in the input needs it any longer",
+    interrupts: str = NOTHING,
     when: str = BOOT,
     detail: str = "",
 ) -> Step:
@@ -156,6 +157,7 @@ def removal_step(
         before="there",
         after="removed",
         reason=reason,
+        interrupts=interrupts,
         when=when,
         undo=f"write {path} again",
         detail=detail,

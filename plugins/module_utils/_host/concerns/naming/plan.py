@@ -13,6 +13,7 @@ from typing import Iterable
 
 from ...engine.context import ConcernPlan, Context
 from ...engine.steps import BOOT, NOTHING, Step, is_executable, key_of, make_step, moment, removal_step
+from ...facts.own_files import naming_line_ends
 from ...spec.host import seconds_after_boot
 from . import rdma, representors
 from .files import (
@@ -198,9 +199,24 @@ def _tidy(context: Context, planned: Iterable[Step]) -> list[Step]:
                     "naming",
                     path,
                     reason="rdma.fabric wrote it, and rdma_fabric_interfaces no longer asks for that name",
+                    interrupts=_lost_name(context, path),
                 )
             )
     return steps
+
+
+def _lost_name(context: Context, path: str) -> str:
+    """Return what the next boot interrupts without a file that gives an interface or RDMA device the name it has."""
+    nic = context.actual.nics.get(_key_of_file(path).partition(rdma.SUFFIX)[0])
+    port = context.actual.port_of(nic) if nic is not None else None
+    text = context.boot_files[path]
+    names = [port["name"]] if port is not None and _names(text, port["name"]) else []
+    names += [name for name in (nic["rdma"] if nic is not None else ()) if f'KERNEL!="{name}"' in text]
+    return f"what finds {names[0]} by its name, from the next boot on" if names else NOTHING
+
+
+def _names(text: str, name: str) -> bool:
+    return any(line.endswith(naming_line_ends(name)) for line in text.splitlines())
 
 
 def _key_of_file(path: str) -> str:
