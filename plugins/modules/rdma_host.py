@@ -329,8 +329,8 @@ reboot_due:
   type: bool
 reboot_only:
   description:
-    - Whether all that a run would do is to prepare a reboot, by kernel arguments or firmware. The running host stays as
-      it is until then.
+    - Whether all that a run would do is to prepare a reboot, by kernel arguments or firmware, which lacks the consent
+      (O(allow_reboot)). The running host stays as it is, so its node need not be drained.
   returned: when the host is only read
   type: bool
 reload_due:

@@ -135,12 +135,6 @@ def needs_turn(variables: Mapping[str, Any]) -> bool:
     return bool(result.get("changed") or (result.get("reboot_required") and _value("allow_reboot", variables)))
 
 
-def only_prepares_reboot(variables: Mapping[str, Any]) -> bool:
-    """Return whether the turn of a host interrupts nothing: it prepares a reboot that lacks its consent."""
-    result = variables.get("rdma_fabric_host_result") or {}
-    return bool(result.get("reboot_only")) and not _value("allow_reboot", variables)
-
-
 def seconds_of(variables: Mapping[str, Any], drain: Mapping[str, Any]) -> int:
     """Return how long the turn of a host may take, in seconds, by its limits or those of its policy's ``drain``."""
     pods = _value("drain_timeout", variables, drain.get("timeout"))
@@ -167,7 +161,8 @@ def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, re
     if not hosts:
         return left_out
     safe = frozenset(drained(hosts, variables, unless_given=True))
-    spared = [turn.host for turn in turns.turns if turn.due and only_prepares_reboot(variables.get(turn.host, {}))]
+    results = {turn.host: variables.get(turn.host, {}).get("rdma_fabric_host_result") or {} for turn in turns.turns}
+    spared = [turn.host for turn in turns.turns if turn.due and results[turn.host].get("reboot_only")]
     cut_off = [host for host in hosts if host not in safe and host not in spared]
     nodes = f"{turns.limit} of the nodes" if turns.limit.endswith("%") else f"{turns.limit} nodes"
     pace = {"0": "without limit", "1": "one node out of service at once"}.get(

@@ -64,7 +64,7 @@ def test_hosts_that_only_prepare_a_reboot_without_consent_are_said_not_to_be_dra
     said = "not drained, as they only get what a reboot needs that rdma_fabric_allow_reboot does not allow"
     assert result["notices"][1:] == [f"{said}: b"]
     assert "nothing is drained" not in find({"b": {**prepares, "rdma_fabric_drain": False}})["notices"][0]
-    assert len(find({"b": {**prepares, "rdma_fabric_allow_reboot": True}})["notices"]) == 1
+    assert len(find({"b": {"rdma_fabric_host_result": {**TO_CHANGE, "reboot_only": False}}})["notices"]) == 1
 
 
 def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted() -> None:

@@ -163,7 +163,7 @@ def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcom
         "msg": sentence(plan),
         "links": links_of(facts),
         "reload_due": False,
-        "reboot_only": bool(executable) and all(map(leads_to_reboot, executable)),
+        "reboot_only": not run.reboots and bool(executable) and all(map(leads_to_reboot, executable)),
     }
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Mapping
 
 import pytest
@@ -23,6 +24,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kern
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import ENTRY, reboot
 from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import (
+    CHECK,
     DEBIAN_FAMILY,
     DISTRIBUTIONS,
     RED_HAT_FAMILY,
@@ -79,6 +81,7 @@ class TestEveryBootLoader:
         assert previewed(kernel, **WISH)["reboot_only"] is True
         assert previewed(kernel, **WISH, limits={"memlock": "unlimited"})["reboot_only"] is False
         assert previewed(kernel)["reboot_only"] is False
+        assert previewed(kernel, replace(CHECK, reboots=True), **WISH)["reboot_only"] is False, "the reboot follows"
         applied(kernel, **WISH)
         assert previewed(kernel, **WISH)["reboot_only"] is False, "nothing is left but the reboot"
 
