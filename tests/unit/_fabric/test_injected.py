@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import pytest
 import yaml
@@ -16,7 +16,9 @@ DEMO = list(yaml.safe_load_all((FIXTURES / "neighbours" / "injected-pod.yaml").r
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 
 
-def said(*limits: Any, networks: str = "foo-network, foo-network", owner: str = "", **spec: Any) -> list[str]:
+def said(
+    *limits: Any, networks: str = "foo-network, foo-network", owner: str = "", beside: Sequence[Any] = (), **spec: Any
+) -> list[str]:
     attachment, pod = DEMO
     containers = [
         {"name": f"c{index}", "image": "x", "resources": {"limits": each}} for index, each in enumerate(limits)
@@ -25,7 +27,7 @@ def said(*limits: Any, networks: str = "foo-network, foo-network", owner: str = 
     body = {**pod, **whole, "metadata": {"name": "a", **whole["metadata"]}}
     if owner:
         body = {"apiVersion": "apps/v1", "kind": owner, "metadata": {"name": "a"}, "spec": {"template": whole}}
-    notices = of_text(yaml.safe_dump_all([attachment, body])).accepted().notices
+    notices = of_text(yaml.safe_dump_all([attachment, body, *beside])).accepted().notices
     return [each.problem for each in notices if "gets no device" in each.problem]
 
 
@@ -54,7 +56,51 @@ def test_devices_are_counted_over_networks_and_containers(limits: list[Any], giv
         assert [f"for {given} of it" in each for each in found] == ([] if given is None else [True])
 
 
-def test_a_pod_with_claims_or_networks_without_devices_is_left_alone() -> None:
+def claim(*classes: str, name: str = "gpus", kind: str = "ResourceClaimTemplate") -> dict[str, Any]:
+    requests = [{"name": f"r{at}", "exactly": {"deviceClassName": each}} for at, each in enumerate(classes)]
+    spec: Any = {"devices": {"requests": requests}}
+    spec = {"spec": spec} if kind.endswith("Template") else spec
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+DOMAIN = {
+    "apiVersion": "resource.nvidia.com/v1beta1",
+    "kind": "ComputeDomain",
+    "metadata": {"name": "imex"},
+    "spec": {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "imex-channel-0"}}},
+}
+CHANNEL = {"name": "channel", "resourceClaimTemplateName": "imex-channel-0"}
+GPUS = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
+
+
+@pytest.mark.parametrize(
+    ("claims", "beside"),
+    [
+        ([CHANNEL], [DOMAIN]),
+        ([GPUS], [claim("gpu.nvidia.com")]),
+        ([CHANNEL, GPUS], [DOMAIN, claim("gpu.nvidia.com", "mig.nvidia.com")]),
+        ([{"name": "g", "resourceClaimName": "gpus"}], [claim("gpu.nvidia.com", kind="ResourceClaim")]),
+    ],
+)
+def test_claims_of_gpus_and_their_domains_bring_no_device_of_a_network(claims: list[Any], beside: list[Any]) -> None:
+    assert len(said({}, resourceClaims=claims, beside=beside)) == 1
+
+
+@pytest.mark.parametrize(
+    ("claims", "beside"),
+    [
+        ([GPUS], [claim("gpu.nvidia.com", "sriovnetwork.k8snetworkplumbingwg.io")]),
+        ([GPUS], [claim()]),
+        ([GPUS, CHANNEL], [claim("gpu.nvidia.com")]),
+        ([{"name": "g", "resourceClaimName": "gpus"}], [claim("gpu.nvidia.com")]),
+        ([CHANNEL], [{**DOMAIN, "metadata": {"name": "imex", "namespace": "elsewhere"}}]),
+    ],
+)
+def test_a_claim_that_may_bring_functions_is_taken_to(claims: list[Any], beside: list[Any]) -> None:
+    assert said({}, resourceClaims=claims, beside=beside) == []
+
+
+def test_a_pod_with_unknown_claims_or_networks_without_devices_is_left_alone() -> None:
     assert said({}, resourceClaims=[{"name": "vf", "resourceClaimTemplateName": "vf"}]) == []
     assert said({}, networks="elsewhere/foo-network") == []
     init = [{"name": "i", "image": "x", "resources": {"limits": {"example.com/foo": 2}}}]

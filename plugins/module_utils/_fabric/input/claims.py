@@ -6,7 +6,8 @@
 The SR-IOV Network Operator deploys k8snetworkplumbingwg/dra-driver-sriov in place of the SR-IOV device plugin, by its
 feature gate ``dynamicResourceAllocation`` since the chart of 26.4. Sources: the API of that driver
 (``SriovResourcePolicy``, ``DeviceAttributes``), its ``DeviceClass``, and ``resource.k8s.io`` v1beta1 to v1, where a
-request has its class below ``exactly`` or ``firstAvailable``, or of its own.
+request has its class below ``exactly`` or ``firstAvailable``, or of its own. NVIDIA/k8s-dra-driver-gpu has the classes
+of GPUs and of the domains of their NVLinks (``ComputeDomain``, whose controller makes a template of claims).
 """
 
 from __future__ import annotations
@@ -22,6 +23,14 @@ Path = Tuple[Union[str, int], ...]
 DRIVER = "sriovnetwork.k8snetworkplumbingwg.io"
 """The name of the driver, of its API group and of its class of devices."""
 
+# The classes of NVIDIA's DRA driver for GPUs.
+_OF_GPUS = (
+    "compute-domain-daemon.nvidia.com",
+    "compute-domain-default-channel.nvidia.com",
+    "gpu.nvidia.com",
+    "mig.nvidia.com",
+    "vfio.gpu.nvidia.com",
+)
 _PROGRAM = "dra-driver-sriov"
 _SPECS: Mapping[str, tuple[str, ...]] = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}
 
@@ -41,6 +50,21 @@ def remark(objects: Sequence[Resource], *, has_plugins: bool) -> None:
         elif group == "resource.k8s.io":
             for path in _waiting(each):
                 _remark_claim(each, path, has_plugins=has_plugins)
+
+
+def without_functions(objects: Sequence[Resource]) -> frozenset[tuple[str, str, str]]:
+    """Return the kind, namespace and name of each claim, or template of claims, that brings a pod no function."""
+    found = set()
+    for each in objects:
+        namespace = each.namespace or "default"
+        classes = [asked for _path, asked in _classes(each)]
+        if each.kind == "ComputeDomain":
+            channel = _mapping(_mapping(each.spec).get("channel"))
+            template = _mapping(channel.get("resourceClaimTemplate"))
+            found.add(("ResourceClaimTemplate", namespace, str(template.get("name"))))
+        elif classes and all(asked in _OF_GPUS for asked in classes):
+            found.add((each.kind, namespace, each.name))
+    return frozenset(found)
 
 
 def _is_driver(resource: Resource) -> bool:
@@ -83,6 +107,11 @@ def _waiting(resource: Resource) -> Iterator[Path]:
             if resource.name != DRIVER and isinstance(expression, str) and DRIVER in expression:
                 yield ("spec", "selectors", index, "cel", "expression")
         return
+    yield from (path for path, asked in _classes(resource) if asked == DRIVER)
+
+
+def _classes(resource: Resource) -> Iterator[tuple[Path, Any]]:
+    """Yield each class of devices that a claim or a template asks for, and where."""
     path, value = _SPECS.get(resource.kind, ()), resource.content
     for step in path:
         value = _mapping(value.get(step))
@@ -91,7 +120,8 @@ def _waiting(resource: Resource) -> Iterator[Path]:
         parts: list[tuple[Path, Mapping[str, Any]]] = [(where, request)]
         parts.append(((*where, "exactly"), _mapping(request.get("exactly"))))
         parts += [((*where, "firstAvailable", number), each) for number, each in _items(request, "firstAvailable")]
-        yield from ((*place, "deviceClassName") for place, each in parts if each.get("deviceClassName") == DRIVER)
+        named = ((place, each.get("deviceClassName")) for place, each in parts)
+        yield from (((*place, "deviceClassName"), asked) for place, asked in named if asked is not None)
 
 
 def _items(owner: Any, field: str) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -264,7 +264,7 @@ def _check_together(whole: _Whole, given: Input, settings: dict[str, Any]) -> No
     opened = multus.open_namespaces(multus.config_of(cluster.spec)) if cluster else None
     if settings.get(platform.SETTING):
         opened = platform.OPEN_NAMESPACES
-    around = Surroundings(needed, offered, services, opened)
+    around = Surroundings(needed, offered, services, opened, claims.without_functions(given.objects))
     for resource in given.objects:
         check_workload(resource, around)
         check_data(resource)

@@ -33,13 +33,15 @@ class Surroundings:
     """What else the input holds: offered device ``resources``, Service names, and ``networks`` by ``namespace/name``.
 
     A network has the device resource that its pods need, or an empty text. Those of ``open_namespaces`` are for pods of
-    every namespace, others of their own; None where all are for all.
+    every namespace, others of their own; None where all are for all. ``without_functions`` are the kind, namespace and
+    name of claims that bring no device of a network.
     """
 
     networks: Mapping[str, str]
     resources: Sequence[str]
     services: Sequence[str]
     open_namespaces: Sequence[str] | None = None
+    without_functions: frozenset[tuple[str, str, str]] = frozenset()
 
 
 def check_workload(resource: Resource, around: Surroundings) -> None:
@@ -60,10 +62,9 @@ def check_workload(resource: Resource, around: Surroundings) -> None:
             metadata = _mapping(template.get("metadata"))
             annotations = _check_texts(metadata, "annotations", place.at("metadata"), False)
             _check_texts(metadata, "labels", place.at("metadata"), True)
-        asked = _check_networks(
-            annotations.get(NETWORKS), resource.namespace or "default", place.at("metadata"), around
-        )
-        if not spec.get("resourceClaims"):
+        namespace = resource.namespace or "default"
+        asked = _check_networks(annotations.get(NETWORKS), namespace, place.at("metadata"), around)
+        if around.without_functions.issuperset(_claims(spec, namespace)):
             _check_devices(asked, spec, place.at("metadata", "annotations", NETWORKS))
         _check_texts(spec, "nodeSelector", place.at("spec"), True)
         if is_ours:
@@ -126,6 +127,14 @@ def _check_networks(annotation: str | None, namespace: str, place: Place, around
             hint = f"put both into one namespace, or the network into {around.open_namespaces[0]}"
             where.notice(f"{problem}: the pod does not start", hint)
     return [around.networks[name] for name in names if around.networks.get(name)]
+
+
+def _claims(spec: Mapping[str, Any], namespace: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the kind, namespace and name of each claim of a pod, or of its template."""
+    given = spec.get("resourceClaims")
+    for each in given if isinstance(given, list) else []:
+        claim, template = (_mapping(each).get(key) for key in ("resourceClaimName", "resourceClaimTemplateName"))
+        yield ("ResourceClaim", namespace, str(claim)) if claim else ("ResourceClaimTemplate", namespace, str(template))
 
 
 def _check_devices(asked: Sequence[str], spec: Mapping[str, Any], place: Place) -> None:
