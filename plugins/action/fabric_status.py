@@ -54,6 +54,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread impo
 
 display = Display()
 
+_NAMES_A_CLUSTER = ("kubeconfig", "context", "host")
 # Who only looks does not sit out an outage.
 _PATIENCE = Patience(total=10.0)
 
@@ -101,12 +102,14 @@ class ActionModule(ClusterAction):
     ) -> dict[str, Any] | None:
         """Return what the cluster is like, or why that can't be told; None where nothing is asked of one.
 
-        What is left over is not told where hosts that were not read tell what is wanted.
+        What is left over is not told where hosts that were not read tell what is wanted. Without objects a cluster that
+        the task names is asked which nodes are out of service: hosts alone are upgraded in turn as well.
         """
         spec = arguments["spec"]
         spec, unknown = whole(spec, variables)
         waves = render(spec)
-        if not objects_of(waves):
+        has_objects = bool(objects_of(waves))
+        if not (has_objects or any(arguments[name] for name in _NAMES_A_CLUSTER)):
             return None
         request = BatchRequest(
             waves=waves,
@@ -122,7 +125,7 @@ class ActionModule(ClusterAction):
                 connection = Connection(client, patience=_PATIENCE, notify=self.progress)
                 nodes = all_nodes(connection)
                 leases, unread = slots_in(connection, spec["namespace"])
-                result = run(connection, request).as_dict()
+                result = run(connection, request).as_dict() if has_objects else {}
             except (ApiFault, BatchError) as error:
                 return {"error": str(error)}
         taint = str((spec.get("settings") or {}).get("join_taint") or "")

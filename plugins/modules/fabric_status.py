@@ -27,7 +27,8 @@ description:
     status.
   - Nothing is changed. Objects that may differ are sent to the API server as dry runs.
 notes:
-  - With hosts only, no cluster is contacted and no kubeconfig is needed.
+  - With hosts only, no kubeconfig is needed. A cluster is contacted if O(kubeconfig), O(context) or O(host) names one,
+    for nodes that are out of service and slots, which an upgrade leaves behind where it fails.
   - Slots are one LIST of the Leases with the label C(rdma.fabric/slots) in the namespace of the specification. If the
     user may not list them, the screen says so; nothing else changes.
   - An exporter is queried through the API server, one GET of C(pods/proxy) for each node; pods with the label
@@ -106,7 +107,7 @@ status:
       exporter, C(silent) those whose exporter does not answer, C(unread) why none was queried. It is V(none) without
       O(gpus).
     - C(cluster) has C(objects), C(components), C(resources), C(nodes_not_ready), C(networks), and what keeps nodes out
-      of service, or C(error). It is V(none) with hosts only.
+      of service, or C(error). It is V(none) with hosts only, unless the task names a cluster.
     - C(cluster.cordoned) are the nodes that M(rdma.fabric.node_drain) has cordoned, each with C(holder), C(run),
       C(reason), C(time), and C(in_turn), whether the node has a slot that has not failed. C(cluster.cordoned_by_others)
       are the names of nodes that somebody else has cordoned.

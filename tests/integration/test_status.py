@@ -75,7 +75,7 @@ def test_without_a_cluster_equal_hosts_are_one_line_and_nothing_needs_a_person(u
     assert lines_of(done)[:-1] == [
         "hosts: 3",
         "     3  as asked      cpu-01, egx-01, egx-02",
-        "cluster: not contacted, with hosts only",
+        "cluster: not contacted, with hosts only; rdma_fabric_kubeconfig has nodes out of service shown",
         "result: everything matches the input; next: nothing to do",
     ]
     assert sum(done.changed.values()) == 0

@@ -219,7 +219,7 @@ def _class_line(state: str, hosts: Sequence[str], said: str) -> str:
 
 def _cluster_lines(cluster: Mapping[str, Any] | None) -> list[str]:
     if cluster is None:
-        return ["cluster: not contacted, with hosts only"]
+        return ["cluster: not contacted, with hosts only; rdma_fabric_kubeconfig has nodes out of service shown"]
     if cluster.get("error"):
         return ["cluster: not read, see below"]
     objects, components, networks = cluster["objects"], cluster["components"], cluster["networks"]

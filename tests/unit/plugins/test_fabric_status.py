@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.action.fabric_status import resourc
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchResult
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import Fabric, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
@@ -91,6 +92,25 @@ def test_a_host_is_looked_for_under_the_name_of_its_node(monkeypatch: pytest.Mon
     cluster = run_action("fabric_status", {"spec": spec}, task_vars=task_vars)["status"]["cluster"]
     assert cluster["nodes_not_ready"] == ["gpu-1", "ip-10-0-0-7"]
     assert cluster["resources"] == [{"nodes": ["gpu-1", "ip-10-0-0-7"], "allocatable": {}}]
+
+
+@pytest.mark.parametrize("named", [{"kubeconfig": "/k"}, {"context": "c"}, {}])
+def test_with_hosts_only_a_named_cluster_tells_what_an_upgrade_left_out_of_service(
+    monkeypatch: pytest.MonkeyPatch, named: dict[str, str]
+) -> None:
+    server = Server()
+    mark = {"holder": "ci", "run": "reboots of rdma.fabric.host", "reason": "upgrade, 2 steps", "time": "10:00"}
+    metadata = {"name": "gpu-1", "annotations": {ANNOTATION: json.dumps(mark)}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"unschedulable": True}, "status": {}}
+    server.put("nodes", node)
+    monkeypatch.setattr(fabric_status.ActionModule, "client", lambda _self, _arguments: server)
+    spec = {**Fabric([], []).accepted().spec, "hosts": {"gpu-1": {}}}
+    hosts: dict[str, Any] = {"localhost": {}, "gpu-1": {}}
+    result = run_action(
+        "fabric_status", {"spec": spec, **named}, task_vars={"hostvars": hosts, "groups": {"all": list(hosts)}}
+    )
+    told = [text for text in result["status"]["attention"] if "cordoned by a run: gpu-1" in text]
+    assert (len(told), len(server.requests)) == ((1, 2) if named else (0, 0))
 
 
 def test_counters_are_shown_and_those_of_the_file_are_what_they_rose_since(
