@@ -55,7 +55,7 @@ options:
       - With V(taken), the node has a slot in this run and may be interrupted.
       - With V(given_back), the node has none.
       - With V(failed), the slot that the node has in this run stays taken, and no other node of any run takes a new one
-        until a run for this node takes its slot or somebody gives it back. The slot, the mark of
+        until a run for this node takes its slot, somebody gives it back, or the node is deleted. The slot, the mark of
         M(rdma.fabric.node_drain) on the node and an Event about it (C(kubectl describe node)) have O(reason).
     type: str
     choices: [taken, given_back, failed]

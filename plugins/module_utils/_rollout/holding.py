@@ -62,6 +62,9 @@ class Shelf(Clock, Protocol):
     def is_short(self, node: str) -> bool:
         """Tell whether a node is there and still cordoned with our mark."""
 
+    def is_gone(self, node: str) -> bool:
+        """Tell whether there is no such node."""
+
     def write(self, lease: Json) -> Json | None:
         """Create a Lease, or replace the one of its resourceVersion; None when somebody else was faster."""
 
@@ -139,6 +142,7 @@ class Holding:
     def __post_init__(self) -> None:
         """Nothing is asked yet."""
         self._short = _Answers(self.shelf.is_short, kept=True, seconds=_ASKED_EVERY)
+        self._gone = _Answers(self.shelf.is_gone, kept=False, seconds=_ASKED_EVERY)
         self._dead = _Answers(self.shelf.is_dead, kept=False, seconds=_LOOKED_EVERY)
 
     def take(self, limit: float, progress: Callable[[str], None], meanwhile: Callable[[], None] = lambda: None) -> Held:
@@ -225,7 +229,8 @@ class Holding:
             self.wish = replace(self.wish, left_cordoned=self.wish.left_cordoned - with_slot)
 
         def with_busy(busy: Mapping[str, str]) -> Take | Keep | Wait | Stop:
-            return decide(self.wish, slots, busy, self._over, lambda node: self._short.about(node, now))
+            short, gone = (partial(answers.about, now=now) for answers in (self._short, self._gone))
+            return decide(self.wish, slots, busy, self._over, is_short=short, is_gone=gone)
 
         move = with_busy(self._busy)
         if isinstance(move, Wait) and self._busy and now - self._busy_at >= _ASKED_EVERY:

@@ -253,12 +253,15 @@ def decide(
     slots: Sequence[Slot],
     busy: Mapping[str, str],
     over: Collection[int],
+    *,
     is_short: Callable[[str], bool],
+    is_gone: Callable[[str], bool],
 ) -> Take | Keep | Wait | Stop:
     """Return what the node has to do now.
 
     ``over`` are the indices of slots whose holder no longer renews. Such a slot is free if its node is in service
-    again; ``is_short`` is asked for that. Who is out of service already waits for nobody who is so without a slot, as
+    again; ``is_short`` is asked for that. So is one whose node failed in another run and ``is_gone`` since: nobody is
+    left to look at. Who is out of service already waits for nobody who is so without a slot, as
     two of them would wait for each other.
     """
     own = [slot for slot in slots if slot.node == wish.node]
@@ -266,8 +269,10 @@ def decide(
         return _with_own(wish, own, over)
     others = [slot for slot in slots if slot.node]
     failed = [slot for slot in others if slot.failed and (slot.run == wish.run or slot.node not in wish.rollout)]
-    if failed:
-        return Stop(_named(failed))
+    gone = [slot for slot in failed if slot.run != wish.run and is_gone(slot.node)]
+    if len(failed) > len(gone):
+        return Stop(_named([slot for slot in failed if slot not in gone]))
+    others = [slot for slot in others if slot not in gone]
     if wish.node in busy:
         return Wait(f"an operator upgrades this node ({busy[wish.node]}){_LEFT_BEHIND}")
     left = [slot for slot in others if slot.index in over and not slot.failed and is_short(slot.node)]

@@ -62,6 +62,11 @@ class SlotShelf:
             found = nodes.read_node(self.connection, node)
         return found is not None and is_cordoned(found) and mark_of(found) is not None
 
+    def is_gone(self, node: str) -> bool:
+        """Tell whether there is no such node."""
+        with passing_as_silence():
+            return nodes.read_node(self.connection, node) is None
+
     def write(self, lease: Json) -> Json | None:
         """Create a Lease, or replace the one of its resourceVersion; None when somebody else was faster."""
         with passing_as_silence():

@@ -42,6 +42,7 @@ class Server:
     leases: dict[str, Json] = field(default_factory=dict)
     upgraded: dict[str, str] = field(default_factory=dict)
     short: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
     writes: int = 0
     most: int = 0
     history: list[dict[str, Json]] = field(default_factory=lambda: [{}])
@@ -115,6 +116,10 @@ class Seat:
     def is_short(self, node: str) -> bool:
         self._request()
         return node in self.server.short
+
+    def is_gone(self, node: str) -> bool:
+        self._request()
+        return node in self.server.gone
 
     def write(self, lease: Mapping[str, Any]) -> Mapping[str, Any] | None:
         self._request()
@@ -724,6 +729,16 @@ class TestFailedNodes:
         holding(Seat(server), "n2", "r").fail("no links")
         assert "failed: no links" in take(Seat(server), "n2", run="next").healed
         assert [slot.failed for slot in server.slots()] == [""]
+
+    def test_a_failed_node_that_was_deleted_since_stops_no_later_run(self) -> None:
+        server = Server()
+        take(Seat(server), "n2", run="r")
+        holding(Seat(server), "n2", "r").fail("no links")
+        with pytest.raises(SlotRefused, match="as one has failed: n2"):
+            take(Seat(server))
+        server.gone.add("n2")
+        held = take(Seat(server))
+        assert (held.healed, server.nodes()) == ("", ["n1"])
 
     def test_a_run_fails_no_slot_that_another_has_for_the_node(self) -> None:
         server = Server()

@@ -47,8 +47,9 @@ def after(
     busy: dict[str, str] | None = None,
     over: tuple[int, ...] = (),
     short: tuple[str, ...] = (),
+    gone: tuple[str, ...] = (),
 ) -> Take | Keep | Wait | Stop:
-    return decide(who or wish(), slots, busy or {}, over, short.__contains__)
+    return decide(who or wish(), slots, busy or {}, over, is_short=short.__contains__, is_gone=gone.__contains__)
 
 
 class TestLimit:
@@ -214,6 +215,15 @@ class TestFailedNodes:
         assert isinstance(move, Stop)
         assert "n2 (run r1, failed: no links)" in move.why
         assert isinstance(after([held(0, "n2", "r0", failed="no links")], wish(limit=0)), Stop)
+
+    def test_one_that_was_deleted_since_stops_nobody_in_later_runs(self) -> None:
+        failed = held(0, "n2", "r0", failed="no links")
+        move = after([failed, held(1, "n3")], gone=("n2",))
+        assert move == Take(failed), "its slot is free"
+        stopped = after([failed, held(1, "n3", "r0", failed="no power")], gone=("n2",))
+        assert isinstance(stopped, Stop)
+        assert "n3" in stopped.why and "n2" not in stopped.why
+        assert isinstance(after([held(0, "n2", "r1", failed="no links")], gone=("n2",)), Stop), "of this run"
 
     def test_one_that_this_run_works_on_again_counts_as_taken(self) -> None:
         slots = [held(0, "n2", "r0", failed="no links")]

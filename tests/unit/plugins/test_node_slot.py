@@ -69,7 +69,8 @@ def test_a_node_is_out_of_service_by_us_while_it_is_there_and_cordoned_with_our_
     if spec is not None:
         metadata = {"name": "a", "annotations": annotations}
         server.put("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
-    assert SlotShelf(connect(server), "upgrade", "ns").is_short("a") is is_short
+    shelf = SlotShelf(connect(server), "upgrade", "ns")
+    assert (shelf.is_short("a"), shelf.is_gone("a")) == (is_short, spec is None)
 
 
 def refused(name: str, **arguments: Any) -> str:
