@@ -47,6 +47,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import 
     wait_until_whole,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import DRAIN, GIVE_BACK, refusals_of
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
@@ -55,6 +56,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.turn_file impor
 
 # A drain may have failed for the API server, which is not to be waited for once more.
 _UNDONE_WITHIN = 30.0
+_MOST_NAMED = 5
 
 
 class ActionModule(ClusterAction):
@@ -230,7 +232,7 @@ class ActionModule(ClusterAction):
         if self.check_mode:
             refusals = drain.foresee(planned)
             rows = [_row(verdict, blocked=refusals.get(verdict.uid, "")) for verdict in planned]
-            return self._result(cluster, before, True, step, rows)
+            return self._result(cluster, before, True, step, rows, notices=_foreseen(cluster.name, rows))
         try:
             jobs = self._wait_for_jobs(cluster, arguments)
             with cluster.connection.until(cluster.now() + limit):
@@ -358,6 +360,12 @@ def _row(
         "refused": refused,
         "seconds": seconds,
     }
+
+
+def _foreseen(node: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what is said in check mode of pods whose eviction would be refused now."""
+    blocked = [f"{row['namespace']}/{row['name']}: {row['blocked']}" for row in rows if row["blocked"]]
+    return [f"node {node}: evictions that would be refused now: {named(blocked, _MOST_NAMED)}"] if blocked else []
 
 
 def _rows_of(drain: Drain, staying: Sequence[Verdict]) -> list[dict[str, Any]]:

@@ -34,7 +34,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - The API server judges every eviction by a dry run. What a budget would refuse now is in RV(pods[].blocked).
+      - The API server judges every eviction by a dry run. What a budget would refuse now is in RV(pods[].blocked),
+        and a notice names it.
   diff_mode:
     support: full
   idempotent:
@@ -255,7 +256,8 @@ in_the_way:
   sample: ["pod training/worker-0 has come to it: it has the resource rdma/rdma_shared_device_a"]
 notices:
   description:
-    - Who else cordoned the node, that it was registered again, and which jobs still ran when the wait ended.
+    - Who else cordoned the node, that it was registered again, and which jobs still ran when the wait ended. In check
+      mode, which evictions would be refused now.
   returned: success
   type: list
   elements: str

@@ -42,6 +42,9 @@ def test_a_budget_is_waited_for_until_it_allows(place: Place, control_plane: Con
     place.budget("one-at-least", 1)
     shown = drained(place, check=True)
     assert "one-at-least needs 1 healthy pods and has 1 currently" in shown["pods"][0]["blocked"]
+    (notice,) = shown["notices"]
+    assert f"{place.node}: evictions that would be refused now: {place.namespace}/" in notice
+    assert "one-at-least needs 1 healthy pods" in notice
     mark = audit.mark()
     other = Api.from_kubeconfig(control_plane.kubeconfig)
     path = f"/apis/policy/v1/namespaces/{place.namespace}/poddisruptionbudgets/one-at-least"
