@@ -160,7 +160,8 @@ def test_jobs_are_waited_for_on_the_cordoned_node_and_evicted_at_the_limit(place
 
 def test_a_node_that_is_not_there_is_named(place: Place) -> None:
     message = str(run_action("node_drain", {"node": "not-there"})["msg"])
-    assert message == "there is no node not-there: give it as `kubectl get nodes` names it"
+    assert message.startswith("there is no node not-there: give it as `kubectl get nodes` names it")
+    assert "as rdma_fabric_node_name" in message
 
 
 def test_a_user_without_the_right_to_evict_is_told_it(place: Place, control_plane: ControlPlane) -> None:

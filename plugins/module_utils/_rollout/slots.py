@@ -42,6 +42,7 @@ _IDLE_STATES = ("", "upgrade-required", "upgrade-done")
 _LEFT_BEHIND = "; one that is gone has left its label, which has to be taken off (docs/guide-adopt.md)"
 _TAKE_IT_IN = " (run again with it, or give it back with node_drain and state: uncordoned once it may take pods)"
 _MANAGED = {"app.kubernetes.io/managed-by": "rdma-fabric"}
+_ENDS = ("failed: ", "unreachable: ")
 _MOST_NAMED = 5
 _PERCENTAGE = re.compile(r"(?P<share>[0-9]+)%")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -66,7 +67,7 @@ class Slot:
     live: Made = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
-        state = f"failed: {self.failed}" if self.failed else f"renewed {self.renewed or 'never'}"
+        state = failure_of(self.failed) if self.failed else f"renewed {self.renewed or 'never'}"
         return f"{self.node} (run {self.run}, {state})"
 
 
@@ -118,6 +119,11 @@ class Stop:
     """No further node may begin until a person has looked."""
 
     why: str
+
+
+def failure_of(reason: str) -> str:
+    """Return why a node has failed as it is printed: what playbooks give as the reason says already how it ended."""
+    return reason if reason.startswith(_ENDS) else f"failed: {reason}"
 
 
 class Watch:

@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
     GROUP_LABEL,
     Slot,
+    failure_of,
     slot_name,
     slot_of,
 )
@@ -102,7 +103,7 @@ def service_lines(cluster: Mapping[str, Any]) -> list[str]:
         f"{each['node']}: since {each['time']} by {each['holder']}: {each['reason']}" for each in cluster["cordoned"]
     ]
     others, slots, tainted = cluster["cordoned_by_others"], cluster["slots"], cluster["joining"]
-    failed = [f"{each['node']}: failed: {each['reason']}" for each in slots["failed"]]
+    failed = [f"{each['node']}: {failure_of(each['reason'])}" for each in slots["failed"]]
     held = [
         f"{each['node']}: held by run {each['run']}, renewed {_to_the_second(each['renewed']) or 'never'}"
         for each in slots["held"]

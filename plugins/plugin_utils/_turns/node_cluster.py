@@ -96,7 +96,10 @@ class NodeCluster:
         return step
 
     def _absent(self) -> ActionFailure:
-        return ActionFailure(f"there is no node {self.name}: give it as `kubectl get nodes` names it")
+        return ActionFailure(
+            f"there is no node {self.name}: give it as `kubectl get nodes` names it (for a host of a playbook, as "
+            "rdma_fabric_node_name), or take its host out of the inventory"
+        )
 
 
 def refusal_of(fault: ApiFault) -> Refusal:

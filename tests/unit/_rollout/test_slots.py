@@ -216,6 +216,10 @@ class TestFailedNodes:
         assert "n2 (run r1, failed: no links)" in move.why
         assert isinstance(after([held(0, "n2", "r0", failed="no links")], wish(limit=0)), Stop)
 
+    @pytest.mark.parametrize("reason", ["failed: no links", "unreachable: no route"])
+    def test_how_it_ended_is_said_once(self, reason: str) -> None:
+        assert str(held(0, "n2", "r1", failed=reason)) == f"n2 (run r1, {reason})"
+
     def test_one_that_was_deleted_since_stops_nobody_in_later_runs(self) -> None:
         failed = held(0, "n2", "r0", failed="no links")
         move = after([failed, held(1, "n3")], gone=("n2",))
