@@ -18,10 +18,10 @@ from ..engine.failures import Fault
 from ..engine.operations import RELOAD_SECONDS, RELOAD_UNITS, Found, Operation, PutFile, RemoveFile, Run, Work
 from ..engine.steps import Step, key_of
 from ..machine.access import Host, HostError
-from ..machine.paths import CONFIRMED_FILE, ENABLED_BY, RESULT_FILE, STAGED_FILE, UNIT, UNIT_FILE, WISHES_FILE
+from ..machine.paths import CONFIRMED_FILE, ENABLED_BY, RESULT_FILE, STAGED_FILE, UNIT, UNIT_FILE, WISHES_FILE, mode_of
 from ..machine.program import program_path, program_text
 from .cards import with_cards
-from .files import manager_files, mode_of, unit_files
+from .files import manager_files, unit_files
 from .persistence import RELOAD, followers, told_to_network_manager
 
 _ENABLE = Run(("systemctl", "enable", UNIT), RELOAD_SECONDS)  # which reloads them as well
@@ -47,8 +47,7 @@ def work(context: Context, step: Step) -> Work:
 
 def _file_work(context: Context, path: str) -> Work:
     text = manager_files(context)[path]
-    former = context.boot_files.get(path)
-    undo: list[Operation] = [RemoveFile(path) if former is None else PutFile(path, former, mode_of(path))]
+    undo = context.boot_undo({path: text})
     followed = followers(context, path)
 
     def verify(host: Host) -> str:
@@ -74,7 +73,7 @@ def _wishes(text: str) -> Operation:
     """Return how the wishes are written, with the cards that they are for."""
 
     def operations(host: Host) -> list[Operation]:
-        return [PutFile(WISHES_FILE, with_cards(host, text), 0o600)]
+        return [PutFile(WISHES_FILE, with_cards(host, text), mode_of(WISHES_FILE))]
 
     return Found(f"write {WISHES_FILE}", operations)
 
@@ -94,7 +93,7 @@ def _install(context: Context, files: dict[str, str]) -> Work:
     if UNIT_FILE not in context.boot_files:
         undo = [_DISABLE, *(RemoveFile(path) for path in (UNIT_FILE, WISHES_FILE, program_path())), RELOAD_UNITS]
     else:
-        undo = [_former_unit(context), *_former_wishes(context), RELOAD_UNITS]
+        undo = [_former_unit(context), *context.boot_undo({WISHES_FILE: ""}), RELOAD_UNITS]
 
     def verify(host: Host) -> str:
         if not host.exists(program_path()):
@@ -120,12 +119,6 @@ def _former_unit(context: Context) -> Operation:
         return [former, *added] if any(map(host.exists, of_former)) else []
 
     return Found("bring the former boot unit back", operations)
-
-
-def _former_wishes(context: Context) -> list[Operation]:
-    """Return how the boot unit gets its former wishes: a unit that is only there for a guard has none."""
-    former = context.boot_files.get(WISHES_FILE)
-    return [RemoveFile(WISHES_FILE) if former is None else PutFile(WISHES_FILE, former, 0o600)]
 
 
 def _programs(context: Context) -> list[str]:

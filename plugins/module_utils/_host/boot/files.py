@@ -12,7 +12,7 @@ from ..engine.context import Context
 from ..engine.steps import BOOT, is_executable
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import WICKED
-from ..machine.paths import UNIT_FILE, WISHES_FILE
+from ..machine.paths import NETPLAN_FILE, UNIT_FILE, WISHES_FILE
 from ..machine.program import program_path
 from ..spec.host import CONSENTS
 from ..spec.persisted import MAKER, Wish, device_of, wishes_text
@@ -32,14 +32,9 @@ def texts_of_managers(found: Sequence[Persistence], routed: Sequence[KeptRoutes]
     return {path: text for path, text in texts.items() if text is not None}
 
 
-def mode_of(path: str) -> int:
-    """Return the permissions of a manager's file: netplan warns about files that others may read."""
-    return 0o600 if path == netplan.OWN_FILE else 0o644
-
-
 def _text(path: str, entries: list[Persistence], routed: list[KeptRoutes]) -> str | None:
     mtus = {entry.name: entry.mtu for entry in entries if entry.mtu is not None}
-    if path == netplan.OWN_FILE:
+    if path == NETPLAN_FILE:
         return _netplan_text(entries, routed)
     if path == network_manager.OWN_FILE:
         netdevs = {entry.name: entry.interface.netdev for entry in entries}

@@ -12,11 +12,12 @@ from typing import Callable, NamedTuple, Sequence
 
 from ..engine.context import Context
 from ..facts.host_state import Interface
-from ..facts.managers import ifupdown, netplan, networkd
+from ..facts.managers import ifupdown, networkd
 from ..facts.managers.network_manager import nmcli_route, nmcli_rule
 from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of
 from ..facts.managers.routes import ifupdown_lines
 from ..facts.shapes import Netdev
+from ..machine.paths import NETPLAN_FILE
 from ..spec.routes import ROUTES, RULES, Route, Rule, version_of
 from .persistence import NOBODY, boot_name, is_refused, sharing
 
@@ -61,10 +62,10 @@ def _for_netplan(context: Context, entry: KeptRoutes, owner: Owner, netdev: Netd
     # A bond's or VLAN's definition is incomplete without the user's file: should that go, netplan would refuse ours.
     is_physical = netdev["kind"] == "physical"
     if not owner.file.endswith(".network"):
-        path = netplan.OWN_FILE if is_physical else ""
+        path = NETPLAN_FILE if is_physical else ""
         return entry._replace(path=path) if path else _for_network_manager(context, entry, owner, netdev)
     decided = _for_networkd(context, entry, owner, netdev)
-    return decided._replace(path=netplan.OWN_FILE) if decided.path and is_physical else decided
+    return decided._replace(path=NETPLAN_FILE) if decided.path and is_physical else decided
 
 
 def _for_network_manager(_context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import posixpath
 
 from ..engine.context import ConcernPlan, Context, Handler
-from ..engine.operations import Operation, PutFile, RemoveFile, Run, Work
+from ..engine.operations import RemoveFile, Run, Work
 from ..engine.steps import Step, key_of, removal_step
 from ..machine.access import Host
 from ..machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
-from .files import mode_of
 from .kept_by_files import lost_with
 
 _ENABLE_JOIN = Run(("systemctl", "enable", posixpath.basename(JOIN_UNIT_FILE)))
@@ -36,10 +35,10 @@ def work(context: Context, step: Step) -> Work:
     def verify(host: Host) -> str:
         return f"{path} is still there" if host.exists(path) else ""
 
+    removal = context.work_of_removal(path)
     if path == JOIN_UNIT_FILE:
-        undo: list[Operation] = [PutFile(path, context.boot_files[path], mode_of(path)), _ENABLE_JOIN]
-        return Work([RemoveFile(JOIN_ENABLED_BY), RemoveFile(path)], undo, verify)
-    return Work([RemoveFile(path)], [PutFile(path, context.boot_files[path], mode_of(path))], verify)
+        return Work([RemoveFile(JOIN_ENABLED_BY), *removal.do], [*removal.undo, _ENABLE_JOIN], verify)
+    return removal._replace(verify=verify)
 
 
 HANDLER = Handler(work)

@@ -20,7 +20,7 @@ from ..facts.eswitch import present_mode
 from ..facts.host_state import Interface, is_guest_function
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import owner_of
-from ..machine.paths import WISHES_FILE
+from ..machine.paths import NETPLAN_FILE, WISHES_FILE
 from ..spec.cards import Cards
 from ..spec.persisted import MAKER, Setting, Wish, cards_in, device_of, only, wished_in
 from .persistence import BOOT_UNIT, boot_name, is_refused, persistence
@@ -28,7 +28,7 @@ from .persistence import BOOT_UNIT, boot_name, is_refused, persistence
 # The files that hold more than one interface, and how the part of one begins.
 _SECTIONS = {
     ifupdown.OWN_FILE: ifupdown.OWN_SECTION,
-    netplan.OWN_FILE: netplan.OWN_SECTION,
+    NETPLAN_FILE: netplan.OWN_SECTION,
     network_manager.OWN_FILE: network_manager.OWN_SECTION,
 }
 
@@ -101,7 +101,7 @@ def _merged(context: Context, path: str, former: str, wanted: str) -> str:
     """Return the wanted text of a file with the sections that it has had of interfaces which are not there."""
     head, sections = _split(_SECTIONS[path], wanted)
     _head, before = _split(_SECTIONS[path], former)
-    present = _definitions(context) if path == netplan.OWN_FILE else _names(context)
+    present = _definitions(context) if path == NETPLAN_FILE else _names(context)
     sections.update({name: text for name, text in before.items() if name not in present and name not in sections})
     return head + "".join(sections[name] for name in sorted(sections))
 

@@ -21,10 +21,11 @@ from ..engine.context import Context
 from ..engine.operations import Found, Operation, Run
 from ..engine.steps import NEEDS_CONSENT, REFUSED
 from ..facts.host_state import Interface
-from ..facts.managers import ifupdown, netplan, network_manager, networkd
+from ..facts.managers import ifupdown, network_manager, networkd
 from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of
 from ..facts.shapes import Netdev
 from ..machine.access import Host
+from ..machine.paths import NETPLAN_FILE
 from ..spec.syntax import boot_name_problem
 
 BOOT_UNIT = "boot unit"
@@ -203,7 +204,7 @@ def _for_netplan(context: Context, entry: Persistence, owner: Owner, netdev: Net
     # A bond's or VLAN's definition is incomplete without the user's file: should that go, netplan would refuse ours.
     if by_networkd and (netdev["kind"] != "physical" or not _is_for_it_alone(context, entry, owner)):
         return _for_networkd(context, entry, owner, netdev)
-    return entry._replace(path=netplan.OWN_FILE if netdev["kind"] == "physical" else network_manager.OWN_FILE)
+    return entry._replace(path=NETPLAN_FILE if netdev["kind"] == "physical" else network_manager.OWN_FILE)
 
 
 def _for_network_manager(_context: Context, entry: Persistence, owner: Owner, _netdev: Netdev) -> Persistence:

@@ -27,6 +27,7 @@ from ..facts.labels import fits
 from ..facts.matching import selector_of
 from ..facts.owners import nic_daemon, unowned
 from ..facts.shapes import Netdev, Nic
+from ..machine.paths import mode_of
 from ..spec.host import CONSENTS, HostRequest, HostSpec, wanted_interface
 from . import steps
 from .operations import Operation, PutFile, RemoveFile, Run, Work
@@ -95,14 +96,14 @@ class Context:
         """Return how the host gets these files, or gets rid of them while everything of ours is to go."""
         if self.removing:
             return [RemoveFile(path) for path in files]
-        return [PutFile(path, text) for path, text in files.items()]
+        return [PutFile(path, text, mode_of(path)) for path, text in files.items()]
 
     def boot_undo(self, files: Mapping[str, str]) -> list[Operation]:
         """Return how the former state of these files comes back."""
         undo: list[Operation] = []
         for path in reversed(list(files)):
             former = self.boot_files.get(path)
-            undo.append(RemoveFile(path) if former is None else PutFile(path, former))
+            undo.append(RemoveFile(path) if former is None else PutFile(path, former, mode_of(path)))
         return undo
 
     def boot_undo_said(self, path: str) -> str:

@@ -16,14 +16,12 @@ from typing import Iterable
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of
 
 from ..machine.access import Host
-from ..machine.paths import UNIT_DIRECTORIES
+from ..machine.paths import IRQBALANCE_SCRIPT, UNIT_DIRECTORIES
 from ..machine.probe import Probe, names_at, parse_int, printable
 from .host_state import Interface
 from .shapes import FunctionInterrupts, Interrupts, Irqbalance
 
 DROP_IN = "/etc/systemd/system/irqbalance.service.d/90-rdma-fabric.conf"
-SCRIPT = "/etc/rdma-fabric/irqbalance-"
-"""Start of the path of our policy script; the rest is the digest of its text."""
 SHOW_IRQBALANCE = ("systemctl", "show", "-p", "MainPID", "irqbalance.service")
 _IRQ = "/proc/irq"
 _FILES = frozenset(
@@ -66,7 +64,7 @@ def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: It
     that which does, where it is none of them (``effective_affinity_list``).
     """
     wanted = [interface for interface in interfaces if interface.wanted["irq_affinity"]]
-    if not wanted and not any(path == DROP_IN or path.startswith(SCRIPT) for path in own_files):
+    if not wanted and not any(path == DROP_IN or path.startswith(IRQBALANCE_SCRIPT) for path in own_files):
         return {}
     return interrupts_of_functions(probe, [one.key for one in wanted if one.nic is not None])
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the boot unit and the guard keep their files, the marker of all files of ours, and where units are."""
+"""Where the boot unit and the guard keep their files, what all files of ours have, and where units are."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ ENABLED_BY = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"
 JOIN_UNIT_FILE = "/etc/systemd/system/rdma-fabric-join.service"
 JOIN_ENABLED_BY = "/etc/systemd/system/multi-user.target.wants/rdma-fabric-join.service"
 WISHES_FILE = "/etc/rdma-fabric/host.json"
+NETPLAN_FILE = "/etc/netplan/90-rdma-fabric.yaml"
+# Start of the path of our policy script; the rest is the digest of its text.
+IRQBALANCE_SCRIPT = "/etc/rdma-fabric/irqbalance-"
 PROGRAM_DIRECTORY = "/usr/local/lib/rdma-fabric"
 RESULT_FILE = "/var/lib/rdma-fabric/boot.json"
 # A change of the uplink that acts at the next boot, until then.
@@ -37,3 +40,10 @@ PYTHON_OPTIONS = ("-I", "-S")
 def marked(lines: Iterable[str]) -> str:
     """Return the text of a file of ours that has these lines, and takes comments that start with ``#``."""
     return "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))
+
+
+def mode_of(path: str) -> int:
+    """Return the permissions of a file of ours: netplan warns about files that others may read."""
+    if path in (WISHES_FILE, NETPLAN_FILE):
+        return 0o600
+    return 0o755 if path.startswith(IRQBALANCE_SCRIPT) else 0o644

@@ -11,8 +11,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import list_of_cpus
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot import orphaned
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import PutFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import DROP_IN, SCRIPT
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import DROP_IN
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import IRQBALANCE_SCRIPT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
@@ -164,7 +169,7 @@ class TestIrqbalance:
         done(kernel, near())
         option = self.command(kernel)[-1]
         script = option.partition("=")[2]
-        assert (option[:15], script[: len(SCRIPT)]) == ("--policyscript=", SCRIPT)
+        assert (option[:15], script[: len(IRQBALANCE_SCRIPT)]) == ("--policyscript=", IRQBALANCE_SCRIPT)
         assert f'case "$1" in\n*/{PF}) echo ban=true ;;\nesac\n' in kernel.read(script)
         assert f"ExecStart=/usr/sbin/irqbalance $IRQBALANCE_ARGS {option}\n" in kernel.read(DROP_IN)
         assert applied(kernel, near())["plan"]["steps"] == []
@@ -181,7 +186,7 @@ class TestIrqbalance:
         done(kernel, near())
         kernel.tree.add_file(irq.PROCESS, former)
         done(kernel, near())
-        assert SCRIPT in kernel.read(irq.PROCESS)
+        assert IRQBALANCE_SCRIPT in kernel.read(irq.PROCESS)
 
     def test_a_script_of_its_own_is_left_alone(self) -> None:
         kernel = booted()
@@ -198,6 +203,14 @@ class TestIrqbalance:
         done(kernel, wish())
         assert kernel.read(irq.PROCESS) == before
         assert not kernel.exists(DROP_IN) and not kernel.exists("/etc/rdma-fabric")
+
+    def test_a_leftover_script_comes_back_as_one_that_can_be_executed(self) -> None:
+        kernel = host(irqbalance=True)
+        done(kernel, near())
+        found = Context(wish(), HostState(gather(kernel, desired=wish())))
+        (step,) = (one for one in orphaned.plan(found)[0] if one["target"].startswith(IRQBALANCE_SCRIPT))
+        script = step["target"]
+        assert orphaned.work(found, step).undo == [PutFile(script, kernel.read(script), 0o755)]
 
     def test_without_it_no_file_is_written(self) -> None:
         kernel = host()

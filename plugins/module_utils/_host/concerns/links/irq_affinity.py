@@ -15,13 +15,13 @@ from typing import Dict, Final, Mapping, Union
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of, list_of_cpus
 
 from ...engine.context import ConcernPlan, Context, Handler, restores
-from ...engine.operations import RELOAD_UNITS, Found, Operation, PutFile, RemoveFile, Run, SetAttribute, Work
+from ...engine.operations import RELOAD_UNITS, Found, Operation, RemoveFile, Run, SetAttribute, Work
 from ...engine.steps import NOW, Step, as_planned, is_executable, key_of, make_step
 from ...facts.host_state import Interface
-from ...facts.interrupts import DROP_IN, SCRIPT, affinity_file, interrupts_of, running_irqbalance
+from ...facts.interrupts import DROP_IN, affinity_file, interrupts_of, running_irqbalance
 from ...facts.shapes import Interrupts, Irqbalance, Nic
 from ...machine.access import Host
-from ...machine.paths import MARKER
+from ...machine.paths import IRQBALANCE_SCRIPT, MARKER
 from ...machine.probe import Probe
 from ...spec.interfaces import LOCAL_NODE
 
@@ -173,7 +173,7 @@ def plan_irqbalance(context: Context) -> ConcernPlan:
     wanted = boot_files(context)
     if facts is None or (facts["policy"] and not wanted):
         return ([_refused_policy(context, facts)] if facts and _functions(context) else []), []
-    ours = [path for path in context.boot_files if path == DROP_IN or path.startswith(SCRIPT)]
+    ours = [path for path in context.boot_files if path == DROP_IN or path.startswith(IRQBALANCE_SCRIPT)]
     running = facts["running"]
     script = _script_of(wanted)
     if _asks(running, script) and (not context.boot_differs(wanted) if wanted else DROP_IN not in ours):
@@ -228,19 +228,19 @@ def boot_files(context: Context) -> dict[str, str]:
     text = (
         f'#!/bin/sh\n# {MARKER}\ncase "$1" in\n{" | ".join(f"*/{one}" for one in functions)}) echo ban=true ;;\nesac\n'
     )
-    script = f"{SCRIPT}{hashlib.sha256(text.encode('ascii')).hexdigest()[:16]}"
+    script = f"{IRQBALANCE_SCRIPT}{hashlib.sha256(text.encode('ascii')).hexdigest()[:16]}"
     start = f"{facts['start']} --policyscript={script}"
     return {script: text, DROP_IN: f"# {MARKER}\n[Service]\nExecStart=\nExecStart={start}\n"}
 
 
 def _script_of(files: Mapping[str, str]) -> str:
     """Return the argument that names our script, empty without one."""
-    return next((f"--policyscript={path}" for path in files if path.startswith(SCRIPT)), "")
+    return next((f"--policyscript={path}" for path in files if path.startswith(IRQBALANCE_SCRIPT)), "")
 
 
 def _asks(running: str | None, script: str) -> bool:
     """Return whether a running irqbalance has our script, or none of ours where it is to have none."""
-    return running is None or (script in running.split() if script else SCRIPT not in running)
+    return running is None or (script in running.split() if script else IRQBALANCE_SCRIPT not in running)
 
 
 def work_irqbalance(context: Context, step: Step) -> Work:
@@ -254,13 +254,6 @@ def work_irqbalance(context: Context, step: Step) -> Work:
     after = reload if systemd else []
     files = boot_files(context)
     script = _script_of(files)
-    do: list[Operation] = [PutFile(path, text, _mode(path)) for path, text in files.items()]
-    do = do or [RemoveFile(DROP_IN)]
-    changed = list(files) or [DROP_IN]
-    former = {path: context.boot_files.get(path) for path in reversed(changed)}
-    undo: list[Operation] = [
-        RemoveFile(path) if text is None else PutFile(path, text, _mode(path)) for path, text in former.items()
-    ]
 
     def verify(host: Host) -> str:
         running = running_irqbalance(Probe(host)) if systemd else None
@@ -268,11 +261,8 @@ def work_irqbalance(context: Context, step: Step) -> Work:
             return ""
         return f"irqbalance runs as {running}; next: look for a later drop-in that sets ExecStart (systemctl cat)"
 
-    return Work([*do, *after], [*undo, *after], verify)
-
-
-def _mode(path: str) -> int:
-    return 0o644 if path == DROP_IN else 0o755
+    do = context.boot_operations(files) or [RemoveFile(DROP_IN)]
+    return Work([*do, *after], [*context.boot_undo(files or {DROP_IN: ""}), *after], verify)
 
 
 _MEANINGS = MappingProxyType({"EIO": _MANAGED, "EPERM": _MANAGED})

@@ -19,7 +19,6 @@ from ...machine.paths import marked
 from ...spec.routes import Route, Rule
 from .routes import netplan_lines
 
-OWN_FILE = "/etc/netplan/90-rdma-fabric.yaml"
 # The first line of what our file adds to a definition, with its id as JSON writes it.
 OWN_SECTION = re.compile(r'    "(.*)":')
 _NETWORKD = ("10-netplan-", ".network")
