@@ -12,9 +12,8 @@ import json
 
 from ..facts.same_card import Moved, cards_of, moved_cards
 from ..machine.access import Host
+from ..machine.probe import PCI
 from ..spec.persisted import MAKER, Wished, cards_in, wishes_text
-
-_FUNCTIONS = "/sys/bus/pci/devices"
 
 
 def with_cards(host: Host, text: str) -> str:
@@ -25,7 +24,7 @@ def with_cards(host: Host, text: str) -> str:
     """
     document = json.loads(text)
     addresses = [wish["pci"] for wish in document["interfaces"] if "pci" in wish and MAKER not in wish]
-    physical = [address for address in addresses if not host.exists(f"{_FUNCTIONS}/{address}/physfn")]
+    physical = [address for address in addresses if not host.exists(f"{PCI}/{address}/physfn")]
     cards = {**cards_in(text), **cards_of(host, physical, {})}
     return wishes_text(document["interfaces"], document.get("pcie"), cards)
 

@@ -11,6 +11,7 @@ from typing import Callable, Iterator, Optional, Sequence
 from ..machine.access import HostError, Machine, encoded
 from ..machine.clock import Clock
 from ..machine.pci_config import LONGEST, offset_of
+from ..machine.probe import PCI
 from .context import Context, Handler
 from .execution import Execution, Failure, Watch
 from .failures import NEXT, Fault, explain, told
@@ -28,7 +29,7 @@ from .operations import (
     Work,
     limit_of,
 )
-from .ports import PCI_DEVICES, NoPort, fill
+from .ports import NoPort, fill
 from .steps import Plan, Step, is_executable
 
 # A wait looks at the host this often at first, then ever less often.
@@ -186,7 +187,7 @@ def _set_attribute(wanted: SetAttribute, machine: Machine) -> None:
 
 def _set_register(wanted: SetRegister, machine: Machine) -> None:
     """Change some bits of a register; one that has them already is not written."""
-    path = f"{PCI_DEVICES}/{wanted.address}/config"
+    path = f"{PCI}/{wanted.address}/config"
     config = machine.read_bytes(path, LONGEST)
     offset = offset_of(config, wanted.register)
     if offset is None:

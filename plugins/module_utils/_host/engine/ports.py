@@ -14,14 +14,10 @@ from __future__ import annotations
 import posixpath
 import re
 
-from ..facts.netdev import INFINIBAND as ARPHRD_INFINIBAND
-from ..facts.netdev import PHYSICAL, is_of_the_device, kind_of_hardware
+from ..facts.netdev import ARPHRD_INFINIBAND, PHYSICAL, is_of_the_device, kind_of_hardware
 from ..machine.access import Host, HostError, Names
-from ..machine.probe import pci_address_in, target_at, text_at
+from ..machine.probe import INFINIBAND, NET, PCI, pci_address_in, target_at, text_at
 
-PCI_DEVICES = "/sys/bus/pci/devices"
-NET = "/sys/class/net"
-INFINIBAND = "/sys/class/infiniband"
 _PLACEHOLDER = re.compile(
     r"\{(?P<kind>port|vf|function|rdma|representor):(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
     r"(?::(?P<which>\w+))?\}"
@@ -39,19 +35,19 @@ def port_of(host: Host, address: str) -> str:
         return ports[0]
     if ports:
         raise NoPort(f"{address} has {len(ports)} network interfaces ({', '.join(ports)}), one is needed")
-    if not host.exists(f"{PCI_DEVICES}/{address}"):
+    if not host.exists(f"{PCI}/{address}"):
         raise NoPort(f"there is no PCI function {address}")
     raise NoPort(f"{address} has no network interface here: no driver is bound to it, or a network namespace has it")
 
 
 def interfaces_of(host: Host, address: str) -> Names:
     """Return the names of all network interfaces of the PCI function; raises HostError."""
-    return _listed(host, f"{PCI_DEVICES}/{address}/net") or _below(host, address)
+    return _listed(host, f"{PCI}/{address}/net") or _below(host, address)
 
 
 def rdma_device(host: Host, address: str) -> str:
     """Return the name of the one RDMA device of the PCI function, or the software one on its network interface."""
-    names = _listed(host, f"{PCI_DEVICES}/{address}/infiniband") or _software_devices(host, address)
+    names = _listed(host, f"{PCI}/{address}/infiniband") or _software_devices(host, address)
     if len(names) != 1:
         raise NoPort(f"{address} has {len(names)} RDMA devices, one is needed")
     return names[0]
@@ -77,7 +73,7 @@ def _software_devices(host: Host, address: str) -> Names:
 
 def representor(host: Host, address: str, port_name: str) -> str:
     """Return the name of the representor that has this port name (``pf0vf3``) among those of a port."""
-    for name in host.list(f"{PCI_DEVICES}/{address}/net"):
+    for name in host.list(f"{PCI}/{address}/net"):
         if _attribute(host, f"{NET}/{name}/phys_port_name") == port_name:
             return name
     raise NoPort(f"{address} has no representor {port_name}")
@@ -86,7 +82,7 @@ def representor(host: Host, address: str, port_name: str) -> str:
 def virtual_function(host: Host, physical: str, number: int) -> str:
     """Return the PCI address of a virtual function by its number (from 0)."""
     try:
-        return posixpath.basename(host.link(f"{PCI_DEVICES}/{physical}/virtfn{number}"))
+        return posixpath.basename(host.link(f"{PCI}/{physical}/virtfn{number}"))
     except HostError as error:
         if error.code != "ENOENT":
             raise

@@ -16,7 +16,7 @@ import re
 from fnmatch import fnmatchcase
 from typing import Iterable, Iterator, NamedTuple
 
-from ..machine.probe import Probe, files_by_name, printable
+from ..machine.probe import NET, Probe, files_by_name, printable
 from .managers import ini, networkd
 from .shapes import Nic, OtherName, ReadNetdev, ReplacedLink
 
@@ -29,7 +29,6 @@ _PLAIN_NAME = re.compile(r'(?<![A-Z_])NAME\s*:?=\s*"[^"$%]+"')
 _TOKEN = re.compile(r'\s*([A-Z]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*(i?)"([^"\\]*)"\s*,?')
 # With one equals sign these ask something as well (udev(7)).
 _ASKING = ("PROGRAM", "IMPORT")
-_NET = "/sys/class/net"
 _MOST_FILES = 512
 
 # Of one that we name, which is then used alone.
@@ -138,7 +137,7 @@ def _device(probe: Probe, netdev: ReadNetdev, nic: Nic | None, master_kind: str 
     mac = netdev.get("permanent_mac")
     if not mac and not (netdev["master"] and master_kind not in _KEEP_ADDRESSES):
         mac = netdev["mac"]
-    target = (probe.target(f"{_NET}/{netdev['name']}") or "").replace("../../devices", "/devices")
+    target = (probe.target(f"{NET}/{netdev['name']}") or "").replace("../../devices", "/devices")
     return Device(
         name=netdev["name"],
         mac=mac.lower() if mac else None,
@@ -167,7 +166,7 @@ def _drop_ins(probe: Probe, path: str) -> str:
 def _replaced(probe: Probe, device: Device, texts: Iterable[tuple[str, str]]) -> ReplacedLink:
     """Return the ``.link`` file that udev would use for the interface without ours."""
     ours = OUR_LINK.format(device.pci.replace(":", "-"))
-    index = probe.text(f"{_NET}/{device.name}/ifindex", limit=16)
+    index = probe.text(f"{NET}/{device.name}/ifindex", limit=16)
     noted = (probe.content(f"{_UDEV_DATA}{index}") or "") if index else ""
     used = next((line[len(_USED) :] for line in noted.splitlines() if line.startswith(_USED)), "")
     written = probe.content(ours) or ""
@@ -261,7 +260,7 @@ def _answer(probe: Probe, device: Device, token: Token) -> bool | None:
         known["ATTR"] = device.mac
     elif token.key == "ATTR" and re.fullmatch(r"type|dev_id|dev_port|phys_port_name", token.attribute):
         states = ("EOPNOTSUPP", "EINVAL")
-        known["ATTR"] = probe.text(f"{_NET}/{device.name}/{token.attribute}", states, 64)
+        known["ATTR"] = probe.text(f"{NET}/{device.name}/{token.attribute}", states, 64)
         if not known["ATTR"]:
             return False
     elif token.key == "ENV" and token.attribute == "ID_PATH":

@@ -21,10 +21,10 @@ import re
 from typing import Iterable, Sequence
 
 from ..machine.paths import UNIT_DIRECTORIES
-from ..machine.probe import Probe
+from ..machine.probe import PCI, Probe
 from .devices import VFIO_DRIVERS, has_hidden_switches, is_of_a_rack
 from .gpu_shapes import MigMode, Nvlink, Service
-from .pci import PCI, Function
+from .pci import Function
 from .shapes import Gpu, Nic
 
 FABRIC_MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"

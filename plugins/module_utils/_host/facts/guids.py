@@ -13,14 +13,13 @@ import hashlib
 from typing import Any, Mapping, Sequence
 
 from ..machine.access import Host
-from ..machine.probe import Probe, text_at
+from ..machine.probe import INFINIBAND, Probe, text_at
 from ..spec.functions import DETERMINISTIC
 from ..spec.vf_guids import VfGuids, canonical, guid_number, guid_text
 from .functions import show_command, shown_port
 from .host_state import HostState, Interface
 from .shapes import FunctionGuids, Guids, Netdev, Nic
 
-INFINIBAND = "/sys/class/infiniband"
 # What the file is called, and what the words in it mean to ip-link(8).
 FILES = {"node_guid": "node", "port_guid": "port", "link_state": "policy"}
 POLICIES = {"Follow": "auto", "Up": "enable", "Down": "disable"}

@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus
 
 from ..machine.access import Host
 from ..machine.paths import IRQBALANCE_SCRIPT, UNIT_DIRECTORIES
-from ..machine.probe import Probe, names_at, parse_int, printable
+from ..machine.probe import PCI, Probe, names_at, parse_int, printable
 from .host_state import Interface
 from .shapes import FunctionInterrupts, Interrupts, Irqbalance
 
@@ -47,7 +47,7 @@ def affinity_file(irq: int) -> str:
 
 
 def _vector(address: str, irq: int | str = "") -> str:
-    return f"/sys/bus/pci/devices/{address}/msi_irqs/{irq}".rstrip("/")
+    return f"{PCI}/{address}/msi_irqs/{irq}".rstrip("/")
 
 
 def interrupts_of(host: Host, address: str) -> list[int]:
@@ -85,7 +85,7 @@ def _read_function(probe: Probe, address: str) -> FunctionInterrupts:
     irqs = {str(irq): _list(probe, affinity_file(irq)) for irq in numbers if probe.text(_vector(address, irq))}
     served = {irq: _list(probe, f"{_IRQ}/{irq}/effective_affinity_list") for irq in irqs}
     return {
-        "local": _list(probe, f"/sys/bus/pci/devices/{address}/local_cpulist"),
+        "local": _list(probe, f"{PCI}/{address}/local_cpulist"),
         "irqs": irqs,
         "elsewhere": {irq: cpus for irq, cpus in served.items() if not set(cpus_of(cpus)) <= set(cpus_of(irqs[irq]))},
     }

@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
-from ..machine.probe import Probe, natural, pci_address_in, printable
+from ..machine.probe import NET, Probe, natural, pci_address_in, printable
 from .shapes import Netdev as PlannedNetdev
 from .shapes import ReadNetdev
 
-NET = "/sys/class/net"
 # include/uapi/linux/if_arp.h
-INFINIBAND = 32
-_LINK_TYPES = {1: "ether", INFINIBAND: "infiniband", 772: "loopback"}
+ARPHRD_INFINIBAND = 32
+_LINK_TYPES = {1: "ether", ARPHRD_INFINIBAND: "infiniband", 772: "loopback"}
 # include/uapi/linux/netdevice.h, NET_NAME_*
 _NAME_ORIGINS = {0: "unknown", 1: "enumerated", 2: "predictable", 3: "user", 4: "renamed"}
 # include/uapi/linux/if.h
@@ -169,7 +168,7 @@ def permanent_mac(netdev: ReadNetdev | PlannedNetdev) -> str | None:
 def _kind(probe: Probe, base: str, place: str, port_name: str | None, link_type: int) -> str:
     """Say what an interface is: hardware by its place and port name, a virtual one by the kernel's DEVTYPE."""
     if "/virtual/" not in place:
-        parent = probe.text(f"{base}/parent", limit=64) if link_type == INFINIBAND else None
+        parent = probe.text(f"{base}/parent", limit=64) if link_type == ARPHRD_INFINIBAND else None
         return kind_of_hardware(place, port_name, parent)
     content = probe.content(f"{base}/uevent") or ""
     found = re.search(r"^DEVTYPE=([a-z0-9_-]{1,32})$", content, re.MULTILINE)

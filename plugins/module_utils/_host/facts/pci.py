@@ -15,11 +15,10 @@ import re
 from typing import Callable, Iterable, Sequence
 
 from ..machine.access import HostError
-from ..machine.probe import Probe, is_pci_address, natural, printable
+from ..machine.probe import PCI, Probe, is_pci_address, natural, printable
 from .devices import MELLANOX, PciId, gpu_name
 from .shapes import Gpu, IommuGroup, Nic, PcieLink, Sriov
 
-PCI = "/sys/bus/pci/devices"
 _SPEED = re.compile(r"(\d+(?:\.\d+)?)\s*GT/s")
 _VF_LINK = re.compile(r"virtfn\d+")
 _SR_IOV = "sriov_totalvfs"

@@ -9,10 +9,9 @@ import re
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from ..machine.pci_config import COMPLETION_REDIRECT, REQUEST_REDIRECT, Registers, registers
-from ..machine.probe import Probe, is_pci_address
+from ..machine.probe import PCI, Probe, is_pci_address
 from .devices import VFIO_DRIVERS
 from .host_state import HostState
-from .pci import PCI
 from .shapes import FunctionRegisters, Gpu, Nic, Pcie
 from .topology import Device, fabric_of
 

@@ -13,8 +13,7 @@ from typing import TypedDict
 from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import DRIVER, PORT, saturated_of
 
 from ..machine.access import Host
-from ..machine.probe import Probe, natural, parse_int, printable
-from .rdma import INFINIBAND
+from ..machine.probe import INFINIBAND, Probe, natural, parse_int, printable
 
 # What a folder has beside counters: how many milliseconds the driver's values are kept (show_stats_lifespan).
 _NO_COUNTER = "lifespan"

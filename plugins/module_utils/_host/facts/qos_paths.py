@@ -11,10 +11,9 @@ with CONFIG_INFINIBAND_ADDR_TRANS_CONFIGFS (Documentation/ABI/testing/configfs-r
 
 from __future__ import annotations
 
+from ..machine.probe import INFINIBAND, NET
 from ..spec.qos_values import POINTS, PRIORITIES
 
-NET = "/sys/class/net"
-INFINIBAND = "/sys/class/infiniband"
 DEBUGFS = "/sys/kernel/debug/mlx5"
 CONFIGFS = "/sys/kernel/config"
 RDMA_CM = f"{CONFIGFS}/rdma_cm"

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from typing import Collection, Sequence
 
-from ..machine.probe import Probe, natural, parse_int, pci_address_in, printable
+from ..machine.probe import INFINIBAND, Probe, natural, parse_int, pci_address_in, printable
 from .netdev import Netdev, port_of
 from .shapes import RdmaDevice, RdmaPort
 
-INFINIBAND = "/sys/class/infiniband"
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 _SUB_FUNCTION = re.compile(r"/([a-z0-9_]{1,32}\.sf\.\d{1,10})/")
 _IPV4_MAPPED = "0000:0000:0000:0000:0000:ffff:"

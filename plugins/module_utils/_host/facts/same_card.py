@@ -20,10 +20,9 @@ import re
 from typing import Collection, Iterable, Mapping, NamedTuple
 
 from ..machine.access import Host, HostError
-from ..machine.probe import first_pci_address, names_at
+from ..machine.probe import PCI, first_pci_address, names_at
 from ..spec.cards import Card, Cards
 
-_DEVICES = "/sys/bus/pci/devices"
 # PCI Local Bus Specification 3.0, appendix I: large resources have bit 7, then two bytes of length; small ones have
 # their length in bits 0 to 2; VPD-R is the large resource 0x10, the end tag the small one 0xF; SN is the serial number.
 _LARGE, _READ_ONLY, _END, _SERIAL = 0x80, 0x90, 0x78, b"SN"
@@ -128,10 +127,10 @@ def _keyword(fields: bytes) -> str:
 
 def _card(host: Host, address: str) -> Card:
     """Return the card of a function, of a virtual one that of its physical function; nothing where it is not there."""
-    place = f"{_DEVICES}/{address}"
+    place = f"{PCI}/{address}"
     # Only a virtual function has that link.
     with contextlib.suppress(HostError):
-        place = f"{_DEVICES}/{posixpath.basename(host.link(f'{place}/physfn'))}"
+        place = f"{PCI}/{posixpath.basename(host.link(f'{place}/physfn'))}"
     model = _model(host, place)
     if not model:
         return {}
@@ -183,12 +182,12 @@ def _found(host: Host, address: str, card: Card, without: Collection[str]) -> li
     A bridge is where its place is.
     """
     if card.get("place"):
-        bridges = [f"{_DEVICES}/{name}" for name in names_at(host, _DEVICES)]
+        bridges = [f"{PCI}/{name}" for name in names_at(host, PCI)]
         here = [bridge for bridge in bridges if _place(host, bridge) == card["place"]]
         return [posixpath.basename(bridge) for bridge in here if _model(host, bridge) == card.get("model")]
     if not card.get("serial"):
         return []
-    others = [name for name in names_at(host, _DEVICES) if name not in without and name[-2:] == address[-2:]]
-    places = [f"{_DEVICES}/{name}" for name in sorted(others)]
+    others = [name for name in names_at(host, PCI) if name not in without and name[-2:] == address[-2:]]
+    places = [f"{PCI}/{name}" for name in sorted(others)]
     alike = [place for place in places if _model(host, place) == card.get("model")]
     return [posixpath.basename(place) for place in alike if _serial(host, place) == card["serial"]]

@@ -18,7 +18,7 @@ import ipaddress
 from types import MappingProxyType
 from typing import Collection, Iterable, NamedTuple, Sequence
 
-from ..machine.probe import Address, Probe, address_of, natural, objects, parse_int, parsed, printable
+from ..machine.probe import NET, Address, Probe, address_of, natural, objects, parse_int, parsed, printable
 from .netdev import Netdev, carriers_of, switched_carriers_of
 from .node_address import read_node_addresses
 from .remote_storage import Storage, parse_address
@@ -160,7 +160,7 @@ def read_carried(probe: Probe, tables: Tables, storage: Sequence[Storage]) -> li
         server = parse_address(way.server)
         own = parse_address(way.own)
         scope = way.server.partition("%")[2]
-        bound = [name for name in (way.netdev, scope) if name and probe.names(f"/sys/class/net/{name}")]
+        bound = [name for name in (way.netdev, scope) if name and probe.names(f"{NET}/{name}")]
         names = bound or (_netdevs_of(probe, tables.routes, own) if own else [])
         if not names and server is not None and not server.is_loopback:
             names = _netdevs_to(probe, tables, server, asks=number < _MOST_ASKED)

@@ -14,12 +14,23 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence
 
-from ..machine.probe import Probe, names_at, natural, objects, parse_int, parsed, printable, target_at, text_at
+from ..machine.probe import (
+    NET,
+    PCI,
+    Probe,
+    names_at,
+    natural,
+    objects,
+    parse_int,
+    parsed,
+    printable,
+    target_at,
+    text_at,
+)
 from .devices import VFIO_DRIVERS
 from .host_state import HostState
-from .netdev import INFINIBAND, NET
+from .netdev import ARPHRD_INFINIBAND
 from .owners import POD_LOGS
-from .pci import PCI
 from .settings import parse_addresses
 from .shapes import Nic, ReadNetdev
 from .uplink import IP_ADDRESSES, IPV6_ADDRESSES, ROUTE
@@ -217,7 +228,7 @@ def _partitions(probe: Probe) -> list[tuple[str, int]]:
     found = []
     for name in names_at(probe.host, NET):
         base = f"{NET}/{name}"
-        if _number(probe, f"{base}/type") == INFINIBAND:
+        if _number(probe, f"{base}/type") == ARPHRD_INFINIBAND:
             number = _number(probe, f"{base}/iflink")
             if number is not None and number != _number(probe, f"{base}/ifindex"):
                 found.append((printable(name), number))

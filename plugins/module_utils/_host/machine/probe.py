@@ -15,6 +15,12 @@ from .paths import BOOT_ID
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+# Where the kernel shows functions of PCI, network interfaces and RDMA devices by their names.
+PCI = "/sys/bus/pci/devices"
+NET = "/sys/class/net"
+INFINIBAND = "/sys/class/infiniband"
+# An address written to it gets the driver that fits the function.
+DRIVERS_PROBE = "/sys/bus/pci/drivers_probe"
 TEXT_LIMIT = 256
 _MOST_FAILURES = 24
 _COMMAND_TIMEOUT = 10.0

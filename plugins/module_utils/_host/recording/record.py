@@ -27,10 +27,8 @@ from ..facts.gather import read_host
 from ..facts.gpus import SIGN_OF_MANAGERS, read_modes
 from ..facts.host_state import enabled_functions
 from ..facts.managers import ifupdown, ini
-from ..facts.netdev import NET
 from ..facts.owners import NIC_NAMES, POD_LOGS, PORT_STATES, daemons_among, public_names, public_port_state
 from ..facts.queues import show_command as show_queues
-from ..facts.rdma import INFINIBAND
 from ..facts.remote_storage import SWAPS, public_mounts, public_swaps
 from ..facts.routing import commands as routing_commands
 from ..facts.shapes import Facts
@@ -40,7 +38,7 @@ from ..facts.uplink import DEFAULT_ROUTES, IP_ADDRESSES, IPV6_ADDRESSES
 from ..machine.access import MOUNTS, READ_LIMIT, CommandResult, Host, HostError, Names, follow
 from ..machine.paths import MARKER
 from ..machine.pci_config import without_identity
-from ..machine.probe import Probe, names_at, text_at
+from ..machine.probe import INFINIBAND, NET, PCI, Probe, names_at, text_at
 from .recorded import FORMAT, Document
 from .scrub_document import Pseudonyms, scrubbed
 
@@ -243,7 +241,7 @@ def _read_extras(recorder: Recorder, facts: Facts) -> None:
     probe = Probe(recorder)
     paths = [f"{NET}/{netdev['name']}/{name}" for netdev in facts["netdevs"] for name in _NETDEV_EXTRAS]
     paths += [f"{INFINIBAND}/{device['name']}/{name}" for device in facts["rdma"] for name in _HCA_EXTRAS]
-    paths += [f"/sys/bus/pci/devices/{nic['address']}/{name}" for nic in facts["nics"] for name in _PCI_EXTRAS]
+    paths += [f"{PCI}/{nic['address']}/{name}" for nic in facts["nics"] for name in _PCI_EXTRAS]
     paths.append(IPV6_ADDRESSES)
     for module in _MODULES_WITH_PARAMETERS:
         base = f"/sys/module/{module}/parameters"

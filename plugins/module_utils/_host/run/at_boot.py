@@ -35,7 +35,7 @@ from ..engine.execute import execute
 from ..engine.execution import Execution
 from ..engine.failures import explain
 from ..engine.lock import Locked, NoLock, exclusive, patient
-from ..engine.ports import NET, NoPort, port_of
+from ..engine.ports import NoPort, port_of
 from ..engine.steps import PLANNED, Plan, Step, address_of, describe, digest, key_of
 from ..facts.boot import OTHER_CARDS, RESULT
 from ..facts.gather import gather
@@ -47,7 +47,7 @@ from ..guard.revert import Alone, begin, revert_if_due, watch
 from ..machine.access import HostError, LiveMachine, Machine
 from ..machine.clock import Clock, SystemClock
 from ..machine.paths import RESULT_FILE, WISHES_FILE
-from ..machine.probe import boot_id, target_at
+from ..machine.probe import NET, PCI, boot_id, target_at
 from ..machine.state_file import BrokenState, check
 from ..spec.host import HostSpec
 from ..spec.interfaces import InterfaceSpec
@@ -57,7 +57,6 @@ from .plan import makes_forget, plan_with_context
 from .registry import ORDER, handler_of
 
 _INTERVAL = 0.5
-_FUNCTIONS = "/sys/bus/pci/devices"
 _USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|devices|guard\n"
 
 
@@ -218,7 +217,7 @@ def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
         if not _exists(machine, entry):
             missing.setdefault(*_absent(entry))
     problems = tuple(dict.fromkeys((*missing.values(), *done.left)))
-    others = {address: wished.cards[address] for address in left_out if machine.exists(f"{_FUNCTIONS}/{address}")}
+    others = {address: wished.cards[address] for address in left_out if machine.exists(f"{PCI}/{address}")}
     return Outcome(done.executed, problems, other_cards=others)
 
 
@@ -360,7 +359,7 @@ def _missing(machine: Machine, entries: Collection[InterfaceSpec]) -> dict[str, 
 def _exists(machine: Machine, wish: InterfaceSpec) -> bool:
     """Return whether the host has what a wish selects."""
     address = wish.get("pci")
-    return machine.exists(f"{_FUNCTIONS}/{address}" if address else f"{NET}/{wish.get('current_name')}")
+    return machine.exists(f"{PCI}/{address}" if address else f"{NET}/{wish.get('current_name')}")
 
 
 def _absent(wish: InterfaceSpec) -> tuple[str, str]:
@@ -372,7 +371,7 @@ def _absent(wish: InterfaceSpec) -> tuple[str, str]:
 
 def _lacking(machine: Machine, address: str, wish: InterfaceSpec) -> str:
     """Return what of a PCI function is not there yet, empty when nothing is."""
-    place = f"{_FUNCTIONS}/{address}"
+    place = f"{PCI}/{address}"
     if not machine.exists(place):
         return f"{address}: there is no such PCI function"
     if not target_at(machine, f"{place}/driver"):

@@ -15,11 +15,8 @@ from ...facts.driver.status import same_build
 from ...facts.driver_shapes import DriverState, Managed, Snapshot, SnapshotFunction, SnapshotLink, SnapshotVlan
 from ...facts.records import JOURNAL
 from ...machine.access import Host
-from ...machine.probe import Probe, names_at, target_at
+from ...machine.probe import DRIVERS_PROBE, NET, PCI, Probe, names_at, target_at
 
-PCI = "/sys/bus/pci/devices"
-PROBE = "/sys/bus/pci/drivers_probe"
-NET = "/sys/class/net"
 # Firmware needs up to half a minute for a card with many functions.
 _APPEARS_WITHIN = 90.0
 _SETTLE = ("udevadm", "settle", "--timeout=30")
@@ -113,7 +110,7 @@ def _virtual_functions(function: SnapshotFunction) -> list[Operation]:
     # Without autoprobe the kernel binds a virtual function to no driver, not even when asked for that one
     # (pci_device_can_probe, drivers/pci/pci-driver.c).
     operations.append(SetAttribute(f"{device}/sriov_drivers_autoprobe", "1"))
-    operations += [SetAttribute(PROBE, bound, 60.0) for bound in function["bound"]]
+    operations += [SetAttribute(DRIVERS_PROBE, bound, 60.0) for bound in function["bound"]]
     if not function["autoprobe"]:
         operations.append(SetAttribute(f"{device}/sriov_drivers_autoprobe", "0"))
     operations.append(Run(_SETTLE, 40.0))

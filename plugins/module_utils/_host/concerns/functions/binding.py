@@ -17,11 +17,9 @@ from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
 from ...facts.host_state import NETDEV_DRIVER, HostState, Interface
 from ...facts.users import USER_SPACE_DRIVERS
 from ...machine.access import Host
-from ...machine.probe import names_at, target_at
+from ...machine.probe import DRIVERS_PROBE, PCI, names_at, target_at
 from .settings_plan import word
 
-PCI = "/sys/bus/pci/devices"
-_PROBE = "/sys/bus/pci/drivers_probe"
 _INTERFACES_SECONDS = 30.0
 _SETTLE = Run(("udevadm", "settle", "--timeout=30"), timeout=40.0, accepted=(0, 1))
 # A driver is unbound while its function serves nobody; ENOENT: none is bound.
@@ -41,7 +39,7 @@ def unbind(address: str, number: int) -> SetAttribute:
 
 def bind(address: str, number: int) -> SetAttribute:
     """Return how the kernel looks for the driver of a virtual function: ``driver_override`` decides where it is set."""
-    return SetAttribute(_PROBE, function_at(address, number), _BIND_SECONDS)
+    return SetAttribute(DRIVERS_PROBE, function_at(address, number), _BIND_SECONDS)
 
 
 def function_at(address: str, number: int) -> str:

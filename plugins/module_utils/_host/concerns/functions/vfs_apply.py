@@ -18,20 +18,10 @@ from ...facts.host_state import Interface, binds_functions
 from ...facts.users import USER_SPACE_DRIVERS
 from ...facts.vf_settings import BEFORE, Settings
 from ...machine.access import Host, HostError
+from ...machine.probe import PCI
 from ...spec.functions import NETDEVICE, VFIO
 from ...spec.host import HostSpec, wanted_interface
-from .binding import (
-    PCI,
-    bind,
-    driver_at,
-    links,
-    set_mode,
-    set_on_port,
-    settle,
-    switch_to,
-    unbind,
-    wait_for_interfaces,
-)
+from .binding import bind, driver_at, links, set_mode, set_on_port, settle, switch_to, unbind, wait_for_interfaces
 
 # The write returns when every function is probed, and never when the firmware hangs.
 _CREATION_SECONDS = 120.0

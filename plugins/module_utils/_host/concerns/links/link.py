@@ -13,6 +13,7 @@ from ...engine.ports import fill
 from ...engine.steps import NOW, Step, key_of, make_step
 from ...facts.host_state import Interface
 from ...machine.access import Host
+from ...machine.probe import NET
 
 # IFF_UP of include/uapi/linux/if.h, as /sys/class/net/NAME/flags has it.
 _UP = 0x1
@@ -80,7 +81,7 @@ def work(context: Context, step: Step) -> Work:
 
     def verify(host: Host) -> str:
         port = fill(name, host)
-        is_up = bool(int(host.read(f"/sys/class/net/{port}/flags").strip(), 16) & _UP)
+        is_up = bool(int(host.read(f"{NET}/{port}/flags").strip(), 16) & _UP)
         return "" if is_up == (to == "up") else f"{port} is {'up' if is_up else 'down'}"
 
     return Work([_set(name, to)], [_set(name, str(step["from"]))], verify)

@@ -16,6 +16,7 @@ from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_
 from ...facts.host_state import Interface
 from ...facts.shapes import Netdev
 from ...machine.access import Host
+from ...machine.probe import NET
 from ...spec.host import HostSpec, wanted_interface
 from .mtu_stack import IPOIB_2K_MAX, Stack
 
@@ -249,7 +250,7 @@ def set_mtu(name: str, mtu: int) -> Run:
 
 def differs(host: Host, name: str, wanted: int) -> str:
     """Return what is wrong with the MTU of an interface, empty when it is the wanted one."""
-    now = host.read(f"/sys/class/net/{name}/mtu").strip()
+    now = host.read(f"{NET}/{name}/mtu").strip()
     return "" if now == str(wanted) else f"{name} has an MTU of {now}, not {wanted}"
 
 

@@ -18,7 +18,7 @@ from ...engine.ports import interfaces_of
 from ...engine.steps import BOOT, Step, Value, key_of
 from ...machine.access import Host, HostError
 from ...machine.paths import MARKER
-from ...machine.probe import Probe, objects, parsed
+from ...machine.probe import PCI, Probe, objects, parsed
 from ...spec.host import HostSpec, wanted_interface
 from . import rdma, representors
 from .files import STAMP, Files, is_naming_file, representors_file, stamp_of_digest
@@ -201,7 +201,7 @@ def _back(place: str, former: str, *, goes_down: bool) -> list[Operation]:
 
 
 def _misnamed(host: Host, one: representors.Representor) -> str:
-    path = f"/sys/bus/pci/devices/{one.address}/net/{one.wanted}/phys_port_name"
+    path = f"{PCI}/{one.address}/net/{one.wanted}/phys_port_name"
     try:
         now = host.read(path).strip()
     except HostError as error:
@@ -224,7 +224,7 @@ def _rdma_device(context: Context, address: str) -> Work:
     undo = [_rdma_rename(f"{{rdma:{address}}}", turn.current), *undo, *context.boot_undo(device.files)]
 
     def verify(host: Host) -> str:
-        directory = f"/sys/bus/pci/devices/{address}/infiniband"
+        directory = f"{PCI}/{address}/infiniband"
         return _not_there(lambda: host.list(directory), directory, device.wanted)
 
     return Work(do, undo, verify)

@@ -15,7 +15,6 @@ from typing import Sequence
 from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.failures import LOCKDOWN
 from ...engine.operations import SetRegister, Work
-from ...engine.ports import PCI_DEVICES
 from ...engine.steps import NOW, PLANNED, Step, Value, as_planned, key_of, make_step
 from ...facts.pcie import read_request_of, redirected_pairs
 from ...machine.access import Host
@@ -31,6 +30,7 @@ from ...machine.pci_config import (
     read_request_bits,
     registers,
 )
+from ...machine.probe import PCI
 from ...spec.host import HostSpec
 from ...spec.pcie import ACS, DIRECT, READ_REQUEST
 from ...spec.persisted import wished_in
@@ -220,7 +220,7 @@ def work(_context: Context, step: Step) -> Work:
     former, wanted = as_planned(step["from"], int), as_planned(step["to"], int)
 
     def verify(host: Host) -> str:
-        found = registers(host.read_bytes(f"{PCI_DEVICES}/{address}/config", LONGEST))
+        found = registers(host.read_bytes(f"{PCI}/{address}/config", LONGEST))
         now = found["acs"] if what == ACS else found["max_read_request"]
         if now == wanted:
             return ""

@@ -18,7 +18,7 @@ from ...facts.qos import read_port
 from ...facts.qos_scope import OF_DEVICE
 from ...facts.settings_shapes import QosPort
 from ...machine.access import Host
-from ...machine.probe import Probe
+from ...machine.probe import NET, Probe
 from ...spec import qos_values
 from ...spec.host import HostSpec, wanted_interface
 from ...spec.qos import DSCP, OS, QOS_KEYS, only
@@ -114,7 +114,7 @@ def work(context: Context, step: Step) -> Work:
         do.append(
             WaitFor(
                 "the link, which the driver takes down and up for this",
-                lambda host: host.read(f"{qos_paths.NET}/{fill(name, host)}/carrier").strip() == "1",
+                lambda host: host.read(f"{NET}/{fill(name, host)}/carrier").strip() == "1",
                 _LINK_SECONDS,
             )
         )

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
-from ...machine.probe import Probe, objects, parsed, pci_address_in, printable
+from ...machine.probe import NET, Probe, objects, parsed, pci_address_in, printable
 from ..driver_shapes import Snapshot, Stacked
 from ..shapes import Nic, ReadNetdev
 from ..users import stations_of_others
 from .blockers import ADDRESS, FILTERING, SUBFUNCTION, VLAN, VRF
 from .snapshot import take_snapshot
 
-_NET = "/sys/class/net"
 _AUXILIARY = "/sys/bus/auxiliary/devices"
 # The kinds of interfaces that are hardware; others of a PCI function (IPoIB of another partition) are made by somebody.
 _HARDWARE = ("physical", "representor", "sub-function")
@@ -83,7 +82,7 @@ def _functions(driver: str, nics: Iterable[Nic]) -> list[Nic]:
 
 
 def _uppers(probe: Probe, name: str) -> list[str]:
-    return [printable(entry[len("upper_") :]) for entry in probe.names(f"{_NET}/{name}") if entry.startswith("upper_")]
+    return [printable(entry[len("upper_") :]) for entry in probe.names(f"{NET}/{name}") if entry.startswith("upper_")]
 
 
 def _kind(probe: Probe, name: str, known: Mapping[str, ReadNetdev]) -> str:
@@ -92,7 +91,7 @@ def _kind(probe: Probe, name: str, known: Mapping[str, ReadNetdev]) -> str:
     if kind == "virtual":
         info = _first(_ask(probe, "-details", "link", "show", "dev", name)).get("linkinfo")
         kind = printable(str((info if isinstance(info, dict) else {}).get("info_kind") or kind), 32)
-    if kind == "bridge" and probe.text(f"{_NET}/{name}/bridge/vlan_filtering") == "1":
+    if kind == "bridge" and probe.text(f"{NET}/{name}/bridge/vlan_filtering") == "1":
         return FILTERING
     return kind
 

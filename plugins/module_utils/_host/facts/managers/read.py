@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from typing import Iterable, Iterator
 
-from ...machine.probe import Probe, files_by_name, printable
+from ...machine.probe import NET, Probe, files_by_name, printable
 from ..manager_shapes import Ifupdown, Managers, Networkd, NetworkFile, NetworkManager, Profile, Stanza, Wicked
 from . import ifupdown, ini, network_manager, networkd
 
@@ -38,7 +38,7 @@ _UNJUDGED = "other"
 
 def read_managers(probe: Probe, names: Iterable[str]) -> Managers:
     """Return what each manager that runs or starts at boot says about the interfaces ``names``; others are left out."""
-    devices = {name: probe.text(f"/sys/class/net/{name}/ifindex", limit=16) or "" for name in names}
+    devices = {name: probe.text(f"{NET}/{name}/ifindex", limit=16) or "" for name in names}
     found: Managers = {}
     if _is_active(probe, "systemd-networkd.service", _NETWORKD_LINKS):
         found["networkd"] = _read_networkd(probe, devices)
