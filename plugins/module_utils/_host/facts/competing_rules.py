@@ -82,7 +82,7 @@ def read_others(
         for path, text in _files(probe, "udev/rules.d", ".rules")
         if _PLAIN_NAME.search(text)
     ]
-    texts = [(path, f"{text}\n{_drop_ins(probe, path)}") for path, text in _files(probe, "systemd/network", ".link")]
+    texts = _links(probe)
     links = [(path, ini.settings(text)) for path, text in texts]
     found: dict[str, list[OtherName]] = {}
     replaced: dict[str, ReplacedLink] = {}
@@ -99,7 +99,7 @@ def read_others(
 
 def link_files(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]) -> Iterator[tuple[str, str, str]]:
     """Yield the name of each port with path and text of the ``.link`` file that plainly fits it first."""
-    texts = [(path, f"{text}\n{_drop_ins(probe, path)}") for path, text in _files(probe, "systemd/network", ".link")]
+    texts = _links(probe)
     for device in _ports(probe, netdevs, nics):
         first = next((entry for entry in texts if _fits(device, ini.settings(entry[1]))), None)
         if first is not None:
@@ -155,6 +155,11 @@ def _files(probe: Probe, directory: str, ending: str) -> Iterator[tuple[str, str
         text = probe.content(path)
         if text:
             yield path, text
+
+
+def _links(probe: Probe) -> list[tuple[str, str]]:
+    """Return the ``.link`` files with their texts, those of their drop-ins included."""
+    return [(path, f"{text}\n{_drop_ins(probe, path)}") for path, text in _files(probe, "systemd/network", ".link")]
 
 
 def _drop_ins(probe: Probe, path: str) -> str:

@@ -9,7 +9,7 @@ import posixpath
 from typing import Iterable, Iterator, NamedTuple
 
 from ..machine.access import HostError
-from ..machine.probe import Probe, printable
+from ..machine.probe import Probe, files_by_name, printable
 from ..spec import sysctls
 from ..spec.host import HostSpec
 from .settings_shapes import Later, Settings
@@ -77,20 +77,15 @@ def _with_relatives(name: str, interfaces: Iterable[str]) -> Iterator[str]:
 
 def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, Later], dict[str, str]]:
     """Return the last assignment after our file for each wanted name, and those that only sysctl(8) would do."""
-    found: dict[str, str] = {}
-    for directory in DIRECTORIES:
-        for name in probe.names(directory):
-            if name.endswith(".conf"):
-                found.setdefault(name, f"{directory}/{name}")
     later: dict[str, Later] = {}
     read = set()
-    for name in sorted(found):
-        read.add(_real(probe, found[name]))
-        if name <= posixpath.basename(sysctls.FILE):
+    for path in files_by_name(probe, DIRECTORIES, ".conf"):
+        read.add(_real(probe, path))
+        if posixpath.basename(path) <= posixpath.basename(sysctls.FILE):
             continue
-        for assignment in parse(probe.content(found[name]) or ""):
+        for assignment in parse(probe.content(path) or ""):
             if assignment.name in wanted:
-                later[assignment.name] = {"file": found[name], "value": assignment.value}
+                later[assignment.name] = {"file": path, "value": assignment.value}
     if MAIN_FILE in read or not wanted:
         return later, {}
     return later, {given.name: given.value for given in parse(probe.content(MAIN_FILE) or "") if given.name in wanted}

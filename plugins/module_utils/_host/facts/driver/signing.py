@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
-from ...machine.probe import Probe
+from ...machine.probe import Probe, texts_of
 from ..driver_shapes import SigningKey
 from ..shapes import System
 
 OF_UBUNTU = "/var/lib/shim-signed/mok/MOK.der"
 OF_DKMS = "/var/lib/dkms/mok.pub"
-_SETTINGS = "/etc/dkms/framework.conf"
-_MORE_SETTINGS = "/etc/dkms/framework.conf.d"
+_SETTINGS = ("/etc/dkms/framework.conf", "/etc/dkms/framework.conf.d/")
 _SETTING = re.compile(r"""(?m)^[ \t]*(mok_signing_key|mok_certificate)=(["']?)([^"'\s#;]*)\2""")
 
 
@@ -32,9 +31,7 @@ def read_key(probe: Probe, system: System, given: str | None) -> SigningKey:
 
 
 def _certificate_of_dkms(probe: Probe, distribution: str) -> str:
-    names = sorted(name for name in probe.names(_MORE_SETTINGS) if name.endswith(".conf"))
-    paths = (_SETTINGS, *(f"{_MORE_SETTINGS}/{name}" for name in names))
-    return certificate_of_dkms(distribution, (probe.content(path) or "" for path in paths))
+    return certificate_of_dkms(distribution, (text for _path, text in texts_of(probe, _SETTINGS, (".conf",))))
 
 
 def certificate_of_dkms(distribution: str, settings: Iterable[str]) -> str:

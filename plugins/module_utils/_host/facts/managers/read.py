@@ -24,7 +24,8 @@ _TARGETS = ("multi-user.target.wants", "network-online.target.wants", "network.t
 _MASK = "/dev/null"
 _NETWORKD_LINKS = "/run/systemd/netif/links"
 _NM_DEVICES = "/run/NetworkManager/devices"
-_NM_CONFIGURATION = ("/usr/lib/NetworkManager/conf.d", "/run/NetworkManager/conf.d", "/etc/NetworkManager/conf.d")
+_NM_CONFIGURATION = ("/etc/NetworkManager/conf.d", "/run/NetworkManager/conf.d", "/usr/lib/NetworkManager/conf.d")
+_NM_MAIN_FILE = "/etc/NetworkManager/NetworkManager.conf"
 _NM_PROFILES = ("/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections")
 _IFCFG = "/etc/sysconfig/network-scripts"
 _WICKED_IFCFG = "/etc/sysconfig/network"
@@ -105,12 +106,8 @@ def _read_network_manager(probe: Probe, devices: dict[str, str]) -> NetworkManag
 
 def _unmanaged_specs(probe: Probe) -> list[str]:
     """Return the device specifications of [keyfile] unmanaged-devices; the last file that has one decides."""
-    files: dict[str, str] = {}
-    for directory in _NM_CONFIGURATION:
-        files.update({name: f"{directory}/{name}" for name in probe.names(directory) if name.endswith(".conf")})
-    paths = [*(files[name] for name in sorted(files)), "/etc/NetworkManager/NetworkManager.conf"]
     value = ""
-    for path in paths[-1:] + paths[:-1]:
+    for path in (_NM_MAIN_FILE, *files_by_name(probe, _NM_CONFIGURATION, ".conf")):
         value = ini.last(ini.settings(probe.content(path) or ""), "keyfile", "unmanaged-devices") or value
     return [printable(spec.strip(), 64) for spec in value.replace(",", ";").split(";") if spec.strip()][:_MOST_FILES]
 
