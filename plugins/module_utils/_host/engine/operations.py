@@ -67,6 +67,11 @@ RELOAD_SECONDS = 180.0
 RELOAD_UNITS = Run(("systemctl", "daemon-reload"), RELOAD_SECONDS)
 
 
+def set_link(name: str, *words: str, accepted: tuple[int, ...] = (0,)) -> Run:
+    """Return how ip(8) changes an interface."""
+    return Run(("ip", "link", "set", "dev", name, *words), accepted=accepted)
+
+
 class WaitFor(NamedTuple):
     """Wait at most ``seconds`` until ``condition`` holds; ``what`` ends the sentence "waited for"."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, NamedTuple, Sequence
 
-from ...engine.operations import Each, Operation, PutFile, RemoveFile, Run, SetAttribute, WaitFor, Work
+from ...engine.operations import Each, Operation, PutFile, RemoveFile, Run, SetAttribute, WaitFor, Work, set_link
 from ...facts import module_graph
 from ...facts.driver.read import read_identity, read_on_disk
 from ...facts.driver.snapshot import as_text
@@ -105,8 +105,7 @@ def _virtual_functions(function: SnapshotFunction) -> list[Operation]:
     for entry in function["managed"]:
         # One setting a call: drivers refuse the ones that they do not have (EOPNOTSUPP, 2).
         for words in _managed_words(entry):
-            argv = ("ip", "link", "set", "dev", f"{{port:{address}}}", "vf", str(entry["vf"]), *words)
-            operations.append(Run(argv, accepted=(0, 2)))
+            operations.append(set_link(f"{{port:{address}}}", "vf", str(entry["vf"]), *words, accepted=(0, 2)))
     # Without autoprobe the kernel binds a virtual function to no driver, not even when asked for that one
     # (pci_device_can_probe, drivers/pci/pci-driver.c).
     operations.append(SetAttribute(f"{device}/sriov_drivers_autoprobe", "1"))
@@ -133,18 +132,18 @@ def _restored_link(link: SnapshotLink) -> list[Operation]:
     # A hardware address and a master are given to an interface that is down. So is a name by older kernels (EBUSY, 2):
     # one that a network manager's "up" gets ahead of is given by the concern that owns names.
     if link["mac"] or link["master"]:
-        operations.append(Run(("ip", "link", "set", "dev", port, "down")))
-    operations.append(Run(("ip", "link", "set", "dev", port, "name", link["name"]), accepted=(0, 2)))
+        operations.append(set_link(port, "down"))
+    operations.append(set_link(port, "name", link["name"], accepted=(0, 2)))
     if link["mac"]:
         # A virtual function whose physical one has set its address may not set it itself (2), and has it already.
-        operations.append(Run(("ip", "link", "set", "dev", port, "address", link["mac"]), accepted=(0, 2)))
+        operations.append(set_link(port, "address", link["mac"], accepted=(0, 2)))
     # Before the master: a bridge takes the smallest MTU of its ports at once (br_mtu_auto_adjust, net/bridge/br_if.c).
     if link["mtu"]:
-        operations.append(Run(("ip", "link", "set", "dev", port, "mtu", str(link["mtu"]))))
+        operations.append(set_link(port, "mtu", str(link["mtu"])))
     if link["master"]:
-        operations.append(Run(("ip", "link", "set", "dev", port, "master", link["master"])))
+        operations.append(set_link(port, "master", link["master"]))
     if link["up"]:
-        operations.append(Run(("ip", "link", "set", "dev", port, "up")))
+        operations.append(set_link(port, "up"))
     return operations
 
 
@@ -154,14 +153,14 @@ def _restored_vlan(vlan: SnapshotVlan) -> list[Operation]:
     # It may be there already: a network manager is quicker at times (EEXIST, 2); the next operation tells.
     operations: list[Operation] = [Run(("ip", "link", "add", "link", parent, "name", name, *kind), accepted=(0, 2))]
     if vlan["settings"]:
-        operations.append(Run(("ip", "link", "set", "dev", name, "type", "vlan", *vlan["settings"])))
+        operations.append(set_link(name, "type", "vlan", *vlan["settings"]))
     if vlan["mac"]:
-        operations.append(Run(("ip", "link", "set", "dev", name, "address", vlan["mac"])))
+        operations.append(set_link(name, "address", vlan["mac"]))
     if vlan["mtu"]:
-        operations.append(Run(("ip", "link", "set", "dev", name, "mtu", str(vlan["mtu"]))))
+        operations.append(set_link(name, "mtu", str(vlan["mtu"])))
     if vlan["master"]:
-        operations.append(Run(("ip", "link", "set", "dev", name, "master", vlan["master"])))
-    operations.append(Run(("ip", "link", "set", "dev", name, "up" if vlan["up"] else "down")))
+        operations.append(set_link(name, "master", vlan["master"]))
+    operations.append(set_link(name, "up" if vlan["up"] else "down"))
     return operations
 
 

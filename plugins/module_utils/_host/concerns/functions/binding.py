@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Iterable, Mapping, Sequence
 
 from ...engine.context import Context
-from ...engine.operations import Operation, Run, SetAttribute, WaitFor
+from ...engine.operations import Operation, Run, SetAttribute, WaitFor, set_link
 from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
 from ...facts.host_state import NETDEV_DRIVER, HostState, Interface
 from ...facts.users import USER_SPACE_DRIVERS
@@ -50,7 +50,7 @@ def function_at(address: str, number: int) -> str:
 def set_on_port(address: str, number: int, settings: Mapping[str, object]) -> list[Operation]:
     """Return the command for one function; every setting of it goes in one request to the kernel."""
     argv = [part for key, value in settings.items() for part in (_WORDS.get(key, key), word(value))]
-    return [Run(("ip", "link", "set", "dev", f"{{port:{address}}}", "vf", str(number), *argv))] if argv else []
+    return [set_link(f"{{port:{address}}}", "vf", str(number), *argv)] if argv else []
 
 
 def settle(context: Context) -> list[Operation]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ...engine.context import ConcernPlan, Context, Handler, restores
-from ...engine.operations import Run, Work
+from ...engine.operations import Work, set_link
 from ...engine.ports import fill
 from ...engine.steps import NOW, Step, key_of, make_step
 from ...facts.host_state import Interface
@@ -18,7 +18,6 @@ from ...machine.probe import NET
 # IFF_UP of include/uapi/linux/if.h, as /sys/class/net/NAME/flags has it.
 _UP = 0x1
 # The driver brings its firmware and queues up.
-_SECONDS = 60.0
 _GONE = "the interface is gone or was renamed; next: run again, which plans from the current state"
 ERRORS = MappingProxyType(
     {
@@ -84,11 +83,7 @@ def work(context: Context, step: Step) -> Work:
         is_up = bool(int(host.read(f"{NET}/{port}/flags").strip(), 16) & _UP)
         return "" if is_up == (to == "up") else f"{port} is {'up' if is_up else 'down'}"
 
-    return Work([_set(name, to)], [_set(name, str(step["from"]))], verify)
-
-
-def _set(name: str, state: str) -> Run:
-    return Run(("ip", "link", "set", "dev", name, state), _SECONDS)
+    return Work([set_link(name, to)], [set_link(name, str(step["from"]))], verify)
 
 
 HANDLER = Handler(work, ERRORS, restores("state", str))

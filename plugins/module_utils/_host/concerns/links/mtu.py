@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Iterable
 
 from ...engine.context import FUNCTIONS, ConcernPlan, Context, Handler, new_functions
-from ...engine.operations import Operation, Run, WaitFor, Work
+from ...engine.operations import Operation, Run, WaitFor, Work, set_link
 from ...engine.ports import NoPort, fill
 from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step
 from ...facts.host_state import Interface
@@ -245,7 +245,7 @@ def _wait_for(names: Iterable[str]) -> WaitFor:
 
 def set_mtu(name: str, mtu: int) -> Run:
     """Return how an interface gets its MTU."""
-    return Run(("ip", "link", "set", "dev", name, "mtu", str(mtu)))
+    return set_link(name, "mtu", str(mtu))
 
 
 def differs(host: Host, name: str, wanted: int) -> str:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Callable, Sequence
 
 from ...engine.context import Context
-from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run, Work
+from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run, Work, set_link
 from ...engine.ports import interfaces_of
 from ...engine.steps import BOOT, Step, Value, key_of
 from ...machine.access import Host, HostError
@@ -108,15 +108,14 @@ def _at_boot(context: Context, name: Name) -> Work:
     work = _files_only(context, name.files)
     if name.live or not name.differs or not leads_back(context, name):
         return work
-    link = ("ip", "link", "set", "dev")
     gone = (0, 1)
     back: list[Operation] = [*work.undo, *context.udev_reload()]
     back += [
-        Run((*link, name.wanted, "down"), accepted=gone),
-        Run((*link, name.wanted, "name", name.current), accepted=gone),
-        Run((*link, name.current, "up"), accepted=gone),
+        set_link(name.wanted, "down", accepted=gone),
+        set_link(name.wanted, "name", name.current, accepted=gone),
+        set_link(name.current, "up", accepted=gone),
         # Where it could not be renamed, it must not stay down either.
-        Run((*link, name.wanted, "up"), accepted=gone),
+        set_link(name.wanted, "up", accepted=gone),
         RESTART_MANAGERS,
     ]
     return work._replace(undo_after_boot=back)
@@ -142,7 +141,7 @@ def _interface(context: Context, name: Name, turn: Turn) -> Work:
 
 def _renaming(name: Name, current: str, wanted: str) -> list[Operation]:
     if not name.goes_down:
-        return [Run(("ip", "link", "set", "dev", current, "name", wanted))]
+        return [set_link(current, "name", wanted)]
     return _batch(_rename_line(current, wanted, goes_down=True))
 
 
@@ -195,9 +194,8 @@ def _representor_back(one: representors.Representor, former: str) -> list[Operat
 
 
 def _back(place: str, former: str, *, goes_down: bool) -> list[Operation]:
-    link = ("ip", "link", "set", "dev", place)
-    rename = Run((*link, "name", former))
-    return [Run((*link, "down")), rename, Run((*link, "up"))] if goes_down else [rename]
+    rename = set_link(place, "name", former)
+    return [set_link(place, "down"), rename, set_link(place, "up")] if goes_down else [rename]
 
 
 def _misnamed(host: Host, one: representors.Representor) -> str:
