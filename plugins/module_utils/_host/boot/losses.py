@@ -125,8 +125,8 @@ def _is_of_the_unit(context: Context, former: Wish, key: Setting, netdev: Netdev
     ):
         return False
     if key == "state":
-        return bool(netdev["up"] == (former["state"] == "up"))
-    owner = owner_of(context.actual, netdev, str(netdev["name"]))
+        return netdev["up"] == (former["state"] == "up")
+    owner = owner_of(context.actual, netdev, netdev["name"])
     return netdev["mtu"] == former["mtu"] and (owner is None or owner.mtu != str(former["mtu"]))
 
 

@@ -30,7 +30,7 @@ def plan(context: Context) -> ConcernPlan:
 
 def work(context: Context, step: Step) -> Work:
     """Return how the file of a step is removed."""
-    path = str(step["target"])
+    path = step["target"]
 
     def verify(host: Host) -> str:
         return f"{path} is still there" if host.exists(path) else ""

@@ -233,14 +233,14 @@ def _carried_for_functions(context: Context, interface: Interface, wish: Wish, s
         and other.nic["pf"] == interface.nic["address"]
         and not is_refused(context, f"mtu:{other.key}")
     ]
-    needed = max(int(mtu or 0) for mtu in (wish.get("vf_mtu"), *own))
-    carried = stack.final(str(interface.netdev["name"]))
+    needed = max(mtu or 0 for mtu in (wish.get("vf_mtu"), *own))
+    carried = stack.final(interface.netdev["name"])
     return carried if 0 < needed <= carried else 0
 
 
 def _with_makers(context: Context, found: list[Wish]) -> list[Wish]:
     """Note which functions are there only after the wish of another one: nobody waits for those at boot."""
-    makers = {str(wish["pci"]) for wish in found if wish.get("vfs") and wish.get("pci")}
+    makers = {wish["pci"] for wish in found if wish.get("vfs") and wish.get("pci")}
 
     def noted(wish: Wish) -> Wish:
         function = context.actual.nics.get(wish.get("pci") or "")
@@ -276,5 +276,5 @@ def _selector(context: Context, interface: Interface) -> Wish:
     """Return how the boot unit finds an interface: by name only what is not the one port of its function."""
     nic, netdev = interface.nic, interface.netdev
     if nic is not None and (netdev is None or context.actual.port_of(nic) is not None):
-        return {"pci": str(nic["address"])}
-    return {"current_name": str(interface.wanted["name"] or interface.name)}
+        return {"pci": nic["address"]}
+    return {"current_name": interface.wanted["name"] or interface.name}

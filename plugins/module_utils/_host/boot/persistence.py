@@ -96,7 +96,7 @@ def boot_name(context: Context, interface: Interface, netdev: Netdev) -> str:
         step["id"] == f"naming:{interface.key}" and step["status"] in (REFUSED, NEEDS_CONSENT)
         for step in context.earlier
     )
-    return str((None if held else interface.wanted["name"]) or netdev["name"])
+    return (None if held else interface.wanted["name"]) or netdev["name"]
 
 
 def _decide(context: Context, interface: Interface, netdev: Netdev, mtu: int | None, state: str | None) -> Persistence:
@@ -115,7 +115,7 @@ def _decide(context: Context, interface: Interface, netdev: Netdev, mtu: int | N
 
 def _named_before(context: Context, netdev: Netdev, owner: Owner | None) -> Owner | None:
     """Return who configures the interface by the name that it has now, where that is another file than later."""
-    current = str(netdev["name"])
+    current = netdev["name"]
     files = context.actual.facts["naming"]["references"].get(current, [])
     former = owner_of(context.actual, netdev, current)
     return former if former is not None and former != owner and former.file in files else None
@@ -160,7 +160,7 @@ def sharing(context: Context, interface: Interface, owner: Owner) -> list[tuple[
         if netdev["name"] == own or (nic is not None and nic["function"] == "vf") or netdev["kind"] == "representor":
             continue
         other = wanted.get(netdev["name"])
-        name = boot_name(context, other, netdev) if other else str(netdev["name"])
+        name = boot_name(context, other, netdev) if other else netdev["name"]
         theirs = owner_of(context.actual, netdev, name)
         if theirs is not None and (theirs.manager, theirs.file) == (owner.manager, owner.file):
             found.append((name, other))

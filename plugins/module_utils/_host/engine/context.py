@@ -145,7 +145,7 @@ class Context:
 
     def consents_to(self, consent: str) -> bool:
         """Return whether the host's variables allow what ``consent`` (a key of ``CONSENTS``) stands for."""
-        return bool(self.desired["consents"][consent])
+        return self.desired["consents"][consent]
 
     def consent(self, consent: str, *, needed: bool = True) -> Consent:
         """Return what a step says of a consent (a key of ``CONSENTS``), which it may not need at all."""

@@ -84,7 +84,7 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
 
 def _rdma_mode(desired: HostSpec, requests: Sequence[HostRequest]) -> tuple[str | None, list[str]]:
     """Return the wanted mode of RDMA, and where the host's own variable says something else."""
-    asked = {str(request["netns_mode"]): str(request["source"]) for request in requests if request["netns_mode"]}
+    asked = {request["netns_mode"]: str(request["source"]) for request in requests if request["netns_mode"]}
     if len(asked) > 1:
         problem = "ask for different modes of RDMA on one host"
         hint = "select each node by one of them"

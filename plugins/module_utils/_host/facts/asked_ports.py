@@ -100,7 +100,7 @@ def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
 def _has_another_driver(function: Nic, wanted: str | None) -> bool:
     if wanted is None:
         return False
-    return bool(function["driver"] != VFIO if wanted == VFIO else function["driver"] in USER_SPACE_DRIVERS)
+    return function["driver"] != VFIO if wanted == VFIO else function["driver"] in USER_SPACE_DRIVERS
 
 
 def _has_another_guid(actual: HostState, interface: Interface, function: Nic, number: int, own: str | None) -> bool:

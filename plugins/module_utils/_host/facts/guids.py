@@ -105,7 +105,7 @@ def port_guid(actual: HostState, nic: Nic, port: Netdev | None) -> str | None:
     """Return the GUID of a port as eight octets: its RDMA device has it, and the last octets of an IPoIB address."""
     for device in actual.facts["rdma"]:
         if device["pci"] == nic["address"]:
-            number = guid_number(str(device["node_guid"] or ""))
+            number = guid_number(device["node_guid"] or "")
             if number:
                 return guid_text(number)
     octets = ((port["mac"] if port is not None else None) or "").split(":")
@@ -120,13 +120,13 @@ def wanted_guid(guids: VfGuids, number: int, port: str | None) -> str | None:
     if isinstance(guids, dict):
         guid = (guid_number(guids["first"]) or 0) + number
         return guid_text(guid) if guid <= (guid_number(guids["last"]) or 0) else None
-    return str(guids[number]) if isinstance(guids, list) and number < len(guids) else None
+    return guids[number] if isinstance(guids, list) and number < len(guids) else None
 
 
 def device_guid(actual: HostState, function: Nic) -> str | None:
     """Return the GUID that the RDMA device of a function has now, as eight octets; None where it has no device."""
     found = (device["node_guid"] for device in actual.facts["rdma"] if device["pci"] == function["address"])
-    return canonical(str(next(found, None) or ""))
+    return canonical(next(found, None) or "")
 
 
 def has_guid(now: FunctionGuids | None, taken: str | None, guid: str | None) -> bool:

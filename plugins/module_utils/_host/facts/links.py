@@ -45,7 +45,7 @@ def links_of(facts: Facts) -> list[Link]:
         {
             "pci": device["pci"],
             "port": port["port"],
-            "name": str(device["netdev"] or device["name"]),
+            "name": device["netdev"] or device["name"],
             "link_layer": port["link_layer"],
             "rate_gbps": port["rate_gbps"],
             "rocev2_gid_index": port["rocev2_gid_index"],

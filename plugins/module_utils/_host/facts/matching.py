@@ -55,7 +55,7 @@ def match_interfaces(wanted: Iterable[InterfaceSpec], actual: HostState) -> Matc
         if key != "current_name"
         for _nic, netdev in _candidates(actual, key, value, entry["name"])
     ]
-    others = {str(netdev["name"]) for netdev in placed if netdev is not None}
+    others = {netdev["name"] for netdev in placed if netdev is not None}
     for key, value, entry in entries:
         found = _candidates(actual, key, value, entry["name"], others)
         if len(found) == 1:
@@ -174,7 +174,7 @@ def _unmatched(
     coming: bool,
 ) -> Unmatched:
     if found:
-        names = ", ".join(str(netdev["name"]) for _nic, netdev in found if netdev)
+        names = ", ".join(netdev["name"] for _nic, netdev in found if netdev)
         detail = f"{names} all have this address; select the interface by pci"
     else:
         near = _nearest(actual, key, value)

@@ -31,7 +31,7 @@ _ROW = re.compile(r"^(\w{1,64})\s*\|\s*0x([0-9a-f]{1,8})\s*$", re.MULTILINE | re
 
 def is_asked(port: Interface) -> bool:
     """Return whether an entry asks for adaptive routing of its card."""
-    return "1" in meanings(str((port.wanted["firmware"] or {}).get(ADAPTIVE_ROUTING, "")))
+    return "1" in meanings((port.wanted["firmware"] or {}).get(ADAPTIVE_ROUTING, ""))
 
 
 def read_roce_registers(probe: Probe, ports: Sequence[Interface]) -> dict[str, RoceRegisters]:

@@ -272,7 +272,7 @@ def _read_cards(recorder: Recorder, facts: Facts) -> None:
             for command in (features_command(name), *(show_queues(key, name) for key in ("rx_ring", "channels"))):
                 probe.command(*command)
         first = devices.setdefault(card_of(nic["address"]), nic["address"]) == nic["address"]
-        if first and rights_tool and str(nic["family"] or "").startswith(BLUEFIELD):
+        if first and rights_tool and (nic["family"] or "").startswith(BLUEFIELD):
             probe.command(*rights_command(rights_tool, nic["address"]), seconds=QUERY_SECONDS)
         if nic["link_layer"] == "InfiniBand" and enabled_functions(nic):
             for name in nic["netdevs"]:

@@ -210,7 +210,7 @@ def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
         missing.update(_wait_for_devices(machine, clock, came, NEW_DEVICE_SECONDS))
     if came or done.forgetful:
         done = _then(done, _round(machine, clock, without_links, without=done.failures))
-    rated = [str(entry["pci"]) for entry in entries if has_rates(entry) and entry.get("pci")]
+    rated = [entry["pci"] for entry in entries if has_rates(entry) and entry.get("pci")]
     if any(map(has_rates, entries)):
         done = _with_rates(machine, clock, wished.desired, rated, done)
     for entry in absent:
@@ -352,7 +352,7 @@ def _wait_for_devices(
 
 
 def _missing(machine: Machine, entries: Collection[InterfaceSpec]) -> dict[str, str]:
-    found = {str(wish["pci"]): _lacking(machine, str(wish["pci"]), wish) for wish in entries if wish.get("pci")}
+    found = {wish["pci"]: _lacking(machine, wish["pci"], wish) for wish in entries if wish.get("pci")}
     return {address: what for address, what in found.items() if what}
 
 

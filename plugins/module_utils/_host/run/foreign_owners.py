@@ -73,7 +73,7 @@ def _owner(context: Context, step: Step) -> str:
     nic = context.nic_of(step)
     if nic is None:
         return ""
-    return _sriov_operator(context, step, str(nic["address"])) or _nic_operator(context, step, nic["vendor"])
+    return _sriov_operator(context, step, nic["address"]) or _nic_operator(context, step, nic["vendor"])
 
 
 def _sriov_operator(context: Context, step: Step, address: str) -> str:

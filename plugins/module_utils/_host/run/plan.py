@@ -113,7 +113,7 @@ def _unknown_uplinks(desired: HostSpec, actual: HostState) -> list[str]:
 
 def _functions_to_come(context: Context) -> list[str]:
     """Say which entries are about functions that are not there yet: what they ask for can't be planned before."""
-    addresses = [str(entry["pci"]) for entry in context.entries_without_device if entry.get("pci")]
+    addresses = [entry["pci"] for entry in context.entries_without_device if entry.get("pci")]
     missing = [address for address in addresses if address not in context.actual.nics]
     made = functions_to_come(context.interfaces) if missing else {}
     return [

@@ -126,13 +126,13 @@ def _facts(facts: Facts) -> SealedFacts:
     for nic in facts["nics"]:
         if nic["function"] == "pf":
             parts = (f"{nic['vendor']}:{nic['device']}", nic["driver"] or "no driver", firmware.get(nic["address"]))
-            nics[nic["address"]] = " ".join(str(part) for part in parts if part)
+            nics[nic["address"]] = " ".join(filter(None, parts))
     return {
         "kernel": system["kernel"],
         "os": (system.get("os") or {}).get("name"),
         "driver": " ".join(str(stack[key]) for key in ("flavour", "version") if stack.get(key)),
         "nics": nics,
-        "uplinks": sorted(str(uplink["netdev"]) for uplink in facts["uplinks"]),
+        "uplinks": sorted(uplink["netdev"] for uplink in facts["uplinks"]),
     }
 
 

@@ -116,7 +116,7 @@ def _installation(case: Case, family: Family) -> list[Operation]:
     settings = case.wish.settings
     kernels = [case.state["kernel"], *kernels_to_build(case)]
     names = wanted_packages(family, settings["build"], kernels, settings["with_firmware_update"])
-    archive = str(settings["archive"] or "")
+    archive = settings["archive"] or ""
     if settings["source"] != ARCHIVE:
         return packages.install(family, names, refresh=settings["source"] == DISTRIBUTION)
     if archive.endswith((".deb", ".rpm")):

@@ -75,7 +75,7 @@ class ImageCard(NamedTuple):
     @property
     def version(self) -> str:
         """Return the version that the card shall have; empty while nothing tells it."""
-        return str((self.file["version"] if self.file is not None else None) or self.wanted["version"] or "")
+        return (self.file["version"] if self.file is not None else None) or self.wanted["version"] or ""
 
     @property
     def is_readable(self) -> bool:
@@ -269,7 +269,7 @@ def image_cards(context: Context) -> list[ImageCard]:
 def work(context: Context, step: Step) -> Work:
     """Return how a card is burned; its former image stays on the flash until the new one is complete."""
     card = next(card for card in image_cards(context) if card.key == key_of(step))
-    tool, device = str(context.actual.facts["firmware_images"]["tool"]), str(card.read["device"])
+    tool, device = str(context.actual.facts["firmware_images"]["tool"]), card.read["device"]
     return Work(
         [*_saving(tool, device, card), Run(_burn_command(tool, device, card), _BURN_SECONDS)],
         verify=lambda host: _difference(host, device_query(tool, device), card.version, card.read["psid"]),
@@ -317,7 +317,7 @@ def _nothing_if_saved(host: Host, query: tuple[str, ...], read: CardImage) -> Se
 def _difference(host: Host, query: tuple[str, ...], version: str, psid: str | None) -> str:
     found = query_image(host, query)
     if found["problem"]:
-        return str(found["problem"])
+        return found["problem"]
     wrong = [
         f"{what} is {has}, not {wanted}"
         for what, has, wanted in (("FW Version", found["version"], version), ("PSID", found["psid"], psid))

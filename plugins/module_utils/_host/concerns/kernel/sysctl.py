@@ -276,7 +276,7 @@ def work(context: Context, step: Step) -> Work:
     key = key_of(step)
     if key == sysctls.FILE:
         return context.work_of_files(boot_files(context))
-    name, wanted = str(step["target"]), str(step["to"])
+    name, wanted = step["target"], str(step["to"])
     path = sysctls.attribute(name)
     undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]
 

@@ -121,7 +121,7 @@ def _local(context: Context, nic: Nic) -> tuple[Rule, str]:
 def _in_turn(rule: Rule, count: int) -> list[str]:
     """Return the CPUs of each of so many interrupts, empty for one that is left alone."""
     if not isinstance(rule, str):
-        return [str(rule.get(str(place), "")) for place in range(count)]
+        return [rule.get(str(place), "") for place in range(count)]
     if rule == LOCAL_NODE:
         return [""] * count
     cpus = cpus_of(rule)

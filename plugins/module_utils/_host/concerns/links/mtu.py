@@ -51,7 +51,7 @@ class _Change:
 
     @property
     def place(self) -> tuple[bool, int, str]:
-        return not self.lowered, -self.level if self.lowered else self.level, str(self.step["id"])
+        return not self.lowered, -self.level if self.lowered else self.level, self.step["id"]
 
 
 def roce_mtu(mtu: int) -> int:
@@ -84,7 +84,7 @@ def _interface_change(context: Context, interface: Interface, netdev: Netdev, st
     wanted = interface.wanted["mtu"]
     if wanted is None:
         return []
-    name, now = str(netdev["name"]), int(netdev["mtu"])
+    name, now = netdev["name"], netdev["mtu"]
     refusal = stack.refusal(netdev, wanted)
     if not refusal and (wanted == now or stack.setter(name) != name):
         return []
@@ -130,7 +130,7 @@ def _functions_change(
     context: Context, interface: Interface, netdev: Netdev, stack: Stack
 ) -> tuple[list[_Change], list[str]]:
     """Plan the virtual functions of one physical function: those that exist, or those the plan creates."""
-    name = str(netdev["name"])
+    name = netdev["name"]
     vf_mtu, most = interface.wanted["vf_mtu"], stack.final(name)
     new = new_functions(context, interface.key)
     if new is not None:
@@ -146,7 +146,7 @@ def _functions_change(
         unused = vf_mtu is not None and not context.actual.vf_addresses(interface.nic)
         text = f"{context.target_of(interface)}: vf_mtu has no effect, there are no virtual functions"
         return [], [text] if unused else []
-    lowered, level = most < int(netdev["mtu"]), stack.level(name) + 1
+    lowered, level = most < netdev["mtu"], stack.level(name) + 1
     refusal = stack.carrier_problem(name, to) or next(
         filter(None, (stack.function_refusal(vf, port, to) for vf, port in wrong)), ""
     )
@@ -169,7 +169,7 @@ def _functions_change(
 
 
 def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack: Stack, count: int) -> list[_Change]:
-    name = str(netdev["name"])
+    name = netdev["name"]
     vf_mtu, most = interface.wanted["vf_mtu"], stack.final(name)
     is_ethernet = netdev["link_type"] == "ether"
     if vf_mtu is None:
@@ -228,7 +228,7 @@ def _former_of_functions(context: Context, address: str) -> dict[str, int]:
     if new is not None:
         return {f"{{vf:{address}:{number}}}": 0 for number in range(new)}
     found = Stack(context).differing(context.interface_of(address))
-    return {f"{{port:{function['address']}}}": int(port["mtu"]) for function, port in found}
+    return {f"{{port:{function['address']}}}": port["mtu"] for function, port in found}
 
 
 def _wait_for(names: Iterable[str]) -> WaitFor:

@@ -31,7 +31,7 @@ class Stack:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._netdevs = context.actual.netdevs
-        self._interfaces: dict[str, Interface] = {str(i.netdev["name"]): i for i in context.interfaces if i.netdev}
+        self._interfaces: dict[str, Interface] = {i.netdev["name"]: i for i in context.interfaces if i.netdev}
         self._finals: dict[str, int] = {}
         self._levels: dict[str, int] = {}
         self._set_together: dict[str, list[str]] = {}
@@ -65,7 +65,7 @@ class Stack:
         wanted = interface.wanted["mtu"] if interface else None
         if interface is None or wanted is None:
             return self._of_a_function(name, now)
-        return now if self.refusal(self._netdevs[name], wanted) else int(wanted)
+        return now if self.refusal(self._netdevs[name], wanted) else wanted
 
     def _of_a_function(self, name: str, now: int) -> int:
         """Return what becomes of a virtual function without a wish of its own: its physical one's tells.
@@ -79,7 +79,7 @@ class Stack:
         most, wanted = self.final(physical), wish.wanted["vf_mtu"]
         if wanted is not None and wanted > most:
             return min(now, most)
-        to = most if wanted is None else int(wanted)
+        to = most if wanted is None else wanted
         if physical not in self._functions_stay:
             refusals = (self.function_refusal(vf, port, to) for vf, port in self.differing(wish))
             self._functions_stay[physical] = any(refusals)
@@ -104,7 +104,7 @@ class Stack:
         def differs(port: Netdev) -> bool:
             name = port["name"]
             mtu = port["mtu"] if self.setter(name) == name else self.final(name)
-            return bool(mtu > most if vf_mtu is None else mtu != vf_mtu)
+            return mtu > most if vf_mtu is None else mtu != vf_mtu
 
         return [(vf, port) for vf, port in ports if differs(port)]
 
@@ -117,7 +117,7 @@ class Stack:
 
     def refusal(self, netdev: Netdev, wanted: int) -> str:
         """Return why an interface can't have this MTU; empty when it can, or when its bond gives it just that."""
-        name = str(netdev["name"])
+        name = netdev["name"]
         setter = self.setter(name)
         if setter != name:
             given = f"it belongs to {setter}, which sets the MTU of its members; set it there"
@@ -171,7 +171,7 @@ class Stack:
         nic = actual.nics.get(netdev["pci"] or "")
         parent = actual.nics.get(nic["pf"] or "") if nic is not None else None
         port = actual.port_of(parent) if parent and netdev["kind"] == "physical" else None
-        return str(port["name"]) if port else ""
+        return port["name"] if port else ""
 
     def _above(self, name: str, wanted: int) -> str:
         """Return what an interface, or a member of a bond, would exceed with this MTU."""

@@ -54,7 +54,7 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
     before = {key: told[key]["now"] if key in told else None for key in differing}
     shown = [f"{_TITLES[key]} to {value} (now {_shown(before[key])})" for key, value in differing.items()]
     name = context.name_of(interface.netdev)
-    busy = bool(interface.netdev["up"])
+    busy = interface.netdev["up"]
     return [
         make_step(
             CONCERN,

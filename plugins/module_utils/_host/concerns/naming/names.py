@@ -180,7 +180,7 @@ def _overruled(context: Context, name: Name) -> str:
 
 
 def _wanted_names(context: Context) -> list[Name]:
-    goes_down = not renames_live(str(context.actual.facts["system"]["kernel"]))
+    goes_down = not renames_live(context.actual.facts["system"]["kernel"])
     found = []
     for interface in context.interfaces:
         wanted, netdev = interface.wanted["name"], interface.netdev
@@ -191,6 +191,6 @@ def _wanted_names(context: Context) -> list[Name]:
         uplink = context.actual.uplink_reason(interface.nic, netdev)
         replaced = replaced_by(context, interface)
         differs = context.boot_differs(name_file(interface, wanted, replaced))
-        down = goes_down and bool(netdev["up"])
+        down = goes_down and netdev["up"]
         found.append(Name(interface, netdev, netdev["name"], wanted, uplink, differs, down, replaced))
     return found

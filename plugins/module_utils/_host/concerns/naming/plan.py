@@ -243,7 +243,7 @@ def _initramfs(context: Context, planned: list[Step]) -> list[Step]:
             STAMP,
             target=initramfs["image"],
             action="rebuild the initramfs",
-            before=None if known is None else str(known).strip().rsplit("\n", 1)[-1],
+            before=None if known is None else known.strip().rsplit("\n", 1)[-1],
             after=digest(files) if files else None,
             reason="it may hold network drivers, and it names interfaces by the files that it was made with",
             undo=f"{program} after the files are as they were",

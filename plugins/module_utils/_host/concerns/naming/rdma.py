@@ -47,7 +47,7 @@ class Devices:
         for interface in context.interfaces:
             if interface.wanted["rdma_name"] is not None:
                 self._add(context, interface)
-        taken = {str(device["name"]): str(device["pci"] or device["netdev"]) for device in context.actual.facts["rdma"]}
+        taken = {device["name"]: str(device["pci"] or device["netdev"]) for device in context.actual.facts["rdma"]}
         self._refuse_held(taken)
         going = [
             device

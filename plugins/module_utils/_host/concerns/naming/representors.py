@@ -118,7 +118,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def _differing(context: Context) -> list[Representor]:
-    goes_down = not renames_live(str(context.actual.facts["system"]["kernel"]))
+    goes_down = not renames_live(context.actual.facts["system"]["kernel"])
     found = []
     for interface in context.interfaces:
         prefix = None if representors_refusal(interface) else interface.wanted["representor_prefix"]
@@ -127,8 +127,8 @@ def _differing(context: Context) -> list[Representor]:
             port_name = str(netdev["port_name"])
             wanted = wanted_name(prefix, port_name) if prefix is not None else baseline.get(port_name)
             if wanted is not None and wanted != netdev["name"]:
-                down = goes_down and bool(netdev["up"])
-                found.append(Representor(interface.key, port_name, str(netdev["name"]), wanted, down))
+                down = goes_down and netdev["up"]
+                found.append(Representor(interface.key, port_name, netdev["name"], wanted, down))
     return found
 
 

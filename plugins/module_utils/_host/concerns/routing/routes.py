@@ -86,7 +86,7 @@ def waiting(context: Context, interface: Interface) -> list[Route]:
 
 def _will_be_up(context: Context, interface: Interface, netdev: Netdev) -> bool:
     planned = context.planned(f"link:{interface.key}")
-    return netdev["up"] if planned is None else bool(planned["to"] == "up")
+    return netdev["up"] if planned is None else planned["to"] == "up"
 
 
 def _of(context: Context, interface: Interface, netdev: Netdev) -> ConcernPlan:

@@ -56,7 +56,7 @@ def read_stacked(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterab
     for name in probe.names(_AUXILIARY):
         parent = pci_address_in(probe.target(f"{_AUXILIARY}/{name}") or "")
         if name.startswith(f"{driver}.sf.") and parent in addresses:
-            found.append({"on": str(parent), "name": printable(name), "kind": SUBFUNCTION})
+            found.append({"on": parent, "name": printable(name), "kind": SUBFUNCTION})
     ports = [name for nic in functions for name in nic["netdevs"]]
     lowers = list(ports)
     others = stations_of_others(probe, ports, known.values())

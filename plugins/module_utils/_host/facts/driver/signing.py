@@ -23,7 +23,7 @@ _SETTING = re.compile(r"""(?m)^[ \t]*(mok_signing_key|mok_certificate)=(["']?)([
 
 def read_key(probe: Probe, system: System, given: str | None) -> SigningKey:
     """Tell whether the firmware trusts the key of local builds, or the one ``given``; asked with Secure Boot alone."""
-    path = given or _certificate_of_dkms(probe, str(system["os"]["id"]))
+    path = given or _certificate_of_dkms(probe, system["os"]["id"])
     if not probe.host.exists(path):
         return {"path": None, "enrolled": None}
     result = probe.command("mokutil", "--test-key", path)

@@ -164,12 +164,12 @@ def installed_flavour(state: DriverState, stack: Stack) -> str | None:
 def container_owns(state: DriverState) -> bool:
     """Say whether NVIDIA's driver container owns the modules: it is ready, or in the middle of a swap."""
     container = state["container"]
-    return bool(container["ready"] or (container["lock"] and container["blacklist"]))
+    return container["ready"] or (container["lock"] and container["blacklist"])
 
 
 def stale_blacklist(state: DriverState) -> bool:
     """Say whether a driver container left its blacklist behind: the next boot would have no NIC driver."""
-    return bool(state["container"]["blacklist"]) and not container_owns(state)
+    return state["container"]["blacklist"] and not container_owns(state)
 
 
 def stack_blockers(actual: HostState, state: DriverState, unload_storage: bool = False) -> list[blockers.Blocker]:

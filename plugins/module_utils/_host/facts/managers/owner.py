@@ -63,8 +63,8 @@ def link_of(actual: HostState, netdev: Netdev, name: str, links: Mapping[str, st
     return networkd.Link(
         name=name,
         current_name=netdev["name"],
-        mac=str(netdev["mac"] or "").lower(),
-        permanent_mac=str(permanent_mac(netdev) or "").lower() if hardware else "",
+        mac=(netdev["mac"] or "").lower(),
+        permanent_mac=(permanent_mac(netdev) or "").lower() if hardware else "",
         path=f"pci-{nic['address']}" if nic is not None else "",
         driver=(nic["driver"] if nic is not None else None) or "",
         type=netdev["link_type"],
