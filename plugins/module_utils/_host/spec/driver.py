@@ -10,6 +10,7 @@ from typing import Mapping, TypedDict, cast
 
 from .driver_families import BUILDS, DKMS, FIRST_DKMS_ONLY, FLAVOURS, INBOX, MLNX_OFED, PRECOMPILED
 from .driver_version import FIRST_DOCA_ONLY, parse_driver_version
+from .peer_memory import AUTO, DMA_BUF, LEGACY, NONE, PEERMEM
 from .place import Place, Readers, flag, matching, one_of, optional_text, record_of, shown, text_of
 
 PRESENT, ABSENT = "present", "absent"
@@ -20,8 +21,7 @@ NEVER, IF_IDLE, REQUIRED = "never", "if_idle", "required"
 RELOADS = (NEVER, IF_IDLE, REQUIRED)
 STAGE, UNLOAD = "stage", "unload"
 STORAGE_POLICIES = (STAGE, UNLOAD)
-AUTO, NONE = "auto", "none"
-MECHANISMS = (AUTO, "nvidia-peermem", "nv_peer_mem", "dma-buf", NONE)
+MECHANISMS = (AUTO, PEERMEM, LEGACY, DMA_BUF, NONE)
 
 _URL = re.compile(r"(?:https?://|file:///|/)[!-~]{1,2000}")
 _PATH = re.compile(r"/[ -~]{1,1000}")
