@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Iterable, Sequence
 
 from ..machine.probe import Probe
-from ..spec.functions import VFIO
 from ..spec.host import HostSpec
 from .eswitch import present_mode, read_eswitches
 from .firmware import read_firmware
@@ -23,7 +22,7 @@ from .queues import read_queues
 from .routing import read_routing
 from .shapes import Facts, Nic
 from .spectrum_x import read_roce_registers
-from .users import USER_SPACE_DRIVERS, read_users
+from .users import USER_SPACE_DRIVERS, has_driver, read_users
 from .vf_settings import differences, settings_asked
 
 
@@ -82,7 +81,7 @@ def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
     if nic is None or not enabled:
         return []
     functions = actual.vfs_of(nic)
-    mode = interface.wanted["eswitch_mode"]
+    mode, driver = interface.wanted["eswitch_mode"], interface.wanted["vf_driver"]
     if interface.wanted["vfs"] not in (None, enabled) or mode not in (None, present_mode(actual, interface)):
         return functions
     changes = differences(settings_asked(interface, len(functions)), settings_of(nic))
@@ -92,15 +91,9 @@ def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
         for number, function in enumerate(functions)
         if "mac" in changes.get(number, {})
         or (number in changes and function["driver"] in USER_SPACE_DRIVERS)
-        or _has_another_driver(function, interface.wanted["vf_driver"])
+        or (driver is not None and not has_driver(function["driver"], driver))
         or _has_another_guid(actual, interface, function, number, own)
     ]
-
-
-def _has_another_driver(function: Nic, wanted: str | None) -> bool:
-    if wanted is None:
-        return False
-    return function["driver"] != VFIO if wanted == VFIO else function["driver"] in USER_SPACE_DRIVERS
 
 
 def _has_another_guid(actual: HostState, interface: Interface, function: Nic, number: int, own: str | None) -> bool:

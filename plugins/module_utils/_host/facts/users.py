@@ -27,6 +27,7 @@ from ..machine.probe import (
     target_at,
     text_at,
 )
+from ..spec.functions import VFIO
 from .devices import VFIO_DRIVERS
 from .host_state import HostState
 from .netdev import ARPHRD_INFINIBAND
@@ -128,6 +129,11 @@ def _away(nic: Nic, nics: Iterable[Nic]) -> str | None:
     if not nic["rdma"] and any(other["rdma"] for other in family):
         return _RDMA_DEVICE
     return None
+
+
+def has_driver(driver: str | None, asked: str) -> bool:
+    """Say whether a virtual function is with the driver that ``vf_driver`` asks for, or without any of user space."""
+    return driver == VFIO if asked == VFIO else driver not in USER_SPACE_DRIVERS
 
 
 def bound_to_user_space(nic: Nic) -> str:

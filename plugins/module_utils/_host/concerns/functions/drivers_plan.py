@@ -26,7 +26,7 @@ from ...engine.steps import (
 )
 from ...facts.host_state import Interface, binds_functions, is_guest_function
 from ...facts.system import AMD, INTEL, is_switched_on
-from ...facts.users import USER_SPACE_DRIVERS, held
+from ...facts.users import has_driver, held
 from ...spec.arguments import IOMMU_OFF, words_of
 from ...spec.functions import VFIO
 from .settings_plan import numbered
@@ -86,12 +86,9 @@ def _present(context: Context, interface: Interface, created: Step | None) -> Dr
 
 def _is_right(interface: Interface, driver: str | None, asked: str, created: bool) -> bool:
     """Say whether a function may stay as it is; a new one gets the driver of its interface by itself."""
-    binds = binds_functions(interface.nic)
-    if asked == VFIO:
-        return driver == VFIO
-    if driver is None:
-        return created or not binds
-    return driver not in USER_SPACE_DRIVERS
+    if driver is None and asked != VFIO:
+        return created or not binds_functions(interface.nic)
+    return has_driver(driver, asked)
 
 
 def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> Step:

@@ -15,7 +15,7 @@ from ...engine.steps import Step, Value, as_planned, key_of
 from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
 from ...facts.functions import NO_ADDRESS, parse_port_settings, show_command
 from ...facts.host_state import Interface, binds_functions
-from ...facts.users import USER_SPACE_DRIVERS
+from ...facts.users import has_driver
 from ...facts.vf_settings import BEFORE, Settings
 from ...machine.access import Host, HostError
 from ...machine.probe import PCI
@@ -238,7 +238,6 @@ def _driver_problem(host: Host, address: str, wanted: dict[int, str]) -> str:
     problems = []
     for number, driver in wanted.items():
         now = driver_at(host, f"{PCI}/{address}/virtfn{number}")
-        right = now == VFIO if driver == VFIO else now is not None and now not in USER_SPACE_DRIVERS
-        if not right:
+        if now is None or not has_driver(now, driver):
             problems.append(f"function {number} is bound to {now or 'no driver'}")
     return ", ".join(problems)
