@@ -9,7 +9,6 @@ of the vendor's mlx5_ib do (``device/sriov/N/node`` and ``port`` of the RDMA dev
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Mapping, Sequence
 
 from ..machine.access import Host
@@ -19,12 +18,11 @@ from ..spec.vf_guids import VfGuids, canonical, guid_number, guid_text
 from .functions import show_command, shown_port
 from .host_state import HostState, Interface
 from .shapes import FunctionGuids, Guids, Netdev, Nic
+from .vf_settings import own_octets
 
 # What the file is called, and what the words in it mean to ip-link(8).
 FILES = {"node_guid": "node", "port_guid": "port", "link_state": "policy"}
 POLICIES = {"Follow": "auto", "Up": "enable", "Down": "disable"}
-# EUI-64: bit 0 of the first octet is for groups, bit 1 says that no manufacturer gave the number.
-_GROUP, _LOCAL = 0x01, 0x02
 _OCTETS = 8
 
 
@@ -91,14 +89,8 @@ def _function(entry: Mapping[str, Any]) -> FunctionGuids:
 
 
 def deterministic_guid(port_guid: str, number: int) -> str:
-    """Return the GUID of a port's virtual function: locally administered, the same for one port and number forever.
-
-    It is taken from a digest: ports have consecutive GUIDs, so adding the number would give two ports' functions the
-    same ones.
-    """
-    digest = hashlib.sha256(f"{port_guid.lower()} vf {number}".encode("ascii", "replace")).digest()
-    first = (digest[0] | _LOCAL) & ~_GROUP
-    return guid_text(int.from_bytes(bytes((first, *digest[1:_OCTETS])), "big"))
+    """Return the GUID of a port's virtual function that follows from the port's."""
+    return guid_text(int.from_bytes(own_octets(port_guid, number, _OCTETS), "big"))
 
 
 def port_guid(actual: HostState, nic: Nic, port: Netdev | None) -> str | None:

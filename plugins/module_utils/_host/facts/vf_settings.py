@@ -19,19 +19,23 @@ Changes = Dict[int, Settings]
 
 # While removing, the key of an entry with what its functions were like before the first run, by number.
 BEFORE: Final = "vf_settings_before"
-# IEEE 802: bit 0 of the first octet is for groups, bit 1 says that no manufacturer gave the address.
+# IEEE 802 and EUI-64: bit 0 of the first octet is for groups, bit 1 says that no manufacturer gave the address.
 _GROUP, _LOCAL = 0x01, 0x02
 
 
-def deterministic_mac(port_mac: str, number: int) -> str:
-    """Return the MAC of a port's virtual function: locally administered, always the same for one port and number.
+def own_octets(port: str, number: int, count: int) -> bytes:
+    """Return the MAC or GUID of a virtual function of the port with this one: always the same for port and number.
 
-    It is taken from a digest: ports of one card have consecutive addresses, so adding the number would give the
-    functions of two ports the same ones.
+    It is locally administered, and taken from a digest: ports of one card have consecutive addresses, so adding the
+    number would give the functions of two ports the same ones.
     """
-    digest = hashlib.sha256(f"{port_mac.lower()} vf {number}".encode("ascii", "replace")).digest()
-    first = (digest[0] | _LOCAL) & ~_GROUP
-    return ":".join(f"{octet:02x}" for octet in (first, *digest[1:6]))
+    digest = hashlib.sha256(f"{port.lower()} vf {number}".encode("ascii", "replace")).digest()
+    return bytes(((digest[0] | _LOCAL) & ~_GROUP, *digest[1:count]))
+
+
+def deterministic_mac(port_mac: str, number: int) -> str:
+    """Return the MAC of a port's virtual function that follows from the port's."""
+    return ":".join(f"{octet:02x}" for octet in own_octets(port_mac, number, 6))
 
 
 def settings_asked(interface: Interface, count: int) -> list[Settings]:
