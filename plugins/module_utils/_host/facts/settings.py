@@ -25,8 +25,8 @@ def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_f
 
     ``own_files`` are the files of ours that the host has: they tell what an earlier run was asked for. ``addresses``
     are IPv4 addresses in CIDR form by interface, None where they can't be read. ``netns_mode`` is None where ib_core is
-    not loaded. The other keys are explained where they
-    are read, in ``sysctls.py``, ``limits.py``, ``hugepages.py`` and ``kernel_arguments.py``.
+    not loaded. The other keys are explained where they are read, in ``sysctls.py``, ``memory.py`` and
+    ``kernel_arguments.py``.
     """
     # Each of them is compiled on the host, so that those are imported whose part is read.
     settings: Settings = {}

@@ -42,7 +42,7 @@ class KernelArguments(Loader):
 
 
 class Hugepages(TypedDict):
-    """Huge pages as the kernel has them (hugepages.py)."""
+    """Huge pages as the kernel has them (memory.py)."""
 
     sizes: list[str]
     memory: int | None
@@ -50,14 +50,14 @@ class Hugepages(TypedDict):
 
 
 class UnitLimits(TypedDict):
-    """The limits of a unit that runs containers (limits.py)."""
+    """The limits of a unit that runs containers (memory.py)."""
 
     limits: Limits
     running: Limits | None
 
 
 class ServiceLimits(TypedDict):
-    """The limits that services get (limits.py)."""
+    """The limits that services get (memory.py)."""
 
     systemd: bool
     default: Limits
