@@ -46,6 +46,16 @@ _GENERAL = {
     "ENOENT": "it does not exist (any longer); next: run again, which plans from the current state",
     "EOPNOTSUPP": "the driver does not support it; next: leave the setting out, or use a driver that has it",
 }
+# What several concerns know of their errors.
+INTERFACE_GONE = "the interface is gone or was renamed; next: run again, which plans from the current state"
+FIRMWARE_FAILED = (
+    "a command of the firmware failed; next: read the kernel's log (dmesg: mlx5_cmd_out_err, syndrome), update the "
+    "firmware, and run again"
+)
+KEY_REJECTED = (
+    "Secure Boot is on and the firmware does not trust the key that signed the module; next: enrol it (mokutil "
+    "--import, then confirm at the console during a reboot)"
+)
 _NO_PROGRAM = "the program is not installed or not on PATH; next: install the package that has it and run again"
 
 

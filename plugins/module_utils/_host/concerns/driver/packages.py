@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Mapping, Sequence
 
-from ...engine.failures import Fault
+from ...engine.failures import KEY_REJECTED, Fault
 from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run
 from ...machine.access import Host
 from ...machine.paths import MARKER
@@ -144,10 +144,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "Error! Your kernel headers": (
             "headers of the kernel are missing; next: install them (linux-headers-..., kernel-devel-...) and run again"
         ),
-        "Key was rejected by service": (
-            "Secure Boot is on and the firmware does not trust the key that signed the module; next: enrol it (mokutil "
-            "--import, then confirm at the console during a reboot)"
-        ),
+        "Key was rejected by service": KEY_REJECTED,
         "Required key not available": (
             "Secure Boot is on and the module is not signed; next: let DKMS sign it with an enrolled key"
         ),

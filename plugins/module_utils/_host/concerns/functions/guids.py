@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Dict, Mapping, Union
 
 from ...engine.context import BOUND, ConcernPlan, Context, Handler
+from ...engine.failures import FIRMWARE_FAILED
 from ...engine.operations import Operation, SetAttribute, WaitFor, Work
 from ...engine.ports import port_of
 from ...engine.steps import NOTHING, NOW, Step, Value, Wording, as_planned, key_of, make_step
@@ -50,10 +51,7 @@ ERRORS = MappingProxyType(
             "the driver does not know the function, or the GUID is none that it takes; next: compare vfs and vf_guids "
             "with ip link show, and run again"
         ),
-        "EIO": (
-            "a command of the firmware failed; next: read the kernel's log (dmesg: mlx5_cmd_out_err, syndrome), update "
-            "the firmware, and run again"
-        ),
+        "EIO": FIRMWARE_FAILED,
         "EBUSY": "the function is in use; next: end that (rdma resource show), and run again",
     }
 )

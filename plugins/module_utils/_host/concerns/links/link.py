@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from ...engine.context import ConcernPlan, Context, Handler, restores
+from ...engine.failures import INTERFACE_GONE
 from ...engine.operations import Work, set_link
 from ...engine.ports import fill
 from ...engine.steps import NOW, Step, key_of, make_step
@@ -18,12 +19,11 @@ from ...machine.probe import NET
 # IFF_UP of include/uapi/linux/if.h, as /sys/class/net/NAME/flags has it.
 _UP = 0x1
 # The driver brings its firmware and queues up.
-_GONE = "the interface is gone or was renamed; next: run again, which plans from the current state"
 ERRORS = MappingProxyType(
     {
         "EIO": "the device does not come up; next: read the kernel's log (dmesg), repair the cause and run again",
-        "Cannot find device": _GONE,
-        "ENODEV": _GONE,
+        "Cannot find device": INTERFACE_GONE,
+        "ENODEV": INTERFACE_GONE,
         "ERFKILL": "a switch has the device off; next: rfkill unblock it and run again",
     }
 )

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Iterable
 
 from ...engine.context import FUNCTIONS, ConcernPlan, Context, Handler, new_functions
+from ...engine.failures import INTERFACE_GONE
 from ...engine.operations import Operation, Run, WaitFor, Work, set_link
 from ...engine.ports import NoPort, fill
 from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step
@@ -28,15 +29,14 @@ _RANGE = (
     "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show shows "
     "the interface's maxmtu), and for a virtual function raise the physical one"
 )
-_GONE = "the interface is gone or was renamed; next: run again, which plans from the current state"
 ERRORS = MappingProxyType(
     {
         "mtu greater than device maximum": _RANGE,
         "mtu less than device minimum": _RANGE,
         "ERANGE": _RANGE,
         "EINVAL": _RANGE,
-        "Cannot find device": _GONE,
-        "ENODEV": _GONE,
+        "Cannot find device": INTERFACE_GONE,
+        "ENODEV": INTERFACE_GONE,
     }
 )
 

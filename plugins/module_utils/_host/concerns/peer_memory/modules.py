@@ -11,6 +11,7 @@ from typing import Mapping, NamedTuple, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 from ...engine.context import ConcernPlan, Context, Handler, requests_for
+from ...engine.failures import KEY_REJECTED
 from ...engine.operations import Operation, RemoveFile, Run, Work
 from ...engine.steps import (
     BOOT,
@@ -70,10 +71,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
             "the GPU driver was installed without the module for the running kernel; next: install or build it, and "
             "run again"
         ),
-        "Key was rejected by service": (
-            "Secure Boot is on and the firmware does not trust the key that signed the module; next: enrol it (mokutil "
-            "--import, then confirm at the console during a reboot)"
-        ),
+        "Key was rejected by service": KEY_REJECTED,
         "is in use": "GPU programs came to use the module; next: end them, or reboot, and run again",
         "EBUSY": "GPU programs came to use the module; next: end them, or reboot, and run again",
     }

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Callable, List, Mapping, NamedTuple
 
 from ...engine.context import Context
+from ...engine.failures import FIRMWARE_FAILED
 from ...engine.operations import RELOAD_UNITS, Operation, Run, SetAttribute, WaitFor, Work
 from ...engine.ports import fill
 from ...engine.steps import Step, Value, as_planned, key_of
@@ -59,10 +60,7 @@ ERRORS = MappingProxyType(
             "the driver has no such file now, or an entry was changed by another program such as lldpad meanwhile; "
             "next: end that program, and run again"
         ),
-        "EIO": (
-            "a command of the firmware failed; next: read the kernel's log (dmesg: mlx5_cmd_out_err, syndrome), update "
-            "the firmware, and run again"
-        ),
+        "EIO": FIRMWARE_FAILED,
         "unknown filesystem type 'configfs'": (
             "the kernel has no configfs; next: install the kernel's modules, or leave tos out and set it in programs "
             "(NCCL_IB_TC)"

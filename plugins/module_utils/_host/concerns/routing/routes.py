@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Iterable, Sequence
 
 from ...engine.context import ConcernPlan, Context, Handler
+from ...engine.failures import INTERFACE_GONE
 from ...engine.operations import Operation, Run, Work
 from ...engine.ports import fill
 from ...engine.steps import NOW, Step, Value, Wording, key_of, make_step
@@ -55,9 +56,7 @@ ERRORS = MappingProxyType(
         "Nexthop device is not up": _DOWN,
         "Network is down": _DOWN,
         "IPv6 is disabled": "IPv6 is switched off for the interface; next: enable it, or ask for no routes of IPv6",
-        "Cannot find device": (
-            "the interface is gone or was renamed; next: run again, which plans from the current state"
-        ),
+        "Cannot find device": INTERFACE_GONE,
         "EAFNOSUPPORT": _WITHOUT,
         "EOPNOTSUPP": _WITHOUT,
     }
