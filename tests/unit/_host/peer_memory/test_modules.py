@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Mapping, cast
 
@@ -12,7 +13,11 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rdma.fabric.plugins.module_utils import _module
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory import modules
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step, refused
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
@@ -219,6 +224,17 @@ def test_a_driver_that_is_asked_for_as_well_clears_the_way() -> None:
     found = plan(made, REQUEST, request("x", driver=ofed("24.07-0.6.1.0-0")))["steps"]
     assert [step["concern"] for step in found] == ["driver"] * 4 + ["peer_memory"]
     assert found[-1]["status"] == "planned"
+
+
+@pytest.mark.parametrize(("flavour", "told"), [("inbox", True), ("mlnx-ofed", False)])
+def test_a_driver_that_goes_takes_the_stack_of_a_loaded_module_with_it(flavour: str, told: bool) -> None:
+    made = state(("nvidia_peermem",), {}, **{**PROPRIETARY, "version": "24.07-0.6.1.0"})
+    load = make_step("driver", "load", action="load it", after={"flavour": flavour, "version": None}, reason="asked")
+    context = Context(check_spec({"peer_memory": {"mechanism": "nvidia-peermem"}}), HostState(made), earlier=(load,))
+    notices = modules.plan(context)[1]
+    assert any("brings the inbox driver, which does so in few kernels only" in said for said in notices) is told
+    without = replace(context, earlier=(refused(load, "no"),))
+    assert not any("brings the inbox driver" in said for said in modules.plan(without)[1])
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from ...engine.steps import (
     NEEDS_REBOOT,
     NOW,
     PLANNED,
+    REFUSED,
     Step,
     Value,
     Wording,
@@ -30,7 +31,7 @@ from ...facts.host_state import HostState, pci_id
 from ...machine.access import Host
 from ...machine.paths import marked
 from ...spec.driver import ABSENT
-from ...spec.driver_families import VENDOR_FLAVOURS
+from ...spec.driver_families import INBOX, VENDOR_FLAVOURS
 from ...spec.host import HostSpec
 from ...spec.peer_memory import AUTO, MODULE_OF, NONE
 from .decide import (
@@ -105,7 +106,7 @@ def plan(context: Context) -> ConcernPlan:
     unwanted = [path for path in OWN if path in context.boot_files and path not in files]
     now = loaded_mechanisms(context.actual) != _wanted_modules(wish)
     boot = context.boot_differs(files) or bool(unwanted)
-    notices = [*_notices(wish), *_divided(context.actual, wish)]
+    notices = [*_notices(wish), *_without_clients(context, wish), *_divided(context.actual, wish)]
     if not now and not boot:
         return [], notices
     used = _used(context.actual, _wanted_modules(wish))
@@ -141,6 +142,22 @@ def _notices(wish: Wish) -> list[str]:
     if wish.decision.mechanism in MODULE_OF or wish.decision.mechanism == NONE:
         return []
     return [f"{wish.asked_by}: peer memory needs no module here: {wish.decision.cause}"]
+
+
+def _without_clients(context: Context, wish: Wish) -> list[str]:
+    """Say what becomes of a module whose RDMA stack goes: it is there now, so nothing stands in its way."""
+    flavours = [
+        as_planned(step["to"], dict)["flavour"]
+        for step in context.earlier
+        if step["id"] == "driver:load" and step["status"] != REFUSED
+    ]
+    if INBOX not in flavours or wish.decision.mechanism not in MODULE_OF:
+        return []
+    return [
+        f"{wish.asked_by}: {wish.decision.mechanism} needs an RDMA stack that takes peer-memory clients, and this plan "
+        "brings the inbox driver, which does so in few kernels only: elsewhere the module no longer loads; next: use "
+        "the open GPU kernel modules, which share memory by DMA-BUF, or keep the vendor's driver"
+    ]
 
 
 def _divided(actual: HostState, wish: Wish) -> list[str]:
