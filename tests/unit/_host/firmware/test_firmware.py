@@ -213,6 +213,11 @@ class TestRefusals:
         detail = self.detail(host(), {"pci": PF, "firmware": {"NUM_OF_VF": 8}})
         assert detail == "it has no NUM_OF_VF (nearest: NUM_OF_VFS)"
 
+    def test_what_the_card_does_not_tell_has_no_present_value(self) -> None:
+        desired = igb.wish({"pci": PF, "firmware": {"NUM_OF_VF": 8, "SRIOV_EN": True}}, **ALLOWED)
+        action = the_step(applied(host(), desired), STEP)["action"]
+        assert action.startswith("set NUM_OF_VF=8, SRIOV_EN=True (now ")
+
     def test_two_ports_of_one_card_that_disagree(self) -> None:
         host_of_two = Kernel(FLEET["roce-h100-01"]().document())
         entries = [{"pci": f"0000:aa:00.{port}", "firmware": {"NUM_OF_VFS": 8 + port}} for port in (0, 1)]

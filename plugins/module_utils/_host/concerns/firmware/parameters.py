@@ -193,7 +193,9 @@ def _wording(context: Context, card: Card, names: list[str], action: str) -> Wor
 
 
 def _told(card: Card, names: list[str], column: int) -> str:
-    return ", ".join(f"{name}={card.wanted[name]} (now {card.value(name, column)})" for name in names)
+    """Return the wanted values with the present ones, where the card tells them."""
+    now = {name: card.value(name, column) for name in names}
+    return ", ".join(f"{name}={card.wanted[name]}{f' (now {told})' if told else ''}" for name, told in now.items())
 
 
 def _refused(context: Context, card: Card, names: list[str], detail: str) -> Step:
