@@ -37,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
+    cordon_notices,
     taking_part,
     unfinished_hosts,
     was_read,
@@ -64,7 +65,8 @@ class ActionModule(FabricAction):
         of_earlier_run = _not_of_this_run(hosts, unfinished, left_out, variables)
         earlier = [*earlier_notice(run_dir / "hosts", of_earlier_run), *never_read(hosts, left_out)]
         names = [each["host"] for each in hosts]
-        of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables))]
+        of_cordons = cordon_notices(names, variables)
+        of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables)), *of_cordons]
         of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
         report = build_report(
             spec=arguments["spec"],
@@ -101,7 +103,7 @@ class ActionModule(FabricAction):
             "report_html": str(page_file),
             "outcome": report["summary"]["outcome"],
             "summary": report["summary"],
-            "recap": [*recap_lines(report, check=self.check_mode), *of_chart, *earlier],
+            "recap": [*recap_lines(report, check=self.check_mode), *of_chart, *earlier, *of_cordons],
         }
         if self.diff_mode and stale:
             result["diff"] = difference(str(run_dir), older, report, [path.name for path in stale])

@@ -242,6 +242,14 @@ def wire_notices(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]
     return [notice for notices in found for notice in notices]
 
 
+def cordon_notices(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the notice that names nodes which this run gave back and which take no pods all the same."""
+    found = [variables.get(host, {}).get("_rdma_fabric_host_given_back") or {} for host in hosts]
+    nodes = [each["node"] for each in found if each.get("cordoned") and not each.get("failed")]
+    by_hand = "kubectl uncordon NODE, when it may take pods"
+    return [f"still cordoned, as somebody else did that: {named(nodes, _MOST_NAMED)} ({by_hand})"] if nodes else []
+
+
 def node_of(host: str, own: Mapping[str, Any]) -> str:
     """Return the name of the node of a host: what ``rdma_fabric_node_name`` of its variables says, else the host's."""
     return str(value_of(_NODE_NAME, own.get(_NODE_NAME.name))[0] or "").strip() or host

@@ -293,6 +293,18 @@ def test_what_the_wire_tests_of_the_run_have_found_is_among_its_notices(run_dir:
     assert "look at b" in str(told)
 
 
+def test_nodes_that_were_given_back_and_stay_cordoned_by_somebody_else_are_named_at_the_end(run_dir: Path) -> None:
+    names = [entry["host"] for entry in sample_fleet.fleet()]
+    ends = [{"cordoned": True}, {"cordoned": False}, {"cordoned": True, "failed": True}, {"skipped": True}]
+    given_back = {name: {"node": f"node-{name}", **end} for name, end in zip(names, ends)}
+    variables: dict[str, Any] = {name: {"_rdma_fabric_host_given_back": given_back.get(name, {})} for name in names}
+    result = report(run_dir, task_vars={"hostvars": variables, "groups": {"all": names}})
+    told = json.loads((run_dir / "report.json").read_text(encoding="utf-8"))["notices"]
+    for lines in (result["recap"], told):
+        (line,) = [str(each) for each in lines if "still cordoned" in str(each)]
+        assert f"somebody else did that: node-{names[0]} (kubectl uncordon" in line
+
+
 def test_hosts_that_had_no_turn_are_named_unless_the_run_fails_for_them(run_dir: Path) -> None:
     names = [entry["host"] for entry in sample_fleet.fleet()]
     kept = [{"host": host, "msg": "why", "failed": failed} for host, failed in ((names[0], False), (names[1], True))]
