@@ -75,6 +75,7 @@ def probe_text(address: str, **changes: Any) -> str:
         "kind": "RoCE v2",
         "chars": "rdma_cm uverbs0",
         "locals": f"127.0.0.1 10.44.0.2 {address}",
+        "own": "",
         "peer": "",
         "gpu": "",
         "cuda": "",
@@ -91,7 +92,7 @@ def probe_text(address: str, **changes: Any) -> str:
         lines.append(f"gid|{name}|1|0|0000:0000:0000:0000:0000:ffff:0a2c:0002|RoCE v2|eth0")
         lines.append(f"gid|{name}|1|{int(given['slot']) - 1}|{gid}|IB/RoCE v1|net1")
         lines.append(f"gid|{name}|1|{given['slot']}|{gid}|{given['kind']}|net1")
-    lines += [f"{key}|{each}" for key in ("peer", "cuda", "gpu") for each in given[key].split()]
+    lines += [f"{key}|{each}" for key in ("own", "peer", "cuda", "gpu") for each in given[key].split()]
     lines += [f"local|{each}" for each in given["locals"].split()]
     return "\n".join([*lines, "end", ""])
 
