@@ -128,7 +128,7 @@ def test_what_keeps_a_side_from_gpu_memory_is_told_and_nothing_is_run(
     changes: dict[str, str], problem: str, cause: str
 ) -> None:
     tests, shell = proved(b=probe_text(ADDRESSES["b"], **changes))
-    assert [test["summary"] for test in tests] == [f"b: {problem}"] * 2
+    assert [(test["verdict"], test["summary"]) for test in tests] == [("fail", f"b: {problem}")] * 2
     assert cause in tests[0]["problem"]["cause"]
     assert not [words for _pod, _program, words, _limit in shell.calls if memory_of(words)]
 

@@ -90,6 +90,25 @@ def test_each_side_tests_with_its_own_device_and_gid_index() -> None:
     assert client[-1] == ADDRESSES["b"]
 
 
+def test_what_was_found_of_both_sides_is_told_where_it_is_good() -> None:
+    pods, interface, device = proved(memory_pods())[:3]
+    assert pods["summary"] == "both pods are ready"
+    assert interface["summary"] == "a: net1 192.168.111.1 MTU 9000, b: net1 192.168.111.2 MTU 9000"
+    assert device["summary"] == "a: mlx5_0 port 1 GID index 5, b: mlx5_0 port 1 GID index 5"
+
+
+def test_a_test_tells_how_long_its_programs_took() -> None:
+    shell, took, clock = memory_pods(), {"ping": 2.0, "rping": 0.24, "serve": 3.0, "ib_write_bw": 7.0}, [1000.0]
+
+    def pass_time(_pod: str, program: str) -> None:
+        clock[0] += took.get(program, 0.0)
+
+    shell.before = pass_time
+    one, other = sides(shell)
+    tests = prove(shell, lambda: clock[0], one, other, settings=Settings(), port=18515)
+    assert [test["seconds"] for test in tests] == [0.0, 0.0, 0.0, 2.0, 2.0, 3.2, 10.0, 10.0, 3.0]
+
+
 @pytest.mark.parametrize(
     ("option", "asked"), [("-s", Settings(size=4096)), ("-n", Settings(iterations=77)), ("-q", Settings(queue_pairs=3))]
 )
@@ -108,7 +127,7 @@ def test_a_ping_that_is_lost_in_one_direction_only_ends_nothing_else() -> None:
     assert (only_failure(tests)["test"], skipped(tests)) == ("ping", [])
 
 
-def test_ping_fills_the_smaller_mtu() -> None:
+def test_mtus_that_differ_are_told_and_nothing_is_sent() -> None:
     shell = memory_pods(b=probe_text(ADDRESSES["b"], mtu="1500"))
     tests = proved(shell)
     assert only_failure(tests)["summary"] == "the two sides' MTUs differ"
@@ -336,6 +355,25 @@ def test_a_server_side_that_does_not_listen_is_a_verdict(answer: str, words: str
         assert "no RDMA device of that name" in failure["problem"]["cause"]
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_server_side_of_rping_that_ends_at_once_is_told_in_its_own_words(status: int) -> None:
+    shell = memory_pods()
+    shell.answers[("ns/b", "serve")] = [Output(0, f"{answer}\n", "") for answer in ("ended", "listening")]
+    shell.answers[("ns/b", "finish")] = [Output(0, f"ended {status}\nrdma_bind_addr: Cannot assign address\n", "")]
+    failure = only_failure(proved(shell))
+    assert failure["test"] == "rping"
+    assert failure["summary"].startswith("the server side on b ended at once: rping failed: rdma_bind_addr")
+
+
+def test_a_node_that_is_lost_while_a_client_fails_is_told_and_not_what_the_client_says() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/a", "ib_write_bw")] = [Output(1, "", "Unable to read from socket\n")]
+    shell.answers[("ns/b", "finish")] = [Output(0, "ended 0\n", ""), ShellTrouble("unreachable", "no route to b")]
+    failed = next(test for test in proved(shell) if test["verdict"] == "fail")
+    assert failed["summary"].startswith("no route to b: ")
+    assert failed["problem"]["cause"] == TROUBLES["unreachable"][0]
+
+
 def test_a_rate_below_the_link_is_red_with_the_figures() -> None:
     shell = memory_pods()
     shell.answers[("ns/b", "ib_write_bw")] = [Output(0, table(41.0), "")]
@@ -376,6 +414,8 @@ def test_programs_are_given_their_time_and_the_stream_a_little_more() -> None:
     ]
     assert {words for words, _limit in bounded} == {"7"}
     assert all(7 < limit < 60 for _words, limit in bounded)
+    servers = [int(words[1]) for _pod, name, words, _limit in shell.calls if name == "serve"]
+    assert min(servers) > max(limit for _words, limit in bounded), "no server side ends before its client"
 
 
 def test_a_node_that_gets_more_time_for_programs_gets_it_for_servers_too() -> None:
@@ -383,6 +423,7 @@ def test_a_node_that_gets_more_time_for_programs_gets_it_for_servers_too() -> No
     proved(shell, Settings(limit=300))
     assert {limit for _pod, name, _words, limit in shell.calls if name == "serve"} == {330}
     assert {limit for _pod, name, _words, limit in shell.calls if name == "finish"} == {300}
+    assert all(limit > 300 for _pod, name, _words, limit in shell.calls if name.startswith("ib_write"))
 
 
 def counters(**rises: int) -> str:

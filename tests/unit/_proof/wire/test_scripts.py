@@ -367,8 +367,9 @@ def test_each_side_gets_its_own_device_and_the_client_the_address() -> None:
 
 
 @pytest.mark.parametrize(("address", "size"), [("10.0.0.1", "8972"), ("fd00::1", "8952")])
-def test_a_ping_fills_the_packet(address: str, size: str) -> None:
+def test_a_ping_fills_the_packet_and_leaves_by_the_interface_of_the_network(address: str, size: str) -> None:
     argv = scripts.ping("net1", address, 9000)
+    assert argv[argv.index("-I") + 1] == "net1"
     assert argv[argv.index("-s") + 1] == size
     assert argv[argv.index("-M") + 1] == "do"
     assert argv[-1] == address
