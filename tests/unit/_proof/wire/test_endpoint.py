@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import TROUBLES, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     ADDRESSES,
@@ -103,3 +104,13 @@ def test_a_network_may_be_named_without_its_namespace() -> None:
     shell = memory_pods()
     tests = proved(shell, b=PodState("ns/b", True, network_status(ADDRESSES["b"], "rail0")))
     assert {test["verdict"] for test in tests} == {"pass"}
+
+
+def test_a_pod_that_cannot_be_looked_into_fails_once_and_nothing_is_run_in_either() -> None:
+    shell = memory_pods()
+    shell.answers[("ns/b", "probe")] = [ShellTrouble("pod_gone", 'pods "b" not found')]
+    pods, *others = proved(shell)
+    assert (pods["verdict"], pods["summary"]) == ("fail", 'b: pods "b" not found')
+    assert pods["problem"]["cause"] == TROUBLES["pod_gone"][0]
+    assert {test["verdict"] for test in others} == {"skipped"}
+    assert shell.programs() == ["a probe", "b probe"]

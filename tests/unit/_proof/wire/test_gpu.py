@@ -83,6 +83,7 @@ def test_gpus_beside_their_nics_pass_both_ways_with_what_was_found() -> None:
     assert tests[0]["summary"].endswith("; from GPU 1b:00 to GPU 1b:00")
     order = [program for _pod, program, _words, _limit in shell.calls if program.startswith("ib_")]
     assert order == ["ib_write_bw"] * 4 + ["ib_write_lat"]
+    assert {words[-1] for _pod, program, words, _limit in shell.calls if program == "probe"} == {"gpu"}
 
 
 def test_only_the_tests_of_gpus_use_their_memory_and_on_both_sides() -> None:
