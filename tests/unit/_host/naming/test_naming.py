@@ -14,7 +14,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import Rename, in_turn
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Netdev, Tree
-from ansible_collections.rdma.fabric.tests.unit._host import igb
+from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
+from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND
 from ansible_collections.rdma.fabric.tests.unit._host.igb import (
     OLD_KERNEL,
     OTHER,
@@ -113,6 +114,27 @@ class TestInterfaces:
             "run ip link set dev enp1s0f0 name rail0"
         ]
         assert "its link stays up" in outcome["diff"]["prepared"]
+
+    def test_one_that_is_down_is_renamed_without_interrupting_anything(self) -> None:
+        kernel = booted()
+        kernel.tree.add_file(f"{kernel.realpath(f'{NET}/enp1s0f0')}/flags", "0x1002\n")
+        (step,) = previewed(kernel, wish({"pci": PF, "name": "rail0"}))["plan"]["steps"]
+        assert step["interrupts"] == "nothing"
+
+    def test_only_a_port_of_a_bond_is_to_be_named_there_as_well(self) -> None:
+        kernel = booted()
+        kernel.tree.add_file("/sys/devices/virtual/net/bond0/flags", "0x1003\n")
+        kernel.tree.add_link(f"{kernel.realpath(f'{NET}/enp1s0f0')}/master", "/sys/devices/virtual/net/bond0")
+        entries = [{"pci": PF, "name": "rail0"}, {"pci": OTHER, "name": "rail1"}]
+        steps = previewed(kernel, wish(*entries))["plan"]["steps"]
+        assert ["it belongs to" in step["detail"] for step in steps] == [True, False]
+        assert steps[0]["detail"].endswith("it belongs to bond0: name it there as well")
+
+    def test_an_interface_of_infiniband_is_told_by_its_type(self) -> None:
+        kernel = mlx5.booted(link_layer=INFINIBAND)
+        done(kernel, {"pci": RAIL, "name": "rail0"})
+        assert names(kernel)[RAIL] == "rail0"
+        assert "Type=infiniband\n" in kernel.read(LINK.replace("01-00.0", "18-00.0"))
 
     def test_an_old_kernel_takes_it_down_for_the_rename_and_up_again(self) -> None:
         kernel = booted(guest(OLD_KERNEL))
@@ -264,8 +286,8 @@ class TestInitramfs:
         kernel = booted(with_initramfs(guest()))
         done(kernel, {"pci": PF, "name": "rail0"})
         assert f"{LINK}\n" in kernel.read(f"/boot/initrd.img-{igb.KERNEL}")
-        done(kernel, {"pci": PF, "name": "rail0"})
-        assert kernel.mutations == []
+        outcome = done(kernel, {"pci": PF, "name": "rail0"})
+        assert (kernel.mutations, outcome["plan"]["notices"]) == ([], [])
 
     def test_a_run_that_was_killed_before_it_is_made_up_for(self) -> None:
         kernel = booted(with_initramfs(guest()))
@@ -326,6 +348,9 @@ class TestInitramfs:
         tree.files[f"/boot/initramfs-{igb.KERNEL}.img"] = ""
         (notice,) = previewed(booted(tree), wish({"pci": PF, "name": "rail0"}))["plan"]["notices"]
         assert "rebuild it with the program that built it" in notice
+        kernel = booted(tree)
+        done(kernel, {"pci": PF, "name": "rail0"})
+        assert previewed(kernel, wish({"pci": PF, "name": "rail0"}))["plan"]["notices"] == []
 
     def test_removal_makes_it_again_without_our_files(self) -> None:
         kernel = booted(with_initramfs(guest()))
@@ -404,7 +429,10 @@ class TestRdmaDevices:
         kernel = rails()
         before = rdma_names(kernel)
         done(kernel, {"pci": RAIL, "rdma_name": "rdma_rail0"})
-        assert not applied(kernel, wish(), igb.REMOVE).get("failed")
+        outcome = applied(kernel, wish(), igb.REMOVE)
+        assert not outcome.get("failed"), outcome["msg"]
+        executed = [entry["id"] for entry in outcome["executed"] if entry["id"].startswith("naming:")]
+        assert executed == [f"naming:{RAIL}:rdma"], "the rule goes with the name"
         assert rdma_names(kernel) == before
         assert not kernel.exists("/etc/udev/rules.d/60-rdma-fabric-0000-18-00.0.rules")
 
