@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which device, port and GID index a pod tests with: on InfiniBand, with IPv6, and where several would do."""
+"""Which device, port and GID index each pod tests with, and what is known of both together."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import ipaddress
 from itertools import count
 from typing import Any
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import TROUBLES, ShellTrouble
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import PodState
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     ADDRESSES,
     MemoryPods,
@@ -114,3 +116,18 @@ def test_a_pod_that_cannot_be_looked_into_fails_once_and_nothing_is_run_in_eithe
     assert pods["problem"]["cause"] == TROUBLES["pod_gone"][0]
     assert {test["verdict"] for test in others} == {"skipped"}
     assert shell.programs() == ["a probe", "b probe"]
+
+
+@pytest.mark.parametrize(("a", "b", "facts"), [(100, 200, None), (200, 100, None), (400, 400, 100.0)])
+def test_the_slowest_of_both_ports_and_links_is_what_a_rate_is_measured_by(a: int, b: int, facts: float | None) -> None:
+    rates = {"a": f"{a} Gb/sec (4X EDR)", "b": f"{b} Gb/sec (4X EDR)"}
+    shell = memory_pods(**{node: probe_text(ADDRESSES[node], rate=rate) for node, rate in rates.items()})
+    one, other = sides_of(shell, {}, known=Known(facts))
+    tests = prove(shell, lambda: 0.0, one, other, settings=Settings(), port=18515)
+    assert [test["figures"]["expected_gbps"] for test in tests[6:8]] == [100.0, 100.0]
+
+
+@pytest.mark.parametrize("node", ADDRESSES)
+def test_a_rate_is_not_judged_where_either_device_is_emulated(node: str) -> None:
+    tests = proved(memory_pods(**{node: probe_text(ADDRESSES[node], device="rxe0|")}))
+    assert [test["verdict"] for test in tests[6:]] == ["reported"] * 3
