@@ -177,4 +177,4 @@ def _identity(pod: Json) -> Json:
 
 def _state(view: PodView, seconds: float) -> PodState:
     problem = None if view.ready else pod_problem(view.reasons, seconds)
-    return PodState(view.name, view.ready, view.network_status, problem)
+    return PodState(view.name, view.network_status, problem)

@@ -186,10 +186,10 @@ class Attached(NamedTuple):
     address: str
 
 
-def attached_network(annotation: Any, network: str) -> tuple[Attached | None, Problem | None]:
+def attached_network(annotation: Any, network: str) -> Attached | Problem:
     """Return the interface and the first address of ``network`` (``namespace/name``), or why there is none."""
     if not annotation:
-        return None, {
+        return {
             "problem": "the pod has no network status, only its first interface",
             "cause": "Multus did not handle it: it was not in charge on that node when the pod started",
             "next_step": "check that Multus runs there and that its configuration is the first one in /etc/cni/net.d",
@@ -205,23 +205,23 @@ def attached_network(annotation: Any, network: str) -> tuple[Attached | None, Pr
             interface, addresses = entry.get("interface"), entry.get("ips")
             if isinstance(interface, str) and isinstance(addresses, list) and addresses:
                 return _attached(interface, str(addresses[0]))
-            return None, {
+            return {
                 "problem": f"the network {network} gave the pod no address",
                 "cause": "its ipam is empty, or the address pool answered without one",
                 "next_step": "give the network an ipam with a range, then run again",
             }
-    return None, {
+    return {
         "problem": f"the pod's network status does not name {network}",
         "cause": "Multus read another attachment, or none",
         "next_step": "compare the pod's annotation with the NetworkAttachmentDefinitions of its namespace",
     }
 
 
-def _attached(interface: str, address: str) -> tuple[Attached | None, Problem | None]:
+def _attached(interface: str, address: str) -> Attached | Problem:
     try:
-        return Attached(interface, str(ipaddress.ip_address(address.partition("/")[0]))), None
+        return Attached(interface, str(ipaddress.ip_address(address.partition("/")[0])))
     except ValueError:
-        return None, {
+        return {
             "problem": f"the network status holds {address[:60]!r}, which is not an address",
             "cause": "the ipam program of the network answered nonsense",
             "next_step": "look at the CNI log of the node",

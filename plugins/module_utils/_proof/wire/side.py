@@ -36,10 +36,9 @@ Limits = Callable[[Choice], Known]
 
 @dataclass(frozen=True)
 class PodState:
-    """What the cluster says about one test pod: Ready or why not, and what Multus wrote into its annotation."""
+    """What the cluster says about one test pod: what Multus wrote into its annotation, and why it is not Ready."""
 
     name: str
-    ready: bool
     network_status: str = ""
     problem: Problem | None = None
 
@@ -71,11 +70,11 @@ def examine(
 
     ``network`` is ``namespace/name`` of the attachment. With ``gpu`` the pod has a GPU, whose memory is to be tested.
     """
-    if not state.ready:
-        return Side(node, state.name, problems={"pods": state.problem or _not_ready()})
-    attached, problem = attached_network(state.network_status, network)
-    if attached is None:
-        return Side(node, state.name, problems={"interface": problem or _not_ready()})
+    if state.problem is not None:
+        return Side(node, state.name, problems={"pods": state.problem})
+    attached = attached_network(state.network_status, network)
+    if not isinstance(attached, Attached):
+        return Side(node, state.name, problems={"interface": attached})
     try:
         output = shell.run(state.name, scripts.probe(attached.interface, gpu=gpu), _PROBE_LIMIT)
     except ShellTrouble as trouble:
@@ -111,10 +110,6 @@ def ends_of(source: Side, target: Side) -> outputs.Ends:
     return outputs.Ends(
         min(rates) if rates else None, outputs.slower_pcie([source.known.pcie, target.known.pcie]), software
     )
-
-
-def _not_ready() -> Problem:
-    return {"problem": "the pod is not ready", "cause": "the cluster names none", "next_step": "look at its events"}
 
 
 def _unreadable(output: Output) -> Problem:

@@ -179,6 +179,6 @@ def sides_of(
     """Look into pods a and b, which may have a GPU; facts of both hosts say ``known`` of the device."""
     found = []
     for node, address in ADDRESSES.items():
-        state = states.get(node, PodState(f"ns/{node}", True, network_status(address)))
+        state = states.get(node, PodState(f"ns/{node}", network_status(address)))
         found.append(examine(shell, node, state, network=NETWORK, mtu=mtu, limits=lambda _choice: known, gpu=gpu))
     return found

@@ -98,7 +98,7 @@ def _pods(rates: dict[str, float], network: str, number: int, *, soft: bool) -> 
         changes = {"device": "rxe0|"} if soft else {}
         shell.answers[(f"default/{node}", "probe")] = [Output(0, probe_text(address, **changes), "")]
         shell.answers[(f"default/{node}", "ib_write_bw")] = [Output(0, table(rate), "")]
-        state = PodState(f"default/{node}", True, network_status(address, network))
+        state = PodState(f"default/{node}", network_status(address, network))
         found[node] = examine(shell, node, state, network=network, mtu=None, limits=lambda _choice: Known())
     return shell, found
 

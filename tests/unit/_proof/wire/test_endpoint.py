@@ -75,7 +75,7 @@ def test_an_address_of_ipv6_is_found_on_the_interface_and_in_the_gid_table() -> 
         mapped = next(line.split("|")[4] for line in text.splitlines() if line.endswith("|RoCE v2|net1"))
         text = text.replace(f"local|{former}\n", f"local6|{gid.replace(':', '')}|net1\n")
         probes[node] = text.replace(mapped, gid)
-        states[node] = PodState(f"ns/{node}", True, network_status(f"{address}/64"))
+        states[node] = PodState(f"ns/{node}", network_status(f"{address}/64"))
     shell = memory_pods(**probes)
     tests = proved(shell, **states)
     assert {test["verdict"] for test in tests} == {"pass"}
@@ -104,7 +104,7 @@ def test_an_address_whose_gids_are_of_another_kind_only_is_told_with_the_kind() 
 
 def test_a_network_may_be_named_without_its_namespace() -> None:
     shell = memory_pods()
-    tests = proved(shell, b=PodState("ns/b", True, network_status(ADDRESSES["b"], "rail0")))
+    tests = proved(shell, b=PodState("ns/b", network_status(ADDRESSES["b"], "rail0")))
     assert {test["verdict"] for test in tests} == {"pass"}
 
 

@@ -179,7 +179,7 @@ def test_a_pod_that_is_deleted_in_the_middle_fails_what_is_left() -> None:
 def test_a_pod_that_never_became_ready_fails_once_and_nothing_is_run() -> None:
     problem = problem_of("the pod is not ready: Insufficient rdma/x", "taken", "look")
     shell = memory_pods()
-    tests = proved(shell, b=PodState("ns/b", False, "", problem))
+    tests = proved(shell, b=PodState("ns/b", "", problem))
     failure = only_failure(tests)
     assert failure["test"] == "pods"
     assert failure["summary"].startswith("b: the pod is not ready")
@@ -203,7 +203,7 @@ def test_a_pod_that_never_became_ready_fails_once_and_nothing_is_run() -> None:
     ],
 )
 def test_a_pod_without_its_network_is_told_apart(status: str, words: str) -> None:
-    tests = proved(memory_pods(), b=PodState("ns/b", True, status))
+    tests = proved(memory_pods(), b=PodState("ns/b", status))
     assert only_failure(tests)["test"] == "interface"
     assert words in only_failure(tests)["summary"]
 
