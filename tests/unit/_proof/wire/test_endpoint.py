@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings, prove
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import TROUBLES, ShellTrouble
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import TROUBLES, Output, ShellTrouble
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.side import Known, PodState
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     ADDRESSES,
@@ -131,3 +132,27 @@ def test_the_slowest_of_both_ports_and_links_is_what_a_rate_is_measured_by(a: in
 def test_a_rate_is_not_judged_where_either_device_is_emulated(node: str) -> None:
     tests = proved(memory_pods(**{node: probe_text(ADDRESSES[node], device="rxe0|")}))
     assert [test["verdict"] for test in tests[6:]] == ["reported"] * 3
+
+
+def test_the_narrower_pcie_link_of_both_nics_is_what_a_rate_is_measured_by() -> None:
+    shell = memory_pods()
+    one, other = sides_of(shell, {}, known=Known(None, {"speed_gts": 32.0, "width": 16}))
+    narrow = replace(other, known=Known(None, {"speed_gts": 8.0, "width": 8}))
+    tests = prove(shell, lambda: 0.0, one, narrow, settings=Settings(), port=18515)
+    assert [test["figures"]["expected_gbps"] for test in tests[6:8]] == [52.8, 52.8]
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (Output(127, "", "sh: not found\n"), "sh is not in the test image"),
+        (Output(137, "netdev|lo\n", ""), "sh hung and was ended"),
+        (Output(2, "", "syntax  error\n"), "what is in the pod cannot be read: syntax error"),
+        (Output(0, "", ""), "what is in the pod cannot be read: nothing was printed"),
+    ],
+)
+def test_a_pod_whose_shell_says_nothing_that_can_be_read_is_told_with_what_it_said(output: Output, told: str) -> None:
+    shell = memory_pods()
+    shell.answers[("ns/b", "probe")] = [output]
+    pods = proved(shell)[0]
+    assert (pods["verdict"], pods["summary"]) == ("fail", f"b: {told}")
