@@ -73,6 +73,7 @@ def test_devices_are_counted_as_the_kubelet_counts_them(pods: list[Json], used: 
 @pytest.mark.parametrize(
     ("allocatable", "used", "lacks"),
     [
+        ({RESOURCE: 1}, {}, ""),
         ({RESOURCE: 2}, {RESOURCE: 1}, ""),
         ({RESOURCE: 2}, {RESOURCE: 2}, f"has no {RESOURCE} free"),
         ({RESOURCE: 0}, {}, f"offers no {RESOURCE}"),
