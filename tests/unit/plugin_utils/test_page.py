@@ -198,6 +198,19 @@ def test_a_dead_link_is_drawn_and_described_in_words() -> None:
     assert "NIC mlx5_5 ConnectX-7 at 5e:00.0 ibp94s0, link down." in html
 
 
+def test_what_there_is_is_counted_with_its_parts() -> None:
+    facts = sample_fleet.h100_facts("h")
+    sample_fleet.port_down(facts, "0000:5e:00.0")
+    html = page_of([sample_fleet.document("h", facts, sample_fleet.h100_steps(4))])
+    tiles = Page(html[html.index('<dl class="tiles">') : html.index("</dl>")]).text.split("\n")
+    assert [line for line in tiles if line] == [
+        *("Hosts1", "1 from recordings", "GPUs8", "in all hosts", "NICs12", "physical functions"),
+        *("Rails8", "7 up1 down", "Steps27", "25 planned1 needs consent1 needs reboot"),
+        *("Objects9", "1 created1 configured1 deleted7 unchanged", "Workloads3", "2 ready1 not ready"),
+    ]
+    assert '<b class="bad">7 of 8 up</b>' in html[html.index('<section id="fleet">') :]
+
+
 def test_the_uplink_is_marked_where_it_is_drawn() -> None:
     facts = sample_fleet.h100_facts("h")
     onboard = {**facts["nics"][0], "address": "0000:0b:00.0", "vendor": "8086", "family": None, "rdma": []}
