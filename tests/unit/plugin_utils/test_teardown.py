@@ -46,6 +46,23 @@ def test_a_pod_uses_what_goes_and_not_what_stays(staying: list[dict[str, Any]], 
     assert len(server.requests) == len(users)
 
 
+def plugin(*names: str) -> dict[str, Any]:
+    """The configuration of a shared device plugin that offers these resources."""
+    resources = [{"resourceName": name, "rdmaHcaMax": 8, "selectors": {"ifNames": [name]}} for name in names]
+    data = {"config.json": json.dumps({"configList": resources})}
+    return {"kind": "ConfigMap", "metadata": {"name": "devices", "namespace": "ai"}, "data": data}
+
+
+@pytest.mark.parametrize(("staying", "users"), [([], ["ai/p (resource rdma/a)"]), ([plugin("a")], [])])
+def test_a_pod_uses_devices_of_a_resource_that_goes(staying: list[dict[str, Any]], users: list[str]) -> None:
+    server = FakeServer()
+    for name, resource in (("p", "rdma/a"), ("q", "rdma/c")):
+        spec = {"nodeName": "n", "containers": [{"name": "c", "resources": {"limits": {resource: "1"}}}]}
+        metadata = {"name": name, "namespace": "ai"}
+        server.put("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    assert in_use(connect(server), [plugin("a", "b")], staying) == users
+
+
 class Marked(FakeServer):
     """A server with a node on which everything was written, and another one; it keeps the patches."""
 

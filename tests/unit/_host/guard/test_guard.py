@@ -191,6 +191,23 @@ class TestArming:
             count += 1
         assert count > 5
 
+    def test_where_the_process_that_waits_does_not_start_nothing_is_changed_and_nothing_waits(self) -> None:
+        kernel = host()
+        units = {path for path in kernel.state()["files"] if path.startswith("/etc/systemd")}
+
+        def launch(*_given: str) -> None:
+            raise HostError("ENOENT", "systemd-run")
+
+        armed = Guard(kernel, kernel, launch, token=TOKEN, seconds=SECONDS)
+        outcome = apply(kernel, check_spec(WISH), APPLY, None, kernel, watch=armed)
+        assert outcome["failed"] and "systemd-run" in outcome["msg"]
+        assert mtu(kernel, UPLINK) == "1500"
+        # The controller confirms it as any other, so that the next run need not wait.
+        waiting = armed.finish()
+        assert waiting is not None and confirm(kernel, kernel, str(waiting["token"])).state == CONFIRMED
+        assert obstacle(kernel, kernel) == ""
+        assert {path for path in kernel.state()["files"] if path.startswith("/etc/systemd")} == units
+
     def test_nothing_else_is_changed_while_one_waits(self) -> None:
         kernel = host()
         guarded(kernel)
