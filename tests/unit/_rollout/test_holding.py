@@ -84,6 +84,7 @@ class Seat:
     follows: bool = False
     behind: int = 0
     at: int = 0
+    closed: int = 0
 
     def _request(self) -> None:
         self.turn()
@@ -106,7 +107,7 @@ class Seat:
         return copy.deepcopy(list(self.server.history[self.at].values()))
 
     def close(self) -> None:
-        pass
+        self.closed += 1
 
     def upgraded_nodes(self) -> Sequence[Json]:
         self._request()
@@ -347,6 +348,15 @@ class TestWhoIsTold:
         assert held.taken
         # The Leases once, what the operator upgrades, and the write.
         assert (seat.requests, seat.reads) == (3, 1)
+
+    def test_one_that_got_its_slot_or_gave_up_is_told_of_nothing_any_more(self) -> None:
+        server = Server()
+        seat = Seat(server, follows=True)
+        take(seat, "n2")
+        assert seat.closed == 1
+        with pytest.raises(SlotRefused):
+            take(seat, within=20.0)
+        assert seat.closed == 2
 
     def test_an_operator_that_begins_a_node_in_between_is_seen_before_the_take(self) -> None:
         server = Server()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,23 @@ def test_a_stage_that_raises_has_failed_and_ended(file: TurnFile, tmp_path: Path
 
 def test_the_task_of_a_killed_play_writes_nothing_into_the_turn_of_the_next_run(file: TurnFile, tmp_path: Path) -> None:
     begin(file)
+    killed = ExitStack()
+    killed.enter_context(file.stage(lambda _turn: "drain")).found = {"after": "old"}
+    begin(file, run="two")
+    with file.stage(lambda _turn: "change"):
+        killed.close()
+        found = kept(tmp_path)
+    assert (found["run"], found["after"]) == ("two", None)
+    assert [(stage["stage"], stage["seconds"]) for stage in found["stages"]] == [("change", None)]
+
+
+def test_a_turn_that_begins_or_goes_while_a_stage_is_at_work_ends_nothing(file: TurnFile, tmp_path: Path) -> None:
     with file.stage(lambda _turn: "drain"):
-        begin(file, run="two")
-    assert (kept(tmp_path)["run"], kept(tmp_path)["stages"]) == ("two", [])
+        begin(file)
+    assert kept(tmp_path)["stages"] == []
+    with file.stage(lambda _turn: "drain"):
+        (tmp_path / "turns" / "a.json").unlink()
+    assert list((tmp_path / "turns").iterdir()) == []
 
 
 def test_without_a_turn_without_a_path_and_in_check_mode_nothing_is_kept(tmp_path: Path) -> None:
