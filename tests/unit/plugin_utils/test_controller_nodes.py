@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_nodes import foreseen, read_api_servers
+from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.controller_nodes import (
+    foreseen,
+    may_be_interrupted,
+    read_api_servers,
+)
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect
 
 ADDRESS = "10.0.0.10"
@@ -53,3 +57,28 @@ def test_a_host_that_is_this_controller_is_foreseen_unless_its_node_joins(
     own: dict[str, Any], joins: bool, is_refused: bool
 ) -> None:
     assert bool(foreseen(["a"], {"a": own}, {}, joins=joins)) is is_refused
+
+
+def test_the_node_of_the_api_server_is_foreseen_by_its_name_unless_it_is_allowed() -> None:
+    variables = {"a": {"rdma_fabric_node_name": "n1"}, "b": {}}
+    found = foreseen(["a", "b", "c"], variables, {"n1": f"{ADDRESS} is its address", "c": "it runs its pod"})
+    assert found == [
+        f"a: node n1 runs the API server ({ADDRESS} is its address), so it is not interrupted: set "
+        "rdma_fabric_allow_controller_node: true for its host",
+        "c: node c runs the API server (it runs its pod), so it is not interrupted: set "
+        "rdma_fabric_allow_controller_node: true for its host",
+    ]
+    variables["a"]["rdma_fabric_allow_controller_node"] = "true"
+    assert foreseen(["a"], variables, {"n1": "it runs its pod"}) == []
+
+
+def test_hosts_that_consent_to_a_reboot_or_a_reload_may_be_interrupted() -> None:
+    consents = {
+        "a": {"reboot": True},
+        "b": {"driver_reload": True},
+        "c": {"uplink_change": True},
+        "d": {"reboot": False},
+    }
+    hosts = {**{host: {"consents": given} for host, given in consents.items()}, "e": {}, "f": None}
+    assert may_be_interrupted(["f", "e", "d", "c", "b", "a", "unknown"], {"hosts": hosts}) == ["b", "a"]
+    assert may_be_interrupted(["a"], {}) == []
