@@ -70,6 +70,13 @@ def test_what_was_read_before_is_taken_back_where_the_file_stays_unreadable(
     assert kernel.exists(REVERTED_FILE)
 
 
+def test_a_watch_that_has_not_read_the_record_yet_looks_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = waiting()
+    unreadable(kernel, monkeypatch, lambda path, at: path == GUARD_FILE and at < 50)
+    watch(kernel, kernel)
+    assert mtu(kernel, UPLINK) == "1500"
+
+
 def test_a_file_that_was_overwritten_ends_no_watch_that_knows_the_record() -> None:
     kernel = waiting()
     kernel.later(SECONDS / 2, lambda: kernel.tree.add_file(GUARD_FILE, "{"))
