@@ -27,6 +27,7 @@ from ansible_collections.rdma.fabric.tests.unit._fabric.specs import spec_of
 
 HOST = "roce-h100-01"
 RAIL0, RAIL1 = "0000:18:00.0", "0000:40:00.0"
+FUNCTIONS = ("0000:18:00.2", "0000:18:00.3")
 MEMBER = {"netdev": "enp24s0np0", "pci": RAIL0, "reasons": ["default route through bond0"], "needs": []}
 BOND = {"netdev": "bond0", "pci": None, "reasons": ["default route"], "needs": ["ipv4"]}
 OWN = {"netdev": "enp24s0np0", "pci": RAIL0, "reasons": ["default route"], "needs": ["ipv4"]}
@@ -100,6 +101,37 @@ def test_a_release_that_finds_ports_by_name_offers_them() -> None:
     assert len(refused(spec_of(policy({"pfNames": ["enp24s0np0"]}, "v3.4.0")), document(MEMBER))) == 1
 
 
+def with_functions(uplink: str) -> dict[str, Any]:
+    """The host with two functions of its first port, one of which carries the node's own network."""
+    found = document({"netdev": "own", "pci": uplink, "reasons": ["kubelet node address"], "needs": []})
+    (port,) = [nic for nic in found["facts"]["nics"] if nic["address"] == RAIL0]
+    port["sriov"] = {**port["sriov"], "enabled": 2, "vfs": [*FUNCTIONS]}
+    for place, address in enumerate(FUNCTIONS):
+        own = {"address": address, "function": "vf", "pf": RAIL0, "netdevs": [f"v{place}"], "sriov": None}
+        found["facts"]["nics"].append({**port, **own})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("selectors", "count"),
+    [
+        ({"pfNames": ["enp24s0np0"]}, 1),
+        ({"pfNames": ["enp24s0np0#0-0"]}, 0),
+        ({"pfNames": ["enp24s0np0#1-1"]}, 1),
+        ({"rootDevices": [RAIL0]}, 1),
+        ({"rootDevices": [RAIL1]}, 0),
+        ({"drivers": ["mlx5_core"]}, 1),
+        ({"drivers": ["vfio-pci"]}, 0),
+    ],
+)
+def test_a_function_is_an_uplink_s_by_its_port_its_number_and_its_driver(selectors: Any, count: int) -> None:
+    assert len(refused(spec_of(policy(selectors)), with_functions(FUNCTIONS[1]))) == count
+
+
+def test_a_port_that_has_functions_is_not_offered_itself() -> None:
+    assert refused(spec_of(policy(VENDOR)), with_functions(RAIL0)) == []
+
+
 def test_only_nodes_that_the_plugin_runs_on_count() -> None:
     node_policy = {"name": "pool", "source": "p", "spec": {**policy(VENDOR), "nodeSelector": {"pool": "a"}}}
     spec = spec_of(node_policies=[node_policy])
@@ -166,3 +198,4 @@ def test_a_whole_port_that_is_asked_for_by_name_is_said_to_be_offered_by_none() 
     assert said(spec, document(vfs={RAIL0: 4})) == []
     assert said(spec_of(policy({"pfNames": ["enp24s0np0"]}, "v3.4.0")), document()) == []
     assert len(said(spec_of(policy({"rootDevices": [RAIL0]})), document())) == 1
+    assert len(said(spec_of(policy({"pfNames": ["enp24s0np0#0-3"]})), document())) == 1
