@@ -60,17 +60,19 @@ def wish(release: str) -> dict[str, Any]:
 
 
 class Hosts(NamedTuple):
-    """What hosts are made of: their root, the repositories of both releases, and where they keep what they write."""
+    """What hosts are made of: their root, a layer over it with both releases, and where they keep what they make."""
 
     root: Path
-    repositories: Path
+    own: Path
+    built: Path
     directory: Path
 
     def new(self, *layers: Path) -> RootHost:
         """A host that has, over the root, what others have left as ``layers``."""
         place = Path(tempfile.mkdtemp(dir=self.directory))
         document = FLEET["egx-02"]().document()
-        return RootHost(place, [*layers, self.repositories, self.root], document, kernel_of(self.root))
+        layers = (*layers, self.own, self.root)
+        return RootHost(place, layers, document, kernel_of(self.root), built=self.built)
 
     def keep(self, host: RootHost, name: str) -> Path:
         """Keep what a host has on its disk, for others to start from."""
@@ -91,9 +93,14 @@ def hosts(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     except ProgramsUnavailable as reason:
         do_without(f"no root to install drivers in: {reason}")
     directory = tmp_path_factory.mktemp("hosts")
+    own, built = directory / "own", directory / "built"
     for release in (OLD, NEW):
-        make_repository(directory / "repositories" / "srv" / release, release, *CHANGES[release])
-    return Hosts(root, directory / "repositories", directory)
+        make_repository(own / "srv" / release, release, *CHANGES[release])
+    settings = own / "etc/initramfs-tools/conf.d/quick"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("COMPRESSLEVEL=1\n", encoding="utf-8")
+    built.mkdir()
+    return Hosts(root, own, built, directory)
 
 
 class Installed(NamedTuple):

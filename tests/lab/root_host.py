@@ -35,10 +35,11 @@ _CODE = "/opt/rdma-fabric"
 _FORBIDDEN = "-sys_module,-sys_boot,-sys_time"
 # What the hosts' Python has compiled of both, for those that come later.
 _COMPILED = BUILD / "bytecode" / "hosts"
-# Arguments: the directory of the host, its memory, the layers below, where this checkout, Ansible and bytecode are.
+# Arguments: the directory of the host, its memory, the layers below, where this checkout, Ansible, bytecode and builds
+# of modules are.
 _SETUP = r"""
 set -e
-work=$1 size=$2 layers=$3 checkout=$4 ansible=$5 compiled=$6 root=$1/root
+work=$1 size=$2 layers=$3 checkout=$4 ansible=$5 compiled=$6 built=$7 root=$1/root
 mount --make-rprivate /
 mount -t tmpfs -o "size=$size,mode=755" none "$work/memory"
 mkdir "$work/memory/upper" "$work/memory/work"
@@ -49,10 +50,11 @@ mount -t devpts -o newinstance,ptmxmode=666 none "$root/dev/pts"
 mount --bind "$work/recorded/sys" "$root/sys"
 mount --bind "$work/recorded/osrelease" "$root/proc/sys/kernel/osrelease"
 code=$root/opt/rdma-fabric
-mkdir -p "$code/ansible_collections/rdma/fabric" "$code/ansible" "$code/bytecode"
+mkdir -p "$code/ansible_collections/rdma/fabric" "$code/ansible" "$code/bytecode" "$code/built"
 mount --bind "$checkout" "$code/ansible_collections/rdma/fabric"
 mount --bind "$ansible" "$code/ansible"
 mount --bind "$compiled" "$code/bytecode"
+mount --bind "$built" "$code/built"
 for place in ansible_collections/rdma/fabric ansible; do mount -o remount,bind,ro "$code/$place"; done
 echo ready
 while read -r _; do :; done
@@ -63,16 +65,25 @@ class RootHost:
     """The host while it is there; ``root`` is its root directory as this process sees it.
 
     ``layers`` are directories, the uppermost first, that are never written to. ``document`` is the recorded host whose
-    /sys it has, ``kernel`` the release of the kernel that it runs, ``size`` the room on its disk.
+    /sys it has, ``kernel`` the release of the kernel that it runs, ``size`` the room on its disk. ``built`` is where
+    hosts keep for each other what they have compiled.
     """
 
     def __init__(
-        self, directory: Path, layers: Sequence[Path], document: Mapping[str, Any], kernel: str, size: str = "4g"
+        self,
+        directory: Path,
+        layers: Sequence[Path],
+        document: Mapping[str, Any],
+        kernel: str,
+        size: str = "4g",
+        *,
+        built: Path,
     ) -> None:
         self.kernel = kernel
         self._directory = directory
         self._size = size
         self._layers = ":".join(map(str, layers))
+        self._built = built
         self._recorded = directory / "recorded"
         self._memory = directory / "memory"
         self._keeper: subprocess.Popen[str] | None = None
@@ -83,7 +94,7 @@ class RootHost:
 
     def __enter__(self) -> RootHost:
         _COMPILED.mkdir(parents=True, exist_ok=True)
-        code = [str(CHECKOUT), str(Path(ansible.__file__).parent), str(_COMPILED)]
+        code = [str(CHECKOUT), str(Path(ansible.__file__).parent), str(_COMPILED), str(self._built)]
         places = [str(self._directory), self._size, self._layers, *code]
         self._keeper = subprocess.Popen(
             [*NAMESPACES, "bash", "-c", _SETUP, "setup", *places],

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Makes packages like a vendor's driver stack, with the facts of tests/fixtures/vendor/packages.yml, and a repository.
 
-The modules are real ones, of a few lines each, that DKMS builds from the package's source as it builds the vendor's.
-A script of a package, and the build, stop where a test has made a FIFO of that name (``HOLDS``), until that is closed.
+The modules are real ones, of a few lines each, that DKMS builds from the package's source as it builds the vendor's;
+of several hosts that share ``BUILT`` the first compiles them and the others take what it has compiled. A script of a
+package, and the build, stop where a test has made a FIFO of that name (``HOLDS``), until that is closed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,22 @@ KERNEL_PACKAGE = f"{DKMS_NAME}-dkms"
 HOLDS = "/run/hold"
 # What they hold back: the build of the modules, and the end of their installation.
 BUILD, INSTALLED = "dkms.build", "dkms.installed"
+# Where builds are kept, of each version for each kernel: a directory that root_host.py mounts.
+BUILT = "/opt/rdma-fabric/built"
 _SCRIPTS = ("preinst", "postinst", "prerm", "postrm")
 _HEAD = """#!/bin/sh
 set -e
 hold() {{ if [ -p {holds}/"$1" ]; then cat {holds}/"$1" > /dev/null; fi; }}
+"""
+_MAKE = """kept={built}/{version}-$1
+if [ ! -d "$kept" ]; then
+    make -C "$2" M="$PWD" modules
+    rm -rf "$kept.new"
+    cp -a . "$kept.new"
+    mv "$kept.new" "$kept"
+else
+    cp -a "$kept/." .
+fi
 """
 
 
@@ -160,9 +173,9 @@ def _sources(version: str, driver: str) -> tuple[dict[str, str], dict[str, str]]
         files[f"{base}/{entry['place']}/{name}.c"] = _source(name, entry["needs"], driver)
     files[f"{base}/dkms.conf"] = "".join(f"{line}\n" for line in configuration)
     head = _HEAD.format(holds=HOLDS)
-    make = 'make -C "$2" M="$PWD" modules'
+    make = _MAKE.format(built=BUILT, version=version)
     programs = {
-        f"{base}/ofed_scripts/pre_build.sh": f"{head}hold {BUILD}\n{make}\n",
+        f"{base}/ofed_scripts/pre_build.sh": f"{head}hold {BUILD}\n{make}",
         f"{base}/ofed_scripts/dkms_build_ulps.sh": f"{head}hold {INSTALLED}\n",
     }
     return files, programs
