@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from types import FrameType
 from typing import Any, Callable
 
@@ -15,7 +16,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.representors import Representors
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import read_host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.ini import settings
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_interfaces, match_spec
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.names import read_references
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
@@ -36,13 +40,13 @@ ONCE: dict[Any, str] = {
 }
 
 
-def counted(run: Callable[[], Any]) -> Counter[str]:
+def counted(run: Callable[[], Any], named: dict[Any, str] = ONCE) -> Counter[str]:
     """Return how often a run works each of these out."""
     found: Counter[str] = Counter()
 
     def count(frame: FrameType, event: str, _argument: Any) -> None:
-        if event == "call" and frame.f_code in ONCE:
-            found[ONCE[frame.f_code]] += 1
+        if event == "call" and frame.f_code in named:
+            found[named[frame.f_code]] += 1
 
     with profiled(count):
         run()
@@ -75,6 +79,15 @@ def test_each_reading_of_the_host_works_them_out_once() -> None:
     assert changed == dict.fromkeys(ONCE.values(), 2)
     kernel.revive()
     assert counted(lambda: apply(kernel, desired, APPLY, None, kernel)) == dict.fromkeys(ONCE.values(), 1)
+
+
+def test_files_of_network_managers_are_taken_apart_once_however_many_names_the_host_has() -> None:
+    probe = Probe(large_host.booted(RAILS))
+    counts = [
+        counted(partial(read_references, probe, names), {settings.__code__: "files"})["files"]
+        for names in (["rail0"], [f"rail0v{number}" for number in range(100)])
+    ]
+    assert counts[0] == counts[1] > 0
 
 
 def test_devices_matched_while_the_host_is_read_are_those_of_its_facts() -> None:

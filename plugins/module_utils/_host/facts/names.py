@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Callable, Iterable, Mapping
+from typing import Iterable, Mapping, NamedTuple
 
 from ..machine.paths import MARKER
 from ..machine.probe import Probe, texts_of
@@ -56,10 +56,18 @@ _NETWORK_MODULES |= {"nfs", "iscsi", "nbd", "fcoe", "nvmf", "livenet", "kernel-m
 _NETWORK_PARAMETERS = re.compile(r"(?:^|\s)(?:ip=|netroot=|rd\.neednet|nfsroot=|root=/dev/nfs|root=nfs|root=iscsi)")
 
 
+class _Text(NamedTuple):
+    """A file: the texts in which a name counts, and the interface that it is about by its own name, None for others."""
+
+    path: str
+    texts: list[str]
+    about: str | None
+
+
 def read_references(probe: Probe, names: Iterable[str]) -> dict[str, list[str]]:
     """Return the files, of others than us, that call each interface by name; a name nobody uses is left out."""
-    texts = [
-        (path, text)
+    files = [
+        _read(path, text)
         for places in _FILES.values()
         for place, endings in places
         for path, text in texts_of(probe, [place], endings)
@@ -67,8 +75,7 @@ def read_references(probe: Probe, names: Iterable[str]) -> dict[str, list[str]]:
     ]
     found: dict[str, list[str]] = {}
     for name in names:
-        pattern = re.compile(_PLAIN_NAME.format(re.escape(name)))
-        paths = {path for path, text in texts if _refers(pattern, name, path, text)}
+        paths = {file.path for file in files if file.about == name or _is_in(name, file.texts)}
         if any(path.startswith(NETPLAN) for path in paths) and _is_found_otherwise(probe, name):
             paths = {path for path in paths if not path.startswith(NETPLAN)}
         if paths:
@@ -82,16 +89,24 @@ def without_new_name(references: Mapping[str, list[str]], current: str, wanted: 
     return [path for path in references.get(current, ()) if not path.startswith(known)]
 
 
-def _refers(pattern: re.Pattern[str], name: str, path: str, text: str) -> bool:
-    judge: Callable[[str], Iterable[str]] = _lines
+def _read(path: str, text: str) -> _Text:
     if path.startswith((NETWORK_MANAGER, NETWORKD)):
-        judge = _values
-    elif path.startswith(IFCFG):
-        judge = _texts_of_assignments
-        device = re.search(r"^\s*DEVICE=[\"']?([^\"'\s]+)", text, re.MULTILINE)
-        if device is None and path.rsplit("/", 1)[-1] == f"ifcfg-{name}":
-            return True
-    return any(pattern.search(line) for line in judge(text))
+        return _Text(path, _values(text), None)
+    if not path.startswith(IFCFG):
+        return _Text(path, _lines(text), None)
+    file = path.rsplit("/", 1)[-1]
+    has_device = re.search(r"^\s*DEVICE=[\"']?([^\"'\s]+)", text, re.MULTILINE) is not None
+    about = file[len("ifcfg-") :] if file.startswith("ifcfg-") and not has_device else None
+    return _Text(path, _texts_of_assignments(text), about)
+
+
+def _is_in(name: str, texts: Iterable[str]) -> bool:
+    """Return whether one of the texts has the name, which is seldom so: a host has as many names as functions."""
+    having = [text for text in texts if name in text]
+    if not having:
+        return False
+    pattern = re.compile(_PLAIN_NAME.format(re.escape(name)))
+    return any(pattern.search(text) for text in having)
 
 
 def _lines(text: str) -> list[str]:
