@@ -39,7 +39,8 @@ _REFUSED_PREFIXES = {
     "systemd.wants": _TARGET,
 }
 # Several of one name belong together: the order counts and none replaces the one before.
-_REPEATABLE = frozenset({"hugepagesz", "hugepages", "module_blacklist", "pci", "dyndbg", "earlycon"})
+_OF_PAGES = frozenset({"hugepagesz", "hugepages"})
+_REPEATABLE = _OF_PAGES | {"module_blacklist", "pci", "dyndbg", "earlycon"}
 # Whether every network namespace sees all RDMA devices, or each has its own (rdma-system(8)). The kernel changes it
 # only while there is no other namespace, which containers and services have soon, so it is a matter of the boot.
 NETNS_MODES = {"shared": "ib_core.netns_mode=1", "exclusive": "ib_core.netns_mode=0"}
@@ -131,6 +132,16 @@ def grouped(words: Sequence[str]) -> list[str]:
     return arguments
 
 
+def as_listed(arguments: Sequence[str]) -> list[str]:
+    """Return arguments as our file lists them, each once: those of huge pages are the last, a size with its number.
+
+    The kernel takes a number for that of the last size before it, whatever stands between the two.
+    """
+    pages = [argument for argument in arguments if name_of(argument) in _OF_PAGES]
+    others = [argument for argument in arguments if name_of(argument) not in _OF_PAGES]
+    return list(dict.fromkeys([*others, *grouped(pages)]))
+
+
 def contains(line: Sequence[str], argument: str) -> bool:
     """Say whether a command line has ``argument`` in effect: the last one of its name counts, unless all of them do."""
     name = name_of(argument)
@@ -158,11 +169,11 @@ def words_of(line: str) -> list[str]:
 
 
 def kernel_arguments(place: Place, value: object) -> list[str]:
-    """Return the wanted arguments in their order, each once."""
+    """Return the wanted arguments in their order, each once; two sizes of huge pages may have one number."""
     wanted: list[str] = []
     what, of_one = "kernel arguments", "a kernel argument such as iommu=pt"
     for here, argument in texts_in(place, value, what, of_one, argument_problem):
-        if argument in wanted:
+        if argument in wanted and name_of(argument) not in _OF_PAGES:
             here.notice(f"{argument} is listed twice", "leave one out")
         else:
             wanted.append(argument)

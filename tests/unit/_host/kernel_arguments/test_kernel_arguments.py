@@ -153,6 +153,19 @@ class TestEveryBootLoader:
         assert not applied(kernel, kernel_arguments=["iommu=pt"])["changed"]
 
     @pytest.mark.parametrize("start", every_host())
+    def test_sizes_of_huge_pages_and_their_numbers_are_set_as_given(self, start: Any) -> None:
+        pages = ["hugepagesz=1G", "hugepages=4", "hugepagesz=2M", "hugepages=4"]
+        kernel = start()
+        given = [pages[0], "iommu=pt", *pages[1:], "quiet"]
+        outcome = applied(kernel, kernel_arguments=given)
+        assert not outcome.get("failed"), outcome["msg"]
+        assert " ".join(next_line(kernel)).endswith(" ".join(["iommu=pt", *pages]))
+        kernel.revive()
+        assert not applied(kernel, kernel_arguments=given)["changed"]
+        applied(kernel, kernel_arguments=["iommu=pt", *pages[:2]])
+        assert " ".join(next_line(kernel)).endswith(" ".join(["iommu=pt", *pages[:2]]))
+
+    @pytest.mark.parametrize("start", every_host())
     def test_removal_takes_exactly_ours(self, start: Any) -> None:
         kernel = start()
         before = kernel.state()["files"]

@@ -17,7 +17,17 @@ from ...facts.settings_shapes import KernelArguments
 from ...facts.system import INTEL, SWITCHES_INTEL_ON
 from ...machine.access import Host
 from ...machine.probe import Probe
-from ...spec.arguments import IOMMU_OFF, NETNS_MODES, contains, count, grouped, name_of, vendor_problem, words_of
+from ...spec.arguments import (
+    IOMMU_OFF,
+    NETNS_MODES,
+    as_listed,
+    contains,
+    count,
+    grouped,
+    name_of,
+    vendor_problem,
+    words_of,
+)
 
 CONCERN = "kernel_arguments"
 PENDING = "reboot"
@@ -180,10 +190,11 @@ def wanted_arguments(context: Context) -> list[str]:
 
 
 def asked_arguments(context: Context) -> list[str]:
-    """Return every argument that is asked for, those of huge pages and of RDMA's mode included."""
+    """Return every argument that is asked for, each once, those of huge pages and of RDMA's mode included."""
     mode = context.desired["netns_mode"]
     of_mode = [NETNS_MODES[mode]] if mode else []
-    return [*context.desired["kernel_arguments"], *of_mode, *boot_arguments(context.desired, context.actual.facts)]
+    pages = boot_arguments(context.desired, context.actual.facts)
+    return as_listed([*context.desired["kernel_arguments"], *of_mode, *pages])
 
 
 def problem_of(context: Context, argument: str) -> str:
