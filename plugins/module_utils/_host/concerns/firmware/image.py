@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Sequence
 
 from ...engine.context import ConcernPlan, Context, Handler
-from ...engine.failures import LOCKDOWN, Fault
+from ...engine.failures import Fault
 from ...engine.operations import Found, Operation, PutFile, Run, Work
 from ...engine.steps import BOOT, NEEDS_REBOOT, NOTHING, Step, Wording, key_of, make_step
 from ...facts.bluefield import arm_side_refusal, restriction
@@ -24,7 +24,7 @@ from ...facts.host_state import Interface
 from ...facts.shapes import CardImage, Image
 from ...machine.access import Host
 from ...spec.firmware import FirmwareImage, version_numbers
-from .refusals import lockdown, uplink_refusal
+from .refusals import CLOSED, NO_CARD, reset_by_hand, unreadable, uplink_refusal
 
 CONCERN = "firmware_image"
 PENDING = ":reboot"
@@ -52,10 +52,7 @@ ERRORS = MappingProxyType(
             "the tool asked what only a person may answer, so nothing was burned; next: run the command yourself "
             "without --no, and read what it asks"
         ),
-        "Cannot open Device": (
-            f"the tool does not reach the card; next: run as root, look at {LOCKDOWN}, and close other tools that use "
-            "it"
-        ),
+        "Cannot open Device": CLOSED,
         "flash semaphore": "another tool uses the flash; next: wait for it to end, and run again",
     }
 )
@@ -120,10 +117,7 @@ def _problem(context: Context, card: ImageCard) -> str:
         )
     if card.read["problem"]:
         command = f"mstflint -d {card.key} -i {card.wanted['file'] or 'FILE'} burn"
-        restricted = restriction(context.actual, nic)
-        return f"its firmware can't be read: {card.read['problem']}" + (
-            f"; {restricted}" if restricted else lockdown(context, command)
-        )
+        return unreadable(context, nic, card.read["problem"], command)
     problem = card.file["problem"] if card.file is not None else ""
     if problem and card.wanted["version"] != card.read["version"]:
         return f"the image can't be read: {problem}"
@@ -228,17 +222,13 @@ def _waiting(context: Context, card: ImageCard) -> Step:
         when=BOOT,
         status=NEEDS_REBOOT,
         undo=f"burn {runs} before the next boot",
-        detail=(
-            f"where a reboot does not bring it, reset the card (mstfwreset -d {card.read['device']} reset, with no "
-            "virtual functions and its ports down) or power cycle the machine"
-        ),
+        detail=f"where a reboot does not bring it, {reset_by_hand(card.read['device'])}",
         refusal=_uplink_refusal(context, card),
     )
 
 
 def _unread(device: str) -> CardImage:
-    problem = "it is not a physical function of an NVIDIA card"
-    return {"device": device, "version": None, "running": None, "psid": None, "security": "", "problem": problem}
+    return {"device": device, "version": None, "running": None, "psid": None, "security": "", "problem": NO_CARD}
 
 
 def image_cards(context: Context) -> list[ImageCard]:

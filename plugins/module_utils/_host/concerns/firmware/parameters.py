@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Iterable, Mapping, NamedTuple
 
 from ...engine.context import ConcernPlan, Context, Handler
-from ...engine.failures import LOCKDOWN
 from ...engine.operations import PutFile, Run, Work
 from ...engine.steps import BOOT, NEEDS_REBOOT, NOTHING, Step, Value, Wording, as_planned, key_of, make_step
 from ...facts.bluefield import arm_side_refusal, number_of, remark, restriction
@@ -27,7 +26,7 @@ from ...spec.firmware import meanings
 from ...spec.host import HostSpec, wanted_interface
 from . import spectrum_x
 from .effects import ADVANCED, HIDDEN, WARNED_OF, cutting, of_the_card, unknown, wording
-from .refusals import lockdown, uplink_refusal
+from .refusals import CLOSED, NO_CARD, reset_by_hand, unreadable, uplink_refusal
 
 CONCERN = "firmware"
 PENDING = ":reboot"
@@ -39,7 +38,6 @@ _OF_THE_FIRMWARE = (
     "the firmware does not take the value; next: compare it with what mstconfig -d DEVICE show_confs shows, and with "
     "the limits of the card"
 )
-_CLOSED = f"the tool does not reach the card; next: run as root, look at {LOCKDOWN}, and close other tools that use it"
 ERRORS = MappingProxyType(
     {
         "doesn't support": (
@@ -47,9 +45,9 @@ ERRORS = MappingProxyType(
         ),
         "out of range": _OF_THE_FIRMWARE,
         "Failed to set configuration": _OF_THE_FIRMWARE,
-        "Failed to open": _CLOSED,
-        "EPERM": _CLOSED,
-        "EACCES": _CLOSED,
+        "Failed to open": CLOSED,
+        "EPERM": CLOSED,
+        "EACCES": CLOSED,
     }
 )
 
@@ -110,9 +108,9 @@ def _steps(context: Context, card: Card) -> list[Step]:
 def _problem(context: Context, card: Card) -> str:
     """Return why nothing can be said of the card's parameters; empty when it can."""
     if card.read["problem"]:
-        restricted = restriction(context.actual, card.interfaces[0].nic)
-        cause = f"; {restricted}" if restricted else _lockdown(context, card)
-        return f"its firmware can't be read: {card.read['problem']}{cause}"
+        pairs = " ".join(f"{name}={value}" for name, value in card.wanted.items())
+        command = f"mstconfig -y -d {card.device} set {pairs}"
+        return unreadable(context, card.interfaces[0].nic, card.read["problem"], command)
     if card.contradictions:
         return f"its ports share one configuration, and their entries disagree: {', '.join(card.contradictions)}"
     missing = [name for name in card.wanted if card.value(name, NEXT) is None and name not in _hidden(card)]
@@ -133,11 +131,6 @@ def _hidden(card: Card) -> list[str]:
 def _near(card: Card, name: str) -> str:
     near = card.read["near"].get(name) or []
     return f" (nearest: {', '.join(near)})" if near else ""
-
-
-def _lockdown(context: Context, card: Card) -> str:
-    pairs = " ".join(f"{name}={value}" for name, value in card.wanted.items())
-    return lockdown(context, f"mstconfig -y -d {card.device} set {pairs}")
 
 
 def _refusal(context: Context, card: Card, changes: list[str]) -> str:
@@ -182,11 +175,11 @@ def _uplink_refusal(context: Context, card: Card, names: list[str]) -> str:
     return uplink_refusal(context, card.device, f"{', '.join(names)} may change {wording(names)}")
 
 
-def _wording(context: Context, card: Card, names: list[str], action: str) -> Wording:
+def _wording(context: Context, card: Card, names: list[str], action: str, column: int = NEXT) -> Wording:
     return {
         "target": context.target_of(card.interfaces[0]),
         "action": action,
-        "before": {name: card.value(name, NEXT) for name in names},
+        "before": {name: card.value(name, column) for name in names},
         "after": {name: card.wanted[name] for name in names},
         "reason": "firmware of rdma_fabric_interfaces asks for it",
     }
@@ -225,29 +218,26 @@ def _interrupts(names: list[str]) -> str:
 
 def _held_back(context: Context, card: Card, names: list[str], refusal: str) -> Step:
     """Return the step about values that wait for the next boot, which no run may bring about."""
-    wording_of_step = _wording(context, card, names, f"start the card with {_told(card, names, CURRENT)}")
-    wording_of_step["before"] = {name: card.value(name, CURRENT) for name in names}
+    wording = _wording(context, card, names, f"start the card with {_told(card, names, CURRENT)}", CURRENT)
     former = " ".join(f"{name}={number_of(str(card.value(name, CURRENT)))}" for name in names)
     detail = f"the next boot has it already; {refusal}, mstconfig -d {card.device} set {former} takes it back"
-    return make_step(CONCERN, f"{card.device}{PENDING}", **wording_of_step, refusal=detail)
+    return make_step(CONCERN, f"{card.device}{PENDING}", **wording, refusal=detail)
 
 
 def _waiting(context: Context, card: Card, names: list[str]) -> Step:
     """Return the step that only a reset of the card can do: refused once a reboot has not done it."""
-    wording = _wording(context, card, names, f"reset the card: {_told(card, names, CURRENT)} for the next boot")
-    wording["before"] = {name: card.value(name, CURRENT) for name in names}
+    action = f"reset the card: {_told(card, names, CURRENT)} for the next boot"
     since = context.actual.facts["firmware"]["set_since_boot"]
     refusal = ""
     if not set(names) <= set(since.get(card.device) or ()):
         refusal = (
             "it was set before this host started, or by somebody else since, and a reboot alone may not bring it: "
-            f"reset the card (mstfwreset -d {card.device} reset, with no virtual functions and its ports down) or "
-            "power cycle the machine, and run again"
+            f"{reset_by_hand(card.device)}, and run again"
         )
     return make_step(
         CONCERN,
         f"{card.device}{PENDING}",
-        **wording,
+        **_wording(context, card, names, action, CURRENT),
         interrupts="everything on this node",
         when=BOOT,
         status=NEEDS_REBOOT,
@@ -308,8 +298,7 @@ def _contradicted(card: Card, others: Iterable[Card]) -> dict[str, str]:
 
 
 def _unread(device: str) -> FirmwareCard:
-    problem = "it is not a physical function of an NVIDIA card"
-    return {"device": device, "problem": problem, "parameters": {}, "near": {}, "restricted": None}
+    return {"device": device, "problem": NO_CARD, "parameters": {}, "near": {}, "restricted": None}
 
 
 def same(shown: str, wanted: str) -> bool:

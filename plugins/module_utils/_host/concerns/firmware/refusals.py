@@ -6,14 +6,32 @@
 from __future__ import annotations
 
 from ...engine.context import Context
-from ...engine.failures import MOUNT_SECURITYFS
+from ...engine.failures import LOCKDOWN, MOUNT_SECURITYFS
+from ...facts.bluefield import restriction
 from ...facts.cards import functions_of_card
-from ...facts.shapes import System
+from ...facts.shapes import Nic, System
 from ...spec.host import CONSENTS
 
+NO_CARD = "it is not a physical function of an NVIDIA card"
+CLOSED = f"the tool does not reach the card; next: run as root, look at {LOCKDOWN}, and close other tools that use it"
 
-def lockdown(context: Context, command: str) -> str:
-    """Return what the kernel's lockdown has to do with it, and ``command`` for a kernel without; empty without one."""
+
+def unreadable(context: Context, nic: Nic | None, problem: str, command: str) -> str:
+    """Return that a card can't be read and what forbids it; ``command`` is what a kernel without lockdown can do."""
+    restricted = restriction(context.actual, nic)
+    cause = f"; {restricted}" if restricted else _lockdown(context, command)
+    return f"its firmware can't be read: {problem}{cause}"
+
+
+def reset_by_hand(device: str) -> str:
+    """Return how a card starts anew where a reboot does not do that."""
+    return (
+        f"reset the card (mstfwreset -d {device} reset, with no virtual functions and its ports down) or power cycle "
+        "the machine"
+    )
+
+
+def _lockdown(context: Context, command: str) -> str:
     # mstflint opens the card by fwctl where it is there (Mellanox/mstflint, mtcr_ul/fwctrl.c).
     system = context.actual.facts["system"]
     mode = system["lockdown"]
