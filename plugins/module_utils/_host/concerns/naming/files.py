@@ -203,10 +203,19 @@ def boot_files(context: Context) -> Files:
 
 def undo_of_file(context: Context, path: str) -> str:
     """Return how the former state of a naming file comes back, in words; a run that removes it may not find it."""
-    known = path in context.boot_files
     if context.removing:
-        return f"write {path}" if known else f"leave {path} away"
-    return f"write the former {path}" if known else f"remove {path}"
+        return f"write {path}" if path in context.boot_files else f"leave {path} away"
+    return context.boot_undo_said(path)
+
+
+def fate_of_file(context: Context, path: str) -> str:
+    """Return what becomes of a naming file, for the detail of a step."""
+    return f"{path} is removed" if context.removing else f"{path} names it at boot"
+
+
+def reason_of_file(context: Context, path: str, wanted: str) -> str:
+    """Return why a naming file is written or removed although the name is right."""
+    return f"{path} is there" if context.removing else f"it is {wanted} now, and {path} does not say so"
 
 
 def in_initramfs(files: Mapping[str, str]) -> Files:

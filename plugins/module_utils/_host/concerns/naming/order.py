@@ -34,6 +34,12 @@ class Turn(NamedTuple):
     current: str
     parking: Parking | None
 
+    def exchange(self, what: str) -> list[str]:
+        """Say who is parked before, nothing where nobody is; ``what`` are the things that are renamed."""
+        if self.parking is None:
+            return []
+        return [f"two {what} exchange names: {self.parking.holder} is parked as {self.parking.temporary} first"]
+
 
 def in_turn(renames: Iterable[Rename], taken: Container[str]) -> list[Turn]:
     """Return the renames in an order in which every wanted name is free; ``taken`` are all names of the host.

@@ -21,9 +21,11 @@ from .files import (
     REPRESENTOR_RULES,
     STAMP,
     digest,
+    fate_of_file,
     in_initramfs,
     is_naming_file,
     name_path,
+    reason_of_file,
     rebuilds_initramfs,
     stamp_text,
     undo_of_file,
@@ -60,11 +62,7 @@ def _rename(context: Context, name: Name, turn: Turn) -> Step:
     interface = name.interface
     master = name.netdev["master"]
     path = name_path(interface)
-    details = [_file_sentence(context, path), *_taken_over(name)]
-    if turn.parking is not None:
-        details.insert(
-            0, f"two interfaces exchange names: {turn.parking.holder} is parked as {turn.parking.temporary} first"
-        )
+    details = [*turn.exchange("interfaces"), fate_of_file(context, path), *_taken_over(name)]
     if master:
         details.append(f"it belongs to {master}: name it there as well")
     return make_step(
@@ -93,10 +91,6 @@ def _interrupts(name: Name) -> str:
     return f"what finds {name.current} by its name; its link stays up"
 
 
-def _file_sentence(context: Context, path: str) -> str:
-    return f"{path} is removed" if context.removing else f"{path} names it at boot"
-
-
 def _taken_over(name: Name) -> list[str]:
     """Say which settings of another's ``.link`` file our file has, as udev uses ours alone."""
     if name.replaced is None:
@@ -117,10 +111,10 @@ def _keep(context: Context, name: Name) -> Step:
         action=f"leave the name {name.wanted} to the system" if removing else f"name it {name.wanted} at every boot",
         before=name.current,
         after=name.wanted,
-        reason=f"{path} is there" if removing else f"it is {name.wanted} now, and {path} does not say so",
+        reason=reason_of_file(context, path, name.wanted),
         undo=undo_of_file(context, path),
         when=BOOT,
-        detail="; ".join((_file_sentence(context, path), *_taken_over(name))),
+        detail="; ".join((fate_of_file(context, path), *_taken_over(name))),
     )
 
 
@@ -128,7 +122,7 @@ def _at_boot(context: Context, name: Name) -> Step:
     interface = name.interface
     path = name_path(interface)
     details = (
-        _file_sentence(context, path),
+        fate_of_file(context, path),
         *_taken_over(name),
         f"it carries the uplink ({name.uplink}), so it is not renamed while the host runs",
         _after_boot(context, name),

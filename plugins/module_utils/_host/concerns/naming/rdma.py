@@ -14,7 +14,7 @@ from typing import Mapping
 from ...engine.context import Context
 from ...engine.steps import BOOT, Step, make_step, moment
 from ...facts.host_state import Interface
-from .files import Files, rdma_file, rdma_path, undo_of_file
+from .files import Files, fate_of_file, rdma_file, rdma_path, reason_of_file, undo_of_file
 from .order import Rename, Turn, in_turn, refusals_of
 
 # Ends the keys of these steps: the key without it is that of the network interface's.
@@ -118,11 +118,6 @@ def _reason(interface: Interface, current: str | None) -> str:
 
 def _rename(context: Context, device: Device, turn: Turn) -> Step:
     path = rdma_path(device.interface.key)
-    details = [f"{path} is removed" if context.removing else f"{path} names it at boot"]
-    if turn.parking is not None:
-        details.insert(
-            0, f"two devices exchange names: {turn.parking.holder} is parked as {turn.parking.temporary} first"
-        )
     return make_step(
         "naming",
         f"{device.interface.key}{SUFFIX}",
@@ -134,7 +129,7 @@ def _rename(context: Context, device: Device, turn: Turn) -> Step:
         interrupts=f"what finds {device.current} by its name (NCCL_IB_HCA, UCX_NET_DEVICES); open connections stay",
         undo=f"{undo_of_file(context, path)} and rename {device.wanted} to {device.current}",
         when=moment(now_differs=True, boot_differs=device.boot_differs),
-        detail="; ".join(details),
+        detail="; ".join((*turn.exchange("devices"), fate_of_file(context, path))),
     )
 
 
@@ -148,10 +143,10 @@ def _keep(context: Context, device: Device) -> Step:
         action=f"{verb} {device.wanted} {'to the system' if context.removing else 'at every boot'}",
         before=device.current,
         after=device.wanted,
-        reason=f"{path} is there" if context.removing else f"it is {device.wanted} now, and {path} does not say so",
+        reason=reason_of_file(context, path, device.wanted),
         undo=undo_of_file(context, path),
         when=BOOT,
-        detail=f"{path} is removed" if context.removing else f"{path} names it at boot",
+        detail=fate_of_file(context, path),
     )
 
 
