@@ -60,7 +60,7 @@ def switch_managers(probe: Probe, nics: Iterable[Nic], gpus: Iterable[Gpu]) -> l
 
 
 def read_nvlink(
-    probe: Probe, functions: Iterable[Function], gpus: Sequence[Gpu], managers: Sequence[str] = ()
+    probe: Probe, functions: Iterable[Function], gpus: Sequence[Gpu], managers: Sequence[str]
 ) -> Nvlink | None:
     """Return the service that NVLink needs and its state, None where the host needs none and has no ``managers``.
 

@@ -31,6 +31,7 @@ _SHAPE: Mapping[str, tuple[type, ...]] = {
     "rate_gbps": (int, float, type(None)),
     "rocev2_gid_index": (int, type(None)),
 }
+_SOURCE = "links"
 _HINT = "give what rdma_host returned as links before the host was changed"
 
 
@@ -75,19 +76,19 @@ def lost_links(before: Sequence[Link], facts: Facts, shut: Collection[str] = ())
     return found
 
 
-def check_links(value: object, source: str = "links") -> list[Link]:
+def check_links(value: object) -> list[Link]:
     """Return links in the shape of ``links_of``; raises ``InvalidInput`` with everything that is wrong."""
     if not isinstance(value, list):
-        raise InvalidInput([Violation(source, "", "is not a list", _HINT)])
+        raise InvalidInput([Violation(_SOURCE, "", "is not a list", _HINT)])
     flaws = []
     for number, link in enumerate(value):
         if not isinstance(link, Mapping):
-            flaws.append(Violation(source, f"[{number}]", "is not a mapping", _HINT))
+            flaws.append(Violation(_SOURCE, f"[{number}]", "is not a mapping", _HINT))
             continue
         wrong = [key for key, kinds in _SHAPE.items() if key not in link or not isinstance(link[key], kinds)]
         if wrong:
             flaws.append(
-                Violation(source, f"[{number}]", f"lacks {', '.join(wrong)}, or has another type there", _HINT)
+                Violation(_SOURCE, f"[{number}]", f"lacks {', '.join(wrong)}, or has another type there", _HINT)
             )
     if flaws:
         raise InvalidInput(flaws)

@@ -188,7 +188,7 @@ def read_uplinks(
     connection_address: str | None,
     named: Iterable[str],
     *,
-    carried: Iterable[Carried] = (),
+    carried: Iterable[Carried],
 ) -> list[Uplink]:
     """Return the interfaces to protect with every reason; for a bond, bridge or VLAN its hardware is named too.
 
