@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import port_state
 from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import outcome_of
 from ansible_collections.rdma.fabric.plugins.module_utils._report.report import (
     build_report,
@@ -187,6 +188,42 @@ def test_what_was_not_done_is_named_with_its_reason() -> None:
 def test_a_workload_without_a_node_is_said_to_run_nowhere() -> None:
     undone = {item["what"] for item in report_of()["summary"]["not_done"]}
     assert "Pods of 1 workload" in undone
+
+
+@pytest.mark.parametrize(
+    ("carrier", "speed", "told"),
+    [
+        (True, 100_000, ("up", "Ethernet", 100.0)),
+        (True, -1, ("up", "Ethernet", None)),
+        (False, None, ("down", "Ethernet", None)),
+        (None, None, ("unknown", None, None)),
+    ],
+)
+def test_a_port_without_an_rdma_device_is_told_by_its_interface(
+    carrier: bool | None, speed: int | None, told: tuple[str, str | None, float | None]
+) -> None:
+    facts = sample_fleet.h100_facts("h")
+    address = sample_fleet.STORAGE[0][0]
+    facts["rdma"] = [device for device in facts["rdma"] if device["pci"] != address]
+    (netdev,) = [netdev for netdev in facts["netdevs"] if netdev["pci"] == address]
+    netdev.update(carrier=carrier, speed_mbps=speed)
+    state = port_state(facts, address)
+    assert (state["state"], state["layer"], state["rate_gbps"]) == told
+
+
+@pytest.mark.parametrize(
+    ("system", "told"),
+    [
+        ({"name": "Debian GNU/Linux 13 (trixie)", "id": "debian", "version_id": "13"}, "Debian GNU/Linux 13 (trixie)"),
+        ({"name": None, "id": "debian", "version_id": "13"}, "debian 13"),
+        ({"name": None, "id": "arch", "version_id": None}, "arch"),
+        ({"name": None, "id": None, "version_id": None}, None),
+    ],
+)
+def test_an_operating_system_is_called_as_far_as_it_is_known(system: dict[str, Any], told: str | None) -> None:
+    facts = sample_fleet.h100_facts("h")
+    facts["system"]["os"] = system
+    assert report_of([sample_fleet.document("h", facts, [])])["hosts"][0]["os"] == told
 
 
 def test_hosts_are_listed_in_the_order_people_count() -> None:

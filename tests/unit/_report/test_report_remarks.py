@@ -247,6 +247,11 @@ def test_another_board_may_run_another_firmware() -> None:
     assert remarks_on(h100(), h100(other_board)) == {}
 
 
+def test_the_firmware_that_fewer_have_is_the_odd_one_though_it_is_newer() -> None:
+    found = remarks_on(h100(), h100(lambda facts: facts["rdma"][0].update(firmware="28.43.2026")))
+    assert found["firmware_differs"][0]["devices"][0]["seen"] == "28.43.2026, ConnectX-7 elsewhere 28.39.3560"
+
+
 def test_of_two_firmwares_in_equal_numbers_the_older_is_the_odd_one() -> None:
     def older(facts: Facts) -> None:
         for device in facts["rdma"][:8]:
