@@ -42,9 +42,11 @@ class Memory:
     # LISTs that are not of the memory of the API server, and whether that lacks pods that are there.
     whole: int = 0
     behind: bool = False
+    looks: int = 0
     asked: list[tuple[str, float]] = field(default_factory=list)
 
     def node(self) -> Json | None:
+        self.looks += 1
         if self.mute:
             raise Unanswered("get nodes n: connection refused")
         return self.found
@@ -158,6 +160,27 @@ def test_a_node_is_not_empty_because_the_memory_of_a_server_lacks_its_pods() -> 
     jobs.events[20.0] = jobs.held.clear
     assert wait_for_jobs(jobs, "train", unlimited(0), lambda _text: None) == []
     assert jobs.time >= 20.0
+
+
+def test_the_node_itself_is_looked_at_now_and_then_and_not_with_each_list() -> None:
+    cluster = memory("a", stuck=True)
+    failure(cluster, limit=300.0)
+    assert 10 <= cluster.looks <= 30
+    assert cluster.lists >= 2 * cluster.looks
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "why"),
+    [
+        (["example.com/a", "b.com/c"], "it is being deleted, but has the finalizers example.com/a, b.com/c;"),
+        ([], "it has been told to end by 2026-01-01T00:00:30Z, and the kubelet has not reported its end; raise the"),
+    ],
+)
+def test_a_pod_that_does_not_end_is_named_with_what_keeps_it(finalizers: list[str], why: str) -> None:
+    cluster = memory("a", stuck=True)
+    cluster.held["uid-a"]["metadata"]["finalizers"] = finalizers
+    text = failure(cluster, limit=30.0)
+    assert text.startswith("pod ns/a has not left node n within ") and f" s: {why} " in text
 
 
 def test_a_budget_that_never_allows_ends_at_the_limit_with_its_name() -> None:
