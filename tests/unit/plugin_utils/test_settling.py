@@ -24,13 +24,13 @@ TOLD = {"guard": {"state": "reverted", "steps": [LINE], "problems": []}}
 
 
 class Clock:
-    """Time that passes only while somebody sleeps."""
+    """Time that passes only while somebody sleeps, of a machine that was started long ago."""
 
     def __init__(self) -> None:
         self.now = 0.0
 
     def monotonic(self) -> float:
-        return self.now
+        return 50_000.0 + self.now
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -105,11 +105,11 @@ def test_a_host_that_stays_away_is_unreachable_in_the_end(clock: Clock) -> None:
 
 @pytest.mark.parametrize("limit", [_CREATION_SECONDS, SWITCHING_SECONDS])
 def test_a_change_that_ended_in_the_middle_of_a_long_operation_is_waited_for(clock: Clock, limit: float) -> None:
-    """The host gives the operation all of its limit before the time of the guard begins."""
+    """The host gives the operation all of its limit before the time of the guard begins, and taking back takes time."""
     host = Host(REVERTED)
 
     def look() -> Any:
-        if clock.now < limit + 40:
+        if clock.now < limit + 40 + 30:
             raise LOST
         return host.look()
 
@@ -137,6 +137,29 @@ def test_an_answer_that_says_nothing_of_the_guard_is_asked_for_again(clock: Cloc
     lost = settle(before, lambda: broken, lambda: None)
     assert (lost["failed"], lost["guard"]["state"]) == (True, "unreachable")
     assert "could not be queried after this change of the uplink (no space left on device)" in lost["msg"]
+
+
+def test_each_question_is_asked_over_a_connection_of_its_own(clock: Clock) -> None:
+    """One that was there before the change says nothing about whether the host can be reached with it."""
+    done: list[str] = []
+    answers = iter([{"unreachable": True, "msg": "timed out"}, {"guard": ARMED}, {"guard": {"state": "confirmed"}}])
+
+    def ask() -> Any:
+        done.append("ask")
+        return next(answers)
+
+    guard = {"token": "abc", "seconds": 40, "steps": [LINE]}
+    settle({"changed": True, "guard": guard}, ask, lambda: done.append("reset"))
+    assert done == ["reset", "ask"] * 3
+
+
+def test_a_change_that_is_still_being_taken_back_at_the_end_is_told_as_that(clock: Clock) -> None:
+    guard = {"token": "abc", "seconds": 40, "steps": [LINE]}
+    answer = {"guard": {"state": "reverting", "steps": [LINE]}}
+    result = settle({"changed": True, "guard": guard}, lambda: answer, lambda: None)
+    assert (result["failed"], result["guard"]["state"]) == (True, "reverting")
+    assert result["msg"].startswith(f"{LINE}: the host could not be reached in time over a new connection")
+    assert 100 <= clock.now <= 110
 
 
 def test_a_change_that_still_waits_at_the_end_is_told_as_that(clock: Clock) -> None:
