@@ -69,16 +69,21 @@ def test_a_process_that_only_its_user_may_signal_is_there(monkeypatch: pytest.Mo
     assert asked == [(7, 0)]
 
 
+def test_a_process_that_may_be_signalled_is_there() -> None:
+    assert is_there(os.getpid())
+    assert not is_there(4194999), "above the highest number that Linux gives"
+
+
 @pytest.mark.parametrize(
     "process", ["", "boot", "boot/pid:[1]/", "boot/pid:[1]/x-1", "boot/pid:[2]/7-1", "other/pid:[1]/7-1"]
 )
 def test_nothing_is_known_of_other_machines_and_what_is_no_process(process: str, tmp_path: Path) -> None:
-    assert not has_ended(process, machine(tmp_path))
+    assert not has_ended(process, machine(tmp_path), lambda _number: False)
 
 
 def test_a_machine_without_proc_knows_nothing(tmp_path: Path) -> None:
     assert running_play(tmp_path) == ""
-    assert not has_ended("boot/pid:[1]/7-1", tmp_path)
+    assert not has_ended("boot/pid:[1]/7-1", tmp_path, lambda _number: False)
 
 
 def test_this_machine_is_read_as_it_is() -> None:
