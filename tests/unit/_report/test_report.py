@@ -352,7 +352,7 @@ def test_nothing_to_do_changed_pending_and_refused_are_told_apart() -> None:
     assert of(quiet(none), check=True) == "unchanged"
     assert of(quiet(none, executed=True)) == "changed"
     assert of(quiet({**none, "created": 1})) == "changed"
-    assert of(quiet({**none, "created": 1}), check=True) == "pending"
+    assert of(quiet({**none, "created": 1}), check=True) == of(quiet({**none, "rendered": 1})) == "pending"
     for status in ("planned", "needs_consent", "needs_reboot"):
         assert of(quiet(none, status=status)) == "pending"
     refused = quiet(none, status="refused")
@@ -362,11 +362,32 @@ def test_nothing_to_do_changed_pending_and_refused_are_told_apart() -> None:
     assert outcome_of(refused, [name], check=False, earlier=[name]) == "failed", "the refused plan is an older one"
 
 
+@pytest.mark.parametrize(
+    ("part", "outcome"),
+    [
+        ({"failed": "the push met an error"}, "failed"),
+        ({"pairs": {"total": 3, "pass": 2, "reported": 0, "skipped": 0, "fail": 1}}, "failed"),
+        ({"pairs": {"total": 3, "pass": 1, "reported": 1, "skipped": 1, "fail": 0}}, "refused"),
+        ({"waits": {"total": 3, "ready": 2}}, "failed"),
+        ({"waits": {"total": 3, "ready": 3}}, "refused"),
+    ],
+)
+def test_a_push_a_pair_or_a_workload_that_failed_is_told_before_what_was_refused(
+    part: dict[str, Any], outcome: str
+) -> None:
+    report = quiet(status="refused")
+    report["summary"].update(part)
+    assert outcome_of(report, [], check=False) == outcome
+
+
 def test_the_recap_has_the_reason_of_every_refused_step_up_to_ten() -> None:
     lines = recap_lines(quiet(status="refused"), check=True)
     (line,) = [line for line in lines if line.startswith("refused: ")]
     assert line.endswith(" - the driver has no such setting")
     report = quiet(status="refused")
+    for hosts, told in ((["a", "b", "c"], "a, b, c"), (["a", "b", "c", "d", "e"], "a, b, c and 2 more")):
+        report["plans"][0]["hosts"] = hosts
+        assert any(line.startswith(f"refused: {told}: ") for line in recap_lines(report))
     report["plans"][0]["steps"] *= 12
     lines = [line for line in recap_lines(report) if line.startswith("refused: ")]
     assert (len(lines), lines[-1]) == (11, "refused: 2 more")
