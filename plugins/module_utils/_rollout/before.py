@@ -15,7 +15,7 @@ from typing import Any, Mapping
 from .cordon import Mark, Step, is_cordoned, mark_of, marked
 from .drain import Cluster
 from .objects import Json
-from .pods import EVICT, FINISHED, REFUSE, Wishes, is_test_pod, judge, what_it_holds
+from .pods import EVICT, REFUSE, Wishes, is_test_pod, judge, what_it_holds
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,7 @@ def in_the_way(cluster: Cluster, wishes: Wishes) -> list[str]:
     takes_pods = "it was uncordoned by somebody else, so pods may come to it; find out who needs it"
     found = [] if is_cordoned(node) else [takes_pods]
     holding = replace(wishes, everything=False, selected=cluster.selected())
-    pods = [
-        pod for pod in cluster.pods() if (pod.get("status") or {}).get("phase") not in FINISHED and not is_test_pod(pod)
-    ]
+    pods = [pod for pod in cluster.pods() if not is_test_pod(pod)]
     for verdict in judge(pods, holding, cluster.has_daemon_set):
         if verdict.action in (EVICT, REFUSE):
             held = next(what_it_holds(pod, wishes.resources) for pod in pods if pod["metadata"]["uid"] == verdict.uid)

@@ -10,6 +10,7 @@ from typing import Any, Callable, Sequence
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.before import in_the_way
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import (
     Drain,
     DrainFailed,
@@ -374,3 +375,15 @@ def test_jobs_that_do_not_end_are_named_at_the_limit(phase: str) -> None:
     assert wait_for_jobs(cluster, "train", 30.0, said.append) == ["ns/job"]
     assert said
     assert cluster.time <= 30.0
+
+
+def test_pods_that_came_to_a_drained_node_are_named_with_what_each_holds_unless_they_have_finished() -> None:
+    cluster = memory("a", "done")
+    cluster.held["uid-done"]["status"]["phase"] = "Succeeded"
+    cluster.held["uid-none"] = pod("none", holds=False)
+    network = pod("b", holds=False)
+    network["metadata"]["annotations"] = {"k8s.v1.cni.cncf.io/networks": "rail0"}
+    cluster.held["uid-b"] = network
+    first, second = in_the_way(cluster, Wishes(resources=("rdma/*",), everything=True))
+    assert first.startswith("pod ns/a has come to it: it has the resource rdma/")
+    assert second == "pod ns/b has come to it: it is on the network rail0"
