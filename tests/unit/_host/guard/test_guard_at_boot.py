@@ -128,6 +128,12 @@ class TestUntilTheBoot:
         kernel = staged()
         assert (reboot(kernel, "first"), kernel.exists(GUARD_FILE)) == ([], False)
 
+    def test_an_uplink_that_has_its_name_already_has_nothing_to_be_taken_back(self) -> None:
+        kernel = host()
+        outcome = run(kernel, wish({"current_name": OLD, "name": OLD}, **ALLOWED))
+        assert f"Name={OLD}" in kernel.read(LINK)
+        assert (outcome.get("failed"), kernel.exists(STAGED_FILE)) == (None, False)
+
     def test_a_live_change_that_nobody_confirms_leaves_it_and_what_takes_it_back(self) -> None:
         """Both wait at once; the end of the one must not leave the other without its boot unit."""
         kernel = staged()
@@ -240,6 +246,15 @@ class TestAfterTheBoot:
 
 
 class TestWhatLeadsBack:
+    def test_an_uplink_whose_former_name_is_taken_by_then_is_up_with_its_new_one(self) -> None:
+        kernel = staged()
+        reboot(kernel)
+        kernel.tree.add_file(f"/sys/devices/virtual/net/{OLD}/flags", "0x1003\n")
+        kernel.tree.add_link(f"/sys/class/net/{OLD}", f"../../devices/virtual/net/{OLD}")
+        watch(kernel, kernel)
+        assert kernel.exists(REVERTED_FILE)
+        assert int(kernel.read(f"/sys/class/net/{NEW}/flags"), 16) & 1
+
     def test_a_name_that_no_configuration_knows_any_more_is_kept_and_that_is_told(self) -> None:
         kernel = host(**{NETPLAN: f"network:\n  ethernets:\n    {NEW}: {{dhcp4: true}}\n"})
         outcome = run(kernel)
