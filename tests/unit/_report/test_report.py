@@ -226,6 +226,27 @@ def test_an_operating_system_is_called_as_far_as_it_is_known(system: dict[str, A
     assert report_of([sample_fleet.document("h", facts, [])])["hosts"][0]["os"] == told
 
 
+def test_nics_are_counted_by_family_and_their_virtual_functions_apart() -> None:
+    facts = sample_fleet.h100_facts("h")
+    (first, *_others) = [nic for nic in facts["nics"] if nic["family"] == "ConnectX-7"]
+    for number in range(3):
+        function = {
+            "address": f"0000:18:01.{number}",
+            "function": "vf",
+            "pf": first["address"],
+            "netdevs": [],
+            "rdma": [],
+        }
+        facts["nics"].append({**first, **function})
+    facts["nics"].append({**first, "address": "0000:05:00.0", "vendor": "8086", "family": None, "device": "159b"})
+    row = report_of([sample_fleet.document("h", facts, [])])["hosts"][0]
+    assert row["nics"] == [
+        {"family": "ConnectX-7", "physical": 8, "virtual": 3},
+        {"family": "BlueField-3", "physical": 4, "virtual": 0},
+    ]
+    assert row["other_nics"] == 1
+
+
 def test_hosts_are_listed_in_the_order_people_count() -> None:
     hosts = [sample_fleet.document(f"gpu-{n}", sample_fleet.plain_facts("h"), []) for n in (10, 2, 1)]
     assert [row["name"] for row in report_of(hosts)["hosts"]] == ["gpu-1", "gpu-2", "gpu-10"]
