@@ -45,6 +45,7 @@ OTHER_TOKEN = "fedcba9876543210"
 OLD, NEW = "enp2s0", "mgmt0"
 LINK = "/etc/systemd/network/05-rdma-fabric-0000-02-00.0.link"
 IMAGE = f"/boot/initrd.img-{KERNEL}"
+NETWORKD = {"/etc/systemd/system/multi-user.target.wants/systemd-networkd.service": ""}
 NETPLAN = "/etc/netplan/50-cloud-init.yaml"
 BOTH = f"network:\n  ethernets:\n    {OLD}: {{dhcp4: true}}\n    {NEW}: {{dhcp4: true}}\n"
 ALLOWED = {"rdma_fabric_allow_uplink_change": True}
@@ -246,6 +247,18 @@ class TestAfterTheBoot:
 
 
 class TestWhatLeadsBack:
+    def test_each_name_may_have_a_file_of_its_own(self) -> None:
+        places = {name: f"/etc/systemd/network/{name}.network" for name in (OLD, NEW)}
+        files = {path: f"[Match]\nName={name}\n[Network]\nDHCP=yes\n" for name, path in places.items()}
+        assert staged(**NETWORKD, **files).exists(STAGED_FILE)
+
+    def test_a_name_that_no_pattern_fits_any_more_is_kept(self) -> None:
+        pattern = "[Match]\nName=mgmt*\n[Network]\nDHCP=yes\n"
+        kernel = host(**NETWORKD, **{"/etc/systemd/network/20-mgmt.network": pattern})
+        outcome = run(kernel)
+        assert f"leave {OLD} beside {NEW} there until the host has started" in outcome["diff"]["prepared"]
+        assert not kernel.exists(STAGED_FILE)
+
     def test_an_uplink_whose_former_name_is_taken_by_then_is_up_with_its_new_one(self) -> None:
         kernel = staged()
         reboot(kernel)
