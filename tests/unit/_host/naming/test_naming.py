@@ -401,6 +401,17 @@ class TestRdmaDevices:
             applied(kernel, desired)
             former = name
 
+    def test_a_rule_that_somebody_removed_is_put_back_and_the_device_is_left_alone(self) -> None:
+        kernel, path = rails(), "/etc/udev/rules.d/60-rdma-fabric-0000-18-00.0.rules"
+        done(kernel, {"pci": RAIL, "rdma_name": "rdma_rail0"})
+        text = kernel.read(path)
+        kernel.tree.discard(path)
+        (step,) = previewed(kernel, wish({"pci": RAIL, "rdma_name": "rdma_rail0"}))["plan"]["steps"]
+        assert (step["id"], step["when"], step["interrupts"]) == (f"naming:{RAIL}:rdma", "boot", "nothing")
+        assert step["action"] == "name the RDMA device rdma_rail0 at every boot"
+        done(kernel, {"pci": RAIL, "rdma_name": "rdma_rail0"})
+        assert (kernel.read(path), rdma_names(kernel)[0]) == (text, "rdma_rail0")
+
     def test_a_name_that_another_device_keeps_is_refused(self) -> None:
         kernel = rails()
         done(kernel, {"pci": RAIL, "rdma_name": "rdma_rail0"})
