@@ -247,6 +247,11 @@ def test_nics_are_counted_by_family_and_their_virtual_functions_apart() -> None:
     assert row["other_nics"] == 1
 
 
+def test_what_a_push_and_the_input_say_alike_is_said_once() -> None:
+    pushed = {**sample_fleet.batch_result(), "notices": ["of the push", "of both", "of both"]}
+    assert report_of(cluster=pushed, notices=["of both"])["notices"] == ["of both", "of the push"]
+
+
 def test_hosts_are_listed_in_the_order_people_count() -> None:
     hosts = [sample_fleet.document(f"gpu-{n}", sample_fleet.plain_facts("h"), []) for n in (10, 2, 1)]
     assert [row["name"] for row in report_of(hosts)["hosts"]] == ["gpu-1", "gpu-2", "gpu-10"]
