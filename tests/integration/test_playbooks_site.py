@@ -328,6 +328,35 @@ def test_a_run_that_leaves_out_what_it_was_asked_for_fails_and_keeps_the_report(
     assert reported.files() == reported.kept
 
 
+TAGGED = """\
+- name: Test something else
+  hosts: localhost
+  gather_facts: false
+  tags: smoke
+  tasks:
+    - ansible.builtin.debug: {msg: tested something else}
+- name: See to the fabric
+  ansible.builtin.import_playbook: rdma.fabric.PLAYBOOK
+  tags: [fabric]
+"""
+
+
+@pytest.mark.parametrize("playbook", ["preflight", "record"])
+def test_a_playbook_that_is_imported_with_tags_runs_with_them_and_is_left_out_with_others(
+    playbook: str, tmp_path: Path
+) -> None:
+    user = User(tmp_path)
+    own = user.here / "own.yml"
+    own.write_text(TAGGED.replace("PLAYBOOK", playbook))
+    outcome = user.run(str(own), "--tags", "fabric", inventory=INVENTORY)
+    assert outcome.status == 0, outcome.output
+    assert "tested something else" not in outcome.output
+    assert "would leave out" in user.run(str(own), "--tags", "smoke", inventory=INVENTORY).refused().message
+    left_out = user.run(str(own), "--tags", "smoke", "--skip-tags", "fabric", inventory=INVENTORY)
+    assert left_out.status == 0, left_out.output
+    assert "tested something else" in left_out.output
+
+
 def test_the_pattern_of_hosts_counts_wherever_it_is_set(tmp_path: Path) -> None:
     egx = {"rdma_fabric_recording": str(RECORDINGS / f"egx-01{SUFFIX}")}
     inventory = {"all": {"vars": {"rdma_fabric_hosts_pattern": "gpus"}, "children": {"gpus": {"hosts": {"one": egx}}}}}
