@@ -49,6 +49,9 @@ _OPTIONS = (
     ("vault_ids", "--vault-id"),
     ("vault_password_files", "--vault-password-file"),
 )
+# How hosts are reached, as text that begins with a dash and so has to follow a sign of equality.
+_OF_SSH = (("ssh_common_args", "--ssh-common-args"), ("ssh_extra_args", "--ssh-extra-args"))
+_TAGS, _EVERY_TAG = (("tags", "--tags"), ("skip_tags", "--skip-tags")), ["all"]
 _SWITCHES = (("become", "-b"), ("become_ask_pass", "-K"), ("ask_pass", "-k"), ("ask_vault_pass", "-J"))
 # The folders of ansible-runner that are gone after a run: that of ansible-rulebook (RunPlaybook of its run_playbook.py
 # makes one by tempfile.mkdtemp(prefix="eda") and removes it), and that of a container.
@@ -100,7 +103,7 @@ def without_passing(cli: Mapping[str, Any], environment: Mapping[str, str]) -> M
 
 
 def command(cli: Mapping[str, Any], step: Step) -> str:
-    """Return the command of a step, with inventory, limit and variables of the one that ran.
+    """Return the command of a step, with inventory, limit, connection and variables of the one that ran.
 
     Variables that are given by name are repeated where all of them are this collection's and none holds a secret:
     others may be passwords.
@@ -111,6 +114,12 @@ def command(cli: Mapping[str, Any], step: Step) -> str:
         given = cli.get(key) or ()
         for each in [given] if isinstance(given, str) else given:
             words += [option, str(each)]
+    given = [(option, str(cli.get(key) or "")) for key, option in _OF_SSH]
+    words += [f"{option}={text}" for option, text in given if text and scrubbed(text) == text]
+    # Our own tasks have no tags, but a playbook of somebody else gives them some where it imports ours.
+    for key, option in _TAGS if again and not called(cli) else ():
+        tags = list(cli.get(key) or ())
+        words += [option, ",".join(map(str, tags))] if tags not in ([], _EVERY_TAG) else []
     words += [option for key, option in _SWITCHES if cli.get(key) is True]
     for each in map(str, cli.get("extra_vars") or ()):
         words += ["-e", each] if _is_shown(each, step.check) else []

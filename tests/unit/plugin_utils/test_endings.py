@@ -172,6 +172,22 @@ def test_a_playbook_of_somebody_else_is_run_again_by_its_own_name() -> None:
     assert next_step(cli, Step("fix it, then", "")) == "fix it, then: ansible-playbook mine.yml yours.yml"
 
 
+def test_a_playbook_of_somebody_else_is_run_again_with_the_tags_of_its_imports_and_one_of_ours_has_none() -> None:
+    cli = {"args": ("mine.yml",), "tags": ["fabric", "smoke"], "skip_tags": ["slow"]}
+    assert command(cli, Step("", "")) == "ansible-playbook mine.yml --tags fabric,smoke --skip-tags slow"
+    assert command({**cli, "tags": ["all"], "skip_tags": ()}, Step("", "")) == "ansible-playbook mine.yml"
+    assert command({**cli, "args": ("rdma.fabric.site",)}, Step("", "")) == "ansible-playbook rdma.fabric.site"
+    assert command(cli, Step("", "rdma.fabric.status")) == "ansible-playbook rdma.fabric.status"
+
+
+def test_the_command_reaches_hosts_as_the_run_did_unless_that_needs_a_password() -> None:
+    jump = {"ssh_common_args": "-o ProxyJump=me@jump.example.com", "ssh_extra_args": "-4"}
+    words = shlex.split(command({**CLI, **jump}, Step("", "rdma.fabric.status")))
+    assert words[-2:] == [f"--ssh-common-args={jump['ssh_common_args']}", "--ssh-extra-args=-4"]
+    secret = {"ssh_common_args": "-o ProxyCommand='sshpass -p hunter2hunter2 ssh -W %h:%p jump'"}
+    assert "hunter2" not in command({**CLI, **secret}, Step("", ""))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_failure_before_anything_was_touched_is_a_refusal_and_any_other_is_none(kind: str) -> None:
     problems = [{"path": "a"}, {"path": "b"}]
