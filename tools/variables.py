@@ -41,6 +41,9 @@ a list, YAML, JSON or `a=1 b=2` for a mapping. Blanks around such a value are ig
 else, with the variable, the given value and the allowed ones. In your own plays, Ansible checks the arguments of a
 role before the role does, and refuses empty text for booleans, numbers, mappings and choices.
 
+Within lists and mappings, as in `rdma_fabric_interfaces`, a number must be a number, not text. Before ansible-core
+2.19 a template such as `mtu: "{{ fabric_mtu | int }}"` gives text unless `ansible.cfg` has `jinja2_native = true`.
+
 [variables.schema.json](variables.schema.json) is a JSON Schema for a file of variables: with the first line `#
 yaml-language-server: $schema=PATH/variables.schema.json` in `group_vars/all.yml` an editor can complete and check
 it. [survey.json](survey.json) has questions for the variables that you may want to choose per run; POST it to

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Iterable, Sequence, TypeVar
 
 _OF_HOST = re.compile(r"host (.+?): (.+)", re.DOTALL)
+_DIGITS = re.compile(r"-?[0-9]{1,20}")
 _MAX_NAMED = 3
 _MAX_TOLD = 100
 _Remark = TypeVar("_Remark", bound="Finding")
@@ -103,6 +104,18 @@ def _of_hosts(group: list[_Remark]) -> _Remark:
     if len(hosts) == 1:
         return group[0]
     return replace(group[0], source=f"hosts {named(hosts)}: {matches[0][2]}")
+
+
+def hint_of_digits(value: object, *, variable: bool) -> str:
+    """Return how a whole number is given that is text, "" for any other value.
+
+    ``variable``: it may come from a template, which is always text before ansible-core 2.19, but for the literals of
+    lists, mappings and booleans, and for a variable alone (``Templar.template``).
+    """
+    if not isinstance(value, str) or not _DIGITS.fullmatch(value.strip()):
+        return ""
+    of_templates = "; a template gives text before ansible-core 2.19, unless ansible.cfg has jinja2_native = true"
+    return f"without quotes: {value.strip()}{of_templates if variable else ''}"
 
 
 def named(names: Sequence[str], most: int = _MAX_NAMED) -> str:

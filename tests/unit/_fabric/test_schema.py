@@ -224,6 +224,17 @@ def test_a_number_where_text_belongs_is_quoted_as_its_author_wrote_it() -> None:
     assert findings.violations[0].hint == 'quote it: "24.10"'
 
 
+def test_a_number_as_text_is_told_of_templates_where_one_may_have_given_it() -> None:
+    model = Model("thing", record("a thing", {"size": whole("size")}))
+    of_a_file, of_a_variable = Document("p.yaml", None, {("size",): 4}), Document("rdma_fabric_thing", None)
+    findings = Findings()
+    for document in (of_a_file, of_a_variable):
+        model.read({"size": "9000"}, Place(findings, document))
+    in_file, in_variable = [violation.hint for violation in findings.violations]
+    assert in_file == "without quotes: 9000"
+    assert in_variable.startswith(f"{in_file}; a template")
+
+
 @pytest.mark.parametrize("value", [[], "x", 5, {1: 2}, {None: {}}, {True: 1}])
 def test_no_shape_breaks_the_reader(value: Any) -> None:
     for model in ALL.values():

@@ -274,6 +274,13 @@ def test_numbers_must_be_whole_numbers(key: str, value: object) -> None:
     assert "a whole number is needed" in interface_problem(**{key: value}).problem
 
 
+def test_a_number_as_text_is_told_what_makes_it_one_with_the_template_that_may_have_given_it() -> None:
+    hint = interface_problem(mtu="9000 ").hint
+    assert hint.startswith("without quotes: 9000; a template")
+    assert "jinja2_native = true" in hint
+    assert interface_problem(mtu="nine").hint == ""
+
+
 def test_a_negative_number_of_functions_is_refused() -> None:
     assert "negative" in interface_problem(vfs=-1).problem
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import hint_of_digits
+
 from .findings import Place, described, shown
 from .jsontext import Problem, nearest
 from .names import label_key, label_value
@@ -207,8 +209,9 @@ def _type_hint(field: Field, value: Any, place: Place) -> str:
         return f'quote it: "{place.written or shown(value)}"'
     if field.type == "text" and isinstance(value, Mapping):
         return "it is JSON as text: put a | after the colon, or quote it"
-    if field.type == "whole" and isinstance(value, str) and value.strip().lstrip("-").isdigit():
-        return f"without quotes: {value.strip()}"
+    digits = hint_of_digits(value, variable=place.document.line(place.path) is None)
+    if field.type == "whole" and digits:
+        return digits
     if field.type == "flag" and isinstance(value, str) and value.lower() in ("true", "false", "yes", "no"):
         return "without quotes: true or false"
     if field.type == "series" and not isinstance(value, Mapping):

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Callable, Collection, Iterable, Mapping, Pattern, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, hint_of_digits
 
 from . import syntax
 
@@ -225,7 +225,8 @@ def switch_of(place: Place, value: object) -> bool | None:
 def whole_number(place: Place, value: object, check: Callable[[int], str]) -> int | None:
     """Return a number that passes ``check``; ``None`` after noting what is wrong."""
     if isinstance(value, bool) or not isinstance(value, int):
-        place.violation(f"is {kind_of(value)} ({shown(value)}), a whole number is needed")
+        what = f"is {kind_of(value)} ({shown(value)}), a whole number is needed"
+        place.violation(what, hint_of_digits(value, variable=True))
         return None
     problem = check(value)
     if problem:
