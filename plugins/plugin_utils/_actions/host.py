@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping
@@ -16,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     RecordedHost,
     load_recording,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 
 from .base import ActionFailure, FabricAction
 from .payload import compact
@@ -23,6 +25,14 @@ from .payload import compact
 # What ansible-core takes from the answer of any module (StrategyBase._process_pending_results): a host could set
 # variables of itself before the inventory's. It takes add_host and add_group from actions of the controller alone.
 _OF_ANSIBLE = frozenset(("ansible_facts", "ansible_stats"))
+# What Pythons before 3.8 say of our modules, and one that was built without the library that unpacks them.
+_OF_PYTHON = re.compile(
+    r"^(?:SyntaxError: .*|ImportError: cannot import name 'Protocol'.*|\w+Error: No module named '?_?lzma\b.*)",
+    re.MULTILINE,
+)
+# Where a module gave no answer: what its Python said, and Ansible's own failure to read that.
+_UNANSWERED = ("module_stdout", "module_stderr", "exception")
+_MOST_TOLD = 100
 
 
 class HostAction(FabricAction):
@@ -36,7 +46,7 @@ class HostAction(FabricAction):
         result: dict[str, Any] = self._execute_module(
             module_name=f"rdma.fabric.{name}", module_args=dict(arguments), task_vars=task_vars
         )
-        return {key: value for key, value in result.items() if key not in _OF_ANSIBLE}
+        return _without_python({key: value for key, value in result.items() if key not in _OF_ANSIBLE})
 
     def recorded_host(self, recording: str) -> RecordedHost:
         """Return the host of a recording on the controller; raises ActionFailure with what to do about the file."""
@@ -59,3 +69,15 @@ class HostAction(FabricAction):
         # ansible-core before 2.19.
         style, shebang, program, path = configured
         return style, shebang, compact(program, cache), path
+
+
+def _without_python(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a module; where the host's Python could not even load it, with what to do about that."""
+    said = "\n".join(str(result.get(key) or "") for key in _UNANSWERED[:-1])
+    found = _OF_PYTHON.findall(said.replace("\r", ""))
+    if not result.get("failed") or not found:
+        return result
+    why = one_line(found[-1])[:_MOST_TOLD]
+    what = f"the host's Python can't run the module, which needs Python 3.8 or newer with its standard library ({why})"
+    told = f"{what}; next: install one and set ansible_python_interpreter of the host to its path"
+    return {**{key: value for key, value in result.items() if key not in _UNANSWERED}, "msg": told}
