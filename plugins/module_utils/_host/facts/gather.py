@@ -9,10 +9,9 @@ from typing import Iterable, NamedTuple, Sequence
 
 from ..machine.access import Host
 from ..machine.probe import Probe
-from ..spec.functions import VFIO
 from ..spec.host import HostSpec, check_spec
 from .boot import read_boot_state
-from .devices import MELLANOX, PciId, nic_family
+from .devices import MELLANOX, VFIO_DRIVERS, PciId, nic_family
 from .functions import read_port_settings
 from .host_state import HostState
 from .kernel import is_loaded, read_modules, read_stack
@@ -206,14 +205,13 @@ def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts,
 
 def _is_to_load(desired: HostSpec, kernel_modules: Iterable[str], facts: Facts) -> bool:
     """Say whether modules may be loaded: some that are not, or those of a driver of which modinfo tells nothing."""
-    asked = [name.replace("-", "_") for name in kernel_modules]
-    if any(entry["vf_driver"] == VFIO for entry in desired["interfaces"]):
-        asked.append(VFIO.replace("-", "_"))
+    of_functions = [entry["vf_driver"] for entry in desired["interfaces"]]
+    asked = [*kernel_modules, *(name for name in of_functions if name in VFIO_DRIVERS)]
     driver, peer_memory = facts.get("driver"), facts.get("peer_memory")
     untold = (driver is not None and driver["on_disk"] is None) or (
         peer_memory is not None and peer_memory["modules"] is None
     )
-    return untold or not all(is_loaded(facts["modules"], name) for name in asked)
+    return untold or not all(is_loaded(facts["modules"], name.replace("-", "_")) for name in asked)
 
 
 def _placed(
