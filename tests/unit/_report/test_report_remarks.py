@@ -124,6 +124,30 @@ class TestMissing:
             assert (remarks[0]["host"], remarks[0]["severity"]) == ("host-0", "attention")
             assert remarks[0]["devices"][0]["seen"] == "there on 3 machines built like this one"
 
+    def test_each_device_is_named_with_its_place_and_model_in_their_order(self) -> None:
+        def fall(facts: Facts) -> None:
+            facts["gpus"] = facts["gpus"][1:]
+            facts["rails"] = facts["rails"][1:]
+            facts["nics"] = [nic for nic in facts["nics"] if nic["address"] != "0000:29:00.1"]
+            facts["rdma"] = [device for device in facts["rdma"] if device["pci"] != "0000:29:00.1"]
+
+        (remark,) = remarks_on(h100(fall), h100(), h100(), h100())["device_missing"]
+        assert [(device["address"], device["name"]) for device in remark["devices"]] == [
+            ("0000:1b:00.0", "H100 SXM5 80GB"),
+            ("0000:29:00.1", "BlueField-3"),
+        ]
+
+    def test_of_several_builds_that_have_more_the_largest_counts(self) -> None:
+        def without(count: int) -> Callable[[Facts], None]:
+            def fall(facts: Facts) -> None:
+                facts["gpus"], facts["rails"] = facts["gpus"][count:], facts["rails"][count:]
+
+            return fall
+
+        fleet = [h100(without(2)), *(h100(without(1)) for _host in range(3)), *(h100() for _host in range(6))]
+        (remark,) = remarks_on(*fleet)["device_missing"]
+        assert [device["seen"] for device in remark["devices"]] == ["there on 6 machines built like this one"] * 2
+
     def test_two_others_may_be_another_build(self) -> None:
         assert "device_missing" not in self.lacking(1, whole=2)
 
