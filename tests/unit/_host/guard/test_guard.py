@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
     CONFIRMED,
     REVERTED,
+    REVERTING,
     UNKNOWN,
     confirm,
     confirmation,
@@ -35,6 +36,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
     BOOT_ID,
+    CONFIRMED_FILE,
     ENABLED_BY,
     GUARD_FILE,
     PROGRAM_DIRECTORY,
@@ -222,6 +224,7 @@ class TestConfirmation:
         kernel = host()
         guarded(kernel)
         assert confirm(kernel, kernel, TOKEN).state == CONFIRMED
+        assert not kernel.exists(CONFIRMED_FILE)
         kernel.sleep(1000)
         assert revert_if_due(kernel, kernel) is False
         assert mtu(kernel, UPLINK) == "9000"
@@ -240,6 +243,20 @@ class TestConfirmation:
         guarded(kernel)
         assert confirm(kernel, kernel, "other").state == UNKNOWN
         assert kernel.exists(GUARD_FILE)
+
+    def test_one_that_comes_while_the_change_is_taken_back_is_too_late(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kernel = host()
+        guarded(kernel)
+        known = kernel.rename
+
+        def late(source: str, target: str) -> None:
+            if target == CONFIRMED_FILE:
+                known(GUARD_FILE, REVERTING_FILE)
+            known(source, target)
+
+        monkeypatch.setattr(kernel, "rename", late)
+        assert confirm(kernel, kernel, TOKEN).state == REVERTING
+        assert confirm(kernel, kernel, "other").state == UNKNOWN
 
     def test_nothing_to_confirm_is_said(self) -> None:
         assert confirm(host(), host(), TOKEN).state == UNKNOWN
