@@ -61,9 +61,10 @@ class ActionModule(FabricAction):
         documents = read_host_documents(run_dir / "hosts", {each["host"] for each in unfinished})
         validation = read_verification(run_dir / "verify.json")
         hosts = of_the_inventory(documents, arguments["spec"])
-        left_out = self._left_out(hosts, arguments["spec"], task_vars)
+        left_out = self._left_out(hosts, arguments["spec"], task_vars, all_of_them=not arguments["hosts_read"])
         of_earlier_run = _not_of_this_run(hosts, unfinished, left_out, variables)
-        earlier = [*earlier_notice(run_dir / "hosts", of_earlier_run), *never_read(hosts, left_out)]
+        earlier = earlier_notice(run_dir / "hosts", of_earlier_run)
+        earlier += never_read(hosts, left_out) if arguments["hosts_read"] else []
         names = [each["host"] for each in hosts]
         of_cordons = cordon_notices(names, variables)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables)), *of_cordons]
@@ -110,10 +111,17 @@ class ActionModule(FabricAction):
         return result
 
     def _left_out(
-        self, documents: list[dict[str, Any]], spec: Mapping[str, Any] | None, task_vars: Mapping[str, Any]
+        self,
+        documents: list[dict[str, Any]],
+        spec: Mapping[str, Any] | None,
+        task_vars: Mapping[str, Any],
+        *,
+        all_of_them: bool,
     ) -> set[str]:
-        """Return the hosts of the input and of the documents that ``--limit`` leaves out of this run."""
+        """Return the hosts of the input and of the documents that ``--limit``, or the playbook, leaves out."""
         names = sorted({*((spec or {}).get("hosts") or {}), *(document["host"] for document in documents)})
+        if all_of_them:
+            return {*names}
         groups, limit = task_vars.get("groups") or {}, task_vars.get("ansible_limit")
         return {*names} - {*taking_part(names, groups, limit, self._loader)}
 

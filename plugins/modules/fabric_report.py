@@ -91,6 +91,11 @@ options:
     elements: str
     choices: [push, proof]
     default: []
+  hosts_read:
+    description:
+      - Whether the run was to read the hosts. With V(false) those that no earlier run has read need no attention.
+    type: bool
+    default: true
   unfinished:
     description:
       - Hosts that the run did not finish, as M(rdma.fabric.fabric_hosts) returns them.

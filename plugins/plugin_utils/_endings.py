@@ -231,7 +231,7 @@ def _input(result: Mapping[str, Any], run: Run) -> Ending:
 def _report(result: Mapping[str, Any], run: Run) -> Ending:
     summary, page = result["summary"], PurePath(result["report_html"])
     outcome = result["outcome"]
-    paths = {"plans": str(page.parent / "hosts")}
+    paths = {"plans": str(page.parent / "hosts")} if summary["hosts"]["total"] else {}
     if not run.check:
         paths = {"report": str(page), **paths}
     if run.plan:

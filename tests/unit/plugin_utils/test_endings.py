@@ -188,6 +188,13 @@ def test_the_command_reaches_hosts_as_the_run_did_unless_that_needs_a_password()
     assert "hunter2" not in command({**CLI, **secret}, Step("", ""))
 
 
+def test_plans_are_named_where_there_are_some() -> None:
+    result = report("changed")
+    assert after("report", result)["paths"] == {"report": "/run/report.html", "plans": "/run/hosts"}
+    result["summary"]["hosts"] = {"total": 0}
+    assert after("report", result)["paths"] == {"report": "/run/report.html"}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_failure_before_anything_was_touched_is_a_refusal_and_any_other_is_none(kind: str) -> None:
     problems = [{"path": "a"}, {"path": "b"}]

@@ -67,6 +67,16 @@ def test_both_files_are_written_and_named(run_dir: Path) -> None:
     assert result["summary"]["hosts"] == {"total": 7, "recorded": 7}
 
 
+def test_hosts_that_the_run_was_not_to_read_need_no_attention_and_are_shown_as_they_were(run_dir: Path) -> None:
+    names = [entry["host"] for entry in sample_fleet.fleet()]
+    spec = sample_fleet.spec([*names, "gpu-new"])
+    assert "was not read: gpu-new" in "\n".join(report(run_dir, spec=spec)["recap"])
+    recap = "\n".join(report(run_dir, spec=spec, hosts_read=False)["recap"])
+    assert "gpu-new" not in recap
+    assert f"not read in this run: {len(names)} hosts are shown as an earlier one found them" in recap
+    assert "which the limit leaves out" not in recap
+
+
 def test_documents_of_another_inventory_are_left_out(run_dir: Path) -> None:
     name = sample_fleet.fleet()[0]["host"]
     assert report(run_dir, spec=sample_fleet.spec([name]))["summary"]["hosts"]["total"] == 1
