@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, Iterator
 from urllib.parse import quote
@@ -111,6 +112,11 @@ def request_of(spec: Json, **options: Any) -> BatchRequest:
     return BatchRequest(waves=render(spec), **given)
 
 
+@lru_cache(maxsize=1)
+def objects_of_all_specs() -> list[Json]:
+    return [body for make in SPECS.values() for body in objects_of(render(make()))]
+
+
 @pytest.fixture(scope="module")
 def pusher(fleet_cluster: ControlPlane) -> Path:
     """Somebody who has the shipped ClusterRole, and nothing else."""
@@ -127,7 +133,7 @@ def pushers(fleet_cluster: ControlPlane, pusher: Path) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def bare(fleet_cluster: ControlPlane) -> Iterator[ControlPlane]:
     """A cluster with the namespaces of every spec and cert-manager's kinds: a dry run judges what goes there."""
-    names = {body["metadata"].get("namespace") for spec in SPECS.values() for body in objects_of(render(spec()))}
+    names = {body["metadata"].get("namespace") for body in objects_of_all_specs()}
     there = set(fleet_cluster.kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}").split())
     for name in sorted(filter(None, names - there)):
         fleet_cluster.create_namespace(name)
@@ -221,8 +227,8 @@ def test_each_rule_of_the_proof_is_missed_by_name(bare: ControlPlane, rule: Json
 @pytest.mark.parametrize("rule", DRIFT, ids=lambda rule: f"{rule['apiGroups'][0]}-{rule['resources'][0]}")
 def test_each_rule_of_a_comparison_is_missed_by_name(bare: ControlPlane, rule: Json) -> None:
     somebody = person(bare, *(each for each in DRIFT if each != rule))
-    keys = [key_of(body) for make in SPECS.values() for body in objects_of(render(make()))]
-    objects = [body for make in SPECS.values() for body in objects_of(render(make()))]
+    objects = objects_of_all_specs()
+    keys = [key_of(body) for body in objects]
     needs = comparison_needs(keys, finder(objects), "rdma-fabric", "nvidia-network-operator")
     lines = "\n".join(grouped(missing_rights(connection_of(somebody), needs).needs))
     assert [name for name in rule["resources"] if name not in lines] == []
