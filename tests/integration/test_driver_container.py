@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
@@ -37,14 +36,30 @@ def drivers(fleet_cluster: ControlPlane, user: User) -> list[Json]:
     return stored_drivers(fleet_cluster)
 
 
+@pytest.fixture(scope="module")
+def limited(
+    fleet_cluster: ControlPlane, user: User, drivers: list[Json], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, ...]:
+    """The arguments of a run of one host, for which the groups of nodes are given, after such a run."""
+    assert drivers
+    group = {"os": "ubuntu", "os_version": "24.04", "kernel": "6.8.0-41-generic", "arch": "amd64"}
+    given = tmp_path_factory.mktemp("given") / "nodes.json"
+    given.write_text(json.dumps({"rdma_fabric_driver_nodes": [group]}), encoding="utf-8")
+    arguments = (*CONTAINER, "-e", f"@{given}", "--limit", "egx-01")
+    user.run("site", *arguments, inventory=INVENTORY, cluster=fleet_cluster).succeeded()
+    return arguments
+
+
 @pytest.fixture
-def node(fleet_cluster: ControlPlane, drivers: list[Json]) -> Iterator[str]:
-    """A node that the first of the DaemonSets is for, once its pod there is ready."""
+def node(fleet_cluster: ControlPlane, limited: tuple[str, ...]) -> Iterator[str]:
+    """A node that the only DaemonSet of a run is for, once its pod there is ready."""
+    assert limited
+    (driver,) = stored_drivers(fleet_cluster)
     (body,) = kwok_nodes([NODE])
-    body["metadata"]["labels"].update(drivers[0]["spec"]["template"]["spec"]["nodeSelector"])
+    body["metadata"]["labels"].update(driver["spec"]["template"]["spec"]["nodeSelector"])
     fleet_cluster.api.call("POST", "/api/v1/nodes", body)
     deadline = time.monotonic() + ENOUGH_SECONDS
-    while not is_ready(fleet_cluster, drivers[0], NODE):
+    while not is_ready(fleet_cluster, driver, NODE):
         assert time.monotonic() < deadline, "the driver's pod does not become ready"
         time.sleep(0.2)
     yield NODE
@@ -78,26 +93,22 @@ def test_each_system_and_kernel_of_the_fleet_has_a_driver_and_device_plugins_wai
     assert plugin["spec"]["template"]["spec"]["nodeSelector"][WAIT_LABEL] == "false"
 
 
-def test_a_node_whose_driver_is_ready_says_so_and_the_next_run_writes_nothing(
-    fleet_cluster: ControlPlane, user: User, node: str
-) -> None:
-    user.run("site", *CONTAINER, inventory=INVENTORY, cluster=fleet_cluster).succeeded()
-    labels = fleet_cluster.api.call("GET", f"/api/v1/nodes/{node}")["metadata"]["labels"]
-    assert labels[WAIT_LABEL] == "false"
-    mark = fleet_cluster.audit.mark()
-    user.run("site", *CONTAINER, inventory=INVENTORY, cluster=fleet_cluster).succeeded()
-    assert stored_writes(fleet_cluster.audit, mark, ADMINISTRATOR) == []
-
-
 def test_a_limit_is_refused_unless_the_groups_of_nodes_are_given(
-    fleet_cluster: ControlPlane, user: User, drivers: list[Json], tmp_path: Path
+    fleet_cluster: ControlPlane, user: User, limited: tuple[str, ...]
 ) -> None:
+    assert [each["metadata"]["name"] for each in stored_drivers(fleet_cluster)] == ["mofed-ubuntu24.04-848bf4b879-ds"]
     refused = user.run("site", *CONTAINER, "--limit", "egx-01", inventory=INVENTORY, cluster=fleet_cluster).refused()
     assert "the DaemonSets of their nodes would be removed" in refused.message
     assert "no host was changed" in refused.message
-    group = {"os": "ubuntu", "os_version": "24.04", "kernel": "6.8.0-41-generic", "arch": "amd64"}
-    given = tmp_path / "nodes.json"
-    given.write_text(json.dumps({"rdma_fabric_driver_nodes": [group]}), encoding="utf-8")
-    arguments = (*CONTAINER, "-e", f"@{given}", "--limit", "egx-01")
-    user.run("site", *arguments, inventory=INVENTORY, cluster=fleet_cluster).succeeded()
     assert [each["metadata"]["name"] for each in stored_drivers(fleet_cluster)] == ["mofed-ubuntu24.04-848bf4b879-ds"]
+
+
+def test_a_node_whose_driver_is_ready_says_so_and_the_next_run_writes_nothing(
+    fleet_cluster: ControlPlane, user: User, limited: tuple[str, ...], node: str
+) -> None:
+    user.run("site", *limited, inventory=INVENTORY, cluster=fleet_cluster).succeeded()
+    labels = fleet_cluster.api.call("GET", f"/api/v1/nodes/{node}")["metadata"]["labels"]
+    assert labels[WAIT_LABEL] == "false"
+    mark = fleet_cluster.audit.mark()
+    user.run("site", *limited, inventory=INVENTORY, cluster=fleet_cluster).succeeded()
+    assert stored_writes(fleet_cluster.audit, mark, ADMINISTRATOR) == []
