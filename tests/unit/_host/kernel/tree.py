@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import copy
-import posixpath
 from typing import Any, Dict, List, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
@@ -20,6 +19,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 
 Names = List[str]
 State = Dict[str, Any]
+
+
+def _parted(path: str) -> tuple[str, str]:
+    """Return the directory of an entry and the entry's name there."""
+    parent, _slash, name = path.rpartition("/")
+    return parent or "/", name
 
 
 class Tree:
@@ -102,7 +107,7 @@ class Tree:
             return
         if not self._names:
             self._list_all()
-        parent, name = posixpath.split(place)
+        parent, name = _parted(place)
         self._names[parent].discard(name)
         waiting = [place]
         while waiting:
@@ -196,22 +201,23 @@ class Tree:
 
     def _entry(self, path: str) -> str:
         """Return where an entry stands: links on the way are followed, the entry itself is not."""
-        parent, name = posixpath.split(path.rstrip("/"))
-        return posixpath.join(self.resolve(parent), name)
+        parent, name = _parted(path.rstrip("/"))
+        directory = self.resolve(parent)
+        return f"{directory}/{name}" if directory != "/" else f"/{name}"
 
     def _take(self, place: str) -> tuple[bytes | None, str | None]:
         """Take out a single entry and return the file's content and the link's target; only a link moves other ways."""
         content, link = self.files.pop(place, None), self.links.pop(place, None)
         if link is not None:
             self._resolved.clear()
-        parent, name = posixpath.split(place)
+        parent, name = _parted(place)
         self._names.get(parent, set()).discard(name)
         return content, link
 
     def _enter(self, place: str) -> None:
         """Make the directories above an entry, and have them list it; above one that is there, all are."""
         while place != "/":
-            parent, name = posixpath.split(place)
+            parent, name = _parted(place)
             if self._names:
                 self._names.setdefault(parent, set()).add(name)
             if parent in self.dirs:
@@ -238,5 +244,5 @@ class Tree:
     def _list_all(self) -> None:
         for place in (*self.files, *self.links, *self.dirs):
             if place != "/":
-                parent, name = posixpath.split(place)
+                parent, name = _parted(place)
                 self._names.setdefault(parent, set()).add(name)
