@@ -19,9 +19,15 @@ from ansible_collections.rdma.fabric.tests.integration.after_site import States
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     ADMINISTRATOR,
+    Outcome,
     stored_writes,
 )
 from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, NAMES, WANTED, Fleet, stages
+
+
+def skipped(outcome: Outcome, name: str) -> int:
+    """Return how many tasks a run has skipped on a host."""
+    return sum(number for what, number in outcome.counts[name].items() if what.startswith("skipped "))
 
 
 def test_nodes_are_upgraded_one_after_the_other_in_stages_that_are_reported_and_need_no_second_turn(
@@ -32,6 +38,8 @@ def test_nodes_are_upgraded_one_after_the_other_in_stages_that_are_reported_and_
     assert fleet.most_at_once(version) == 1
     assert fleet.changed() == list(NAMES)
     assert fleet.pods() == []
+    # Each takes the controller a process.
+    assert {name: skipped(outcome, name) for name in NAMES} == dict.fromkeys(NAMES, 10)
     assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([], [], [])
     order = fleet.interrupted(mark)
     assert sorted(order[::2]) == sorted((name, "taken") for name in NAMES), order
