@@ -97,6 +97,8 @@ class Stranger:
                 **own,
                 **{name: value for name, value in os.environ.items() if name.startswith("PIP_")},
                 **_proxies(),
+                # Most of the 15,000 files of the package ansible are never imported; Python compiles those that are.
+                "PIP_COMPILE": "no",
             }
         closed = {each: NOWHERE for name in ("http_proxy", "https_proxy", "all_proxy") for each in (name, name.upper())}
         found = self.cluster.command_environment({**own, **closed, "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"})
