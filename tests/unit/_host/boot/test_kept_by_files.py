@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages import TMPFILES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOTHING, PLANNED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ifupdown, netplan, network_manager
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import NETPLAN_FILE, UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctls
@@ -97,7 +97,7 @@ def test_files_of_every_manager_are_understood() -> None:
     told = f"1 route and 1 rule that it keeps{ON}"
     for path, text, expected in (
         (network_manager.OWN_FILE, network_manager.file_text({"rail0": device}), f"MTU 9000 that it keeps{ON}"),
-        (netplan.OWN_FILE, netplan.file_text({"rail0": addition}), f"MTU 9000, state down, {told}"),
+        (NETPLAN_FILE, netplan.file_text({"rail0": addition}), f"MTU 9000, state down, {told}"),
         (ifupdown.OWN_FILE, ifupdown.file_text({"rail0": 9000}, {"rail0": ([ROUTE], [RULE])}), f"MTU 9000, {told}"),
     ):
         assert lost_with(path, text) == expected
