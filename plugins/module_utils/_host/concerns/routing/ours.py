@@ -71,7 +71,7 @@ def changes(context: Context, interface: Interface, waiting: Iterable[Route] = (
     ready = [route for route in wanted if route_key(route) not in held]
     other = [route for route in ready if route_key(route) in now and now[route_key(route)]["via"] != route["via"]]
     rules = {rule_key(rule) for rule in told_rules(context) or ()}
-    kept, _of_rules = _kept_keys(context)
+    kept, _of_rules = context.once(kept_keys)
     return Changes(
         add=[route for route in ready if route_key(route) not in now],
         replace=other,
@@ -83,7 +83,7 @@ def changes(context: Context, interface: Interface, waiting: Iterable[Route] = (
 
 def others(context: Context, interface: Interface) -> dict[str, Route | Rule]:
     """Return the wanted routes and rules that are there without us, by how they are told: a removal leaves them."""
-    routes, rules = _kept_keys(context)
+    routes, rules = context.once(kept_keys)
     there = {
         _way(route) for route in told(context, interface)["routes"] or [] if not _is_ours(route, _way(route) in routes)
     }
@@ -109,7 +109,7 @@ def unwanted_rules(context: Context) -> list[ReadRule]:
     """Return the rules of ours that no entry asks for, those included of which the interface is not found."""
     entries = context.desired["interfaces"]
     wanted = {rule_key(rule) for entry in entries for rule in entry.get(RULES) or ()}
-    kept = _kept_keys(context)[1]
+    kept = context.once(kept_keys)[1]
     if context.removing and all(entry.get(RULES) is None for entry in entries):
         # No run has set one: those that our file names were there before.
         kept = set()
@@ -122,7 +122,7 @@ def unwanted_rules(context: Context) -> list[ReadRule]:
 
 def is_our_route(context: Context, route: ReadRoute) -> bool:
     """Return whether a route is there because of us."""
-    return _is_ours(route, _way(route) in _kept_keys(context)[0])
+    return _is_ours(route, _way(route) in context.once(kept_keys)[0])
 
 
 def _is_ours(entry: ReadRoute | ReadRule, is_kept: bool) -> bool:
@@ -133,6 +133,7 @@ def _way(route: Way) -> _WayKey:
     return route_key(route), route["via"]
 
 
-def _kept_keys(context: Context) -> tuple[set[_WayKey], set[_RuleKey]]:
+def kept_keys(context: Context) -> tuple[set[_WayKey], set[_RuleKey]]:
+    """Return the routes and rules that files of ours ask for."""
     routes, rules = kept_in(context.boot_files)
     return {_way(route) for route in routes}, {rule_key(rule) for rule in rules}
