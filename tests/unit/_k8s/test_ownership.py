@@ -83,7 +83,8 @@ def test_an_object_that_an_operator_took_over_later_is_neither_changed_nor_delet
         apply(server, BASE[0], wave(daemon_set("d", image="x:2")))
     gone = apply(server, absent=True)
     assert actions(gone)["DaemonSet ns/d"] == "kept"
-    assert "kept DaemonSet ns/d: it is managed by the controller of NicClusterPolicy" in gone.notices[0]
+    why = "managed by the controller of NicClusterPolicy nic-cluster-policy"
+    assert gone.notices[0] == f"kept, {why}: 1 (DaemonSet ns/d)"
 
 
 def test_a_single_object_of_an_operator_is_refused_too() -> None:
