@@ -267,8 +267,8 @@ def decide(
 
     ``over`` are the indices of slots whose holder no longer renews. Such a slot is free if its node is in service
     again; ``is_short`` is asked for that. So is one whose node failed in another run and ``is_gone`` since: nobody is
-    left to look at. Who is out of service already waits for nobody who is so without a slot, as
-    two of them would wait for each other.
+    left to look at. Who is out of service already waits for nobody who is so without a slot, as two of them would wait
+    for each other.
     """
     own = [slot for slot in slots if slot.node == wish.node]
     if own:
