@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Iterable, Mapping
+from typing import Any, Collection, Iterable, Mapping
 
+from ansible import constants, context
 from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings
@@ -24,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import FabricAction, describe_os_error, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import located
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted, read_files
+from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import called
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     CONTROLLER,
@@ -133,6 +135,7 @@ class ActionModule(FabricAction):
                 *late.violations(),
                 *unusable_names(arguments["hosts"]),
                 *run_dir_violations(arguments["run_dir"]),
+                *skipped_tags_violations(context.CLIARGS, constants.TAGS_SKIP),
                 *by_facts,
             ],
         )
@@ -255,6 +258,18 @@ def run_dir_violations(run_dir: str | None) -> list[Violation]:
         hint = "make it writable, or give another directory"
         return [Violation(f"{PREFIX}run_dir", "", describe_os_error(error), hint)]
     return []
+
+
+def skipped_tags_violations(cli: Mapping[str, Any], configured: Collection[str]) -> list[Violation]:
+    """Return that ``--skip-tags`` leaves nothing out of a playbook of ours: whoever gives it means to change less.
+
+    ``configured`` are the tags that ansible.cfg names for every playbook.
+    """
+    given = ",".join(str(tag) for tag in cli.get("skip_tags") or () if tag not in configured)
+    if not (given and called(cli)):
+        return []
+    hint = "run the playbook for the part you want: preflight, preview, render, verify or record; or use the roles"
+    return [Violation("the command line", "", f"--skip-tags {given} leaves nothing out, as no task has tags", hint)]
 
 
 def wire_violations(spec: Mapping[str, Any], hostvars: Mapping[str, Any]) -> list[Violation]:

@@ -346,3 +346,17 @@ def test_two_hosts_with_one_node_are_refused(of_second: str, shared: bool) -> No
         "rdma_fabric_node_name",
         "gpu01, gpu02 have the same node, gpu01",
     )
+
+
+def test_tags_that_leave_nothing_out_are_refused_of_our_own_playbooks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, skipped = {"args": ("rdma.fabric.site",)}, {"skip_tags": ("host", "slow")}
+    monkeypatch.setattr("ansible.constants.TAGS_SKIP", ["slow"])
+    for cli, refused in (
+        ({**ours, **skipped}, True),
+        ({**ours, "skip_tags": ("slow",)}, False),
+        ({**skipped, "args": ("mine.yml",)}, False),
+        (ours, False),
+    ):
+        monkeypatch.setattr("ansible.context.CLIARGS", cli)
+        result = load(set="blue")
+        assert ("--skip-tags host leaves nothing out" in str(result.get("msg"))) == refused, cli
