@@ -107,8 +107,15 @@ class TestImages:
         assert notice.path == "spec.secondaryNetwork.multus"
         assert default_image("multus")["version"] in notice.hint
         assert of_policy({**spec, "global": IMAGE}).accepted().notices == []
-        config_alone = of_policy({"rdmaSharedDevicePlugin": {"config": RDMA}}).accepted()
-        assert config_alone.said("names no repository and no image and no version")
+
+    def test_sections_without_any_part_share_a_notice_unless_an_override_has_their_images(self) -> None:
+        spec = {"rdmaSharedDevicePlugin": {"config": RDMA}, "secondaryNetwork": {"multus": {}}}
+        notice = of_policy(spec).accepted().said("names no image of rdmaSharedDevicePlugin, secondaryNetwork.multus")
+        default = default_image("multus")
+        assert f"/k8s-rdma-shared-dev-plugin:{default['version']}, {default['repository']}/multus-cni:" in notice.hint
+        own = {"repository": "registry.local", "image": "multus", "version": "v4.2.0"}
+        overridden = of_policy(spec, settings={"image_overrides": {"multus": own}}).accepted()
+        assert overridden.said("names no image").problem == "names no image of rdmaSharedDevicePlugin"
 
 
 class TestDriver:

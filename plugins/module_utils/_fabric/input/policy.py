@@ -159,15 +159,19 @@ def _rename_device_plugin(spec: dict[str, Any], place: Place) -> dict[str, str]:
 def remark(policy: Policy, settings: dict[str, Any]) -> None:
     """Judge versions, say which parts of an image come from elsewhere, and what is odd about configurations."""
     spec = policy.spec
-    defaults = spec.get("global") or {}
+    defaults, overrides = spec.get("global") or {}, settings.get("image_overrides") or {}
+    untold: dict[str, str] = {}
     for section, component in SECTION_COMPONENTS.items():
         value = _section(spec, section)
         if value is None:
             continue
-        place, inherited = policy.at(section), inherited_image(component, defaults)
-        missing = [part for part in IMAGE_PARTS if not value.get(part) and not inherited.get(part)]
-        if missing:
-            chosen = effective_image(component, value, defaults, settings)
+        place = policy.at(section)
+        told = (value, inherited_image(component, defaults), overrides.get(component) or {})
+        missing = [part for part in IMAGE_PARTS if not any(each.get(part) for each in told)]
+        chosen = effective_image(component, value, defaults, settings)
+        if len(missing) == len(IMAGE_PARTS):
+            untold[policy.renamed.get(section, section)] = "{repository}/{image}:{version}".format_map(chosen)
+        elif missing:
             used = ", ".join(chosen[part] for part in missing)
             place.notice(f"names no {' and no '.join(missing)}", f"the bill of materials says {used}")
         version = effective_version(component, value, defaults, settings)
@@ -175,6 +179,9 @@ def remark(policy: Policy, settings: dict[str, Any]) -> None:
         owner.violations(version_problems(component, version))
         for odd in version_remarks(component, version):
             owner.notice(odd.problem, odd.hint)
+    if untold:
+        hint = f"the bill of materials says {', '.join(untold.values())}"
+        policy.place.notice(f"names no image of {', '.join(untold)}", hint)
     if nic_configuration.SECTION in spec:
         note(nic_configuration.check(spec[nic_configuration.SECTION]), policy.at(nic_configuration.SECTION))
     _judge_multus(policy, settings)
