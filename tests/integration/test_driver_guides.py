@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import threading
 from pathlib import Path
@@ -19,7 +20,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.tests.integration import guides
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes, kwok_nodes
+from ansible_collections.rdma.fabric.tests.lab.readers import Readers
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import of_policy
+from tools.checkout import PROGRAMS
 
 GUIDES = ("guide-drivers.md", "guide-gpudirect.md")
 MODULES = ("mofed_driver", "mofed_driver_info", "nv_peer_mem", "nv_peer_mem_info")
@@ -34,25 +37,34 @@ def plays_of(name: str) -> list[dict[str, Any]]:
     return [play for block in parsed_blocks(name) if isinstance(block, list) for play in block if "serial" not in play]
 
 
-def run(tasks: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+@pytest.fixture
+def kmod(readers: Readers, tmp_path: Path) -> str:
+    """The PATH of a host that can load kernel modules, which this machine may not be."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "modprobe").symlink_to(readers.program("usr/bin/kmod", "bin/kmod"))
+    return os.pathsep.join((str(programs), str(PROGRAMS), os.defpath))
+
+
+def run(tasks: list[dict[str, Any]], folder: Path, path: str) -> list[dict[str, Any]]:
     """Run tasks on this machine in check mode; return the result of each."""
     (folder / "GPG-KEY-Mellanox.pub").write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ\n", encoding="utf-8")
     play = {"name": "Run", "hosts": "localhost", "gather_facts": False, "tasks": tasks}
-    return guides.results_of(yaml.safe_dump([play]), folder, "--check")
+    return guides.results_of(yaml.safe_dump([play]), folder, "--check", PATH=path)
 
 
 @pytest.mark.parametrize("guide", GUIDES)
-def test_the_playbooks_of_the_guide_run(guide: str, tmp_path: Path) -> None:
+def test_the_playbooks_of_the_guide_run(guide: str, tmp_path: Path, kmod: str) -> None:
     plays = plays_of(guide)
     assert plays
     for play in plays:
-        assert all("msg" in result or "summary" in result for result in run(play["tasks"], tmp_path))
+        assert all("msg" in result or "summary" in result for result in run(play["tasks"], tmp_path, kmod))
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_the_examples_of_the_module_run(module: str, tmp_path: Path) -> None:
+def test_the_examples_of_the_module_run(module: str, tmp_path: Path, kmod: str) -> None:
     plugin = importlib.import_module(f"ansible_collections.rdma.fabric.plugins.modules.{module}")
-    results = run(yaml.safe_load(plugin.EXAMPLES), tmp_path)
+    results = run(yaml.safe_load(plugin.EXAMPLES), tmp_path, kmod)
     assert all("Traceback" not in json.dumps(result) for result in results)
 
 
