@@ -52,7 +52,6 @@ class ActionModule(FabricAction):
             variables,
             drains_of_policies(hosts, variables, arguments["rollouts"]),
             slots=frozenset(arguments["slots"]),
-            cordoned=frozenset(arguments["cordoned"]),
             # The label is about upgrades: what is taken back would stay half there.
             skipped=frozenset() if removes else skipped,
             canaries=frozenset(canaries),
@@ -75,7 +74,6 @@ class ActionModule(FabricAction):
             "limit": found.limit,
             "domain_limit": found.domain_limit,
             "total": total,
-            "again": [node for node in (*arguments["slots"], *found.left_cordoned) if node in nodes],
-            "left_cordoned": found.left_cordoned,
+            "again": [node for node in arguments["slots"] if node in nodes],
             "notices": notices,
         }

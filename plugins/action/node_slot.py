@@ -59,17 +59,14 @@ class ActionModule(ClusterAction):
         limit, limit_of_domain = _checked(arguments)
         node, process = arguments["node"], running_play()
         run = arguments["run"] or f"{own_user()}-{process.rpartition('/')[2] or os.getppid()}"
-        left = arguments["left_cordoned"]
-        wish = Wish(node, run, limit, frozenset(arguments["rollout"]), arguments["domain"], frozenset(left))
+        wish = Wish(node, run, limit, frozenset(arguments["rollout"]), arguments["domain"])
         group, namespace, duration = arguments["group"], arguments["namespace"], arguments["duration"]
         with task_environment(self._environment()):
             try:
                 connection = self.waiting_connection(arguments)
 
                 def within(domain: str, limit: int) -> Holding:
-                    beside = frozenset(name for name, place in left.items() if place == domain)
-                    own = domain_group(group, domain)
-                    asked = replace(wish, limit=limit, domain="", left_cordoned=beside)
+                    own, asked = domain_group(group, domain), replace(wish, limit=limit, domain="")
                     shelf = SlotShelf(connection, own, namespace, nodes=domain)
                     return Holding(shelf, asked, own, namespace, duration, process, of_domain=domain)
 

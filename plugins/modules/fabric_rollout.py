@@ -13,8 +13,7 @@ version_added: 0.1.0
 description:
   - Reads the results that the role C(rdma.fabric.host) registered for every host in check mode. A host has a turn if a
     run would change it, or if it waits for a reboot and has the consent to one (C(rdma_fabric_allow_reboot)).
-  - A host whose node already has a slot, or was left cordoned, has a turn too, which completes what an earlier run left
-    behind. It goes before the others, with the canaries.
+  - A host whose node already has a slot has a turn too, which completes what an earlier run left behind.
   - Recorded hosts, and those with C(rdma_fabric_host_mode=preview), have no turn. Neither do those whose nodes have the
     label C(nvidia.com/ofed-driver-upgrade.skip=true) of NVIDIA's operators (O(skip_nodes)).
 notes:
@@ -39,13 +38,6 @@ options:
     default: []
   slots:
     description: Names of the nodes that have a slot, as P(rdma.fabric.node_slot_info#module) returns them.
-    type: list
-    elements: str
-    default: []
-  cordoned:
-    description:
-      - Names of the nodes that an earlier run left cordoned, with a slot or without, by the C(marked) that
-        P(rdma.fabric.node_slot_info#module) returns.
     type: list
     elements: str
     default: []
@@ -186,23 +178,14 @@ total:
   returned: success
   type: int
 again:
-  description:
-    - Nodes of RV(turns) that already have a slot or were left cordoned, as O(rdma.fabric.node_slot#module:rollout)
-      takes them.
+  description: Nodes of RV(turns) that already have a slot, as O(rdma.fabric.node_slot#module:rollout) takes them.
   returned: success
   type: list
   elements: str
-left_cordoned:
-  description:
-    - Nodes that an earlier run left cordoned without a slot, each with its failure domain, as
-      O(rdma.fabric.node_slot#module:left_cordoned) takes them.
-  returned: success
-  type: dict
-  sample: {gpu-03: topology.kubernetes.io/zone=a}
 notices:
   description:
-    - Which hosts have turns, how many at once, whose pods lose their connections, which nodes an earlier run left
-      cordoned, and which hosts have no turn because of their nodes' label.
+    - Which hosts have turns, how many at once, whose pods lose their connections, and which hosts have no turn because
+      of their nodes' label.
   returned: success
   type: list
   elements: str

@@ -97,12 +97,6 @@ options:
     type: list
     elements: str
     default: []
-  left_cordoned:
-    description:
-      - Nodes without a slot that an earlier run left cordoned, each with its failure domain as O(domain) takes it, or
-        empty. One counts as a taken slot while it is cordoned with the mark of M(rdma.fabric.node_drain).
-    type: dict
-    default: {}
   run:
     description:
       - Name of the run. By default it gets its own name.

@@ -5,8 +5,8 @@
 
 A domain has a group of slots of its own, with a limit of its own. The one of the domain is always taken first, and
 freed first: who has one of all nodes waits for nothing, so it comes to its end, and no order of runs can deadlock. A
-node that is out of service by an earlier run without a slot in the domain takes one at once, whatever the limit is. It
-counts there, with the slot or without, and waits for nobody who waits for it.
+node that is out of service by an earlier run without a slot in the domain takes one at once, whatever the limit is: it
+counts there from then on, and waits for nobody who waits for it.
 
 A node without the label is in no domain, as in upstream's topology spread (``PodTopologySpread`` leaves out nodes
 without the key).
@@ -128,7 +128,6 @@ class Slots:
         return self.whole.fail_anew(reason)
 
     def _domain(self) -> Holding:
-        wish = self.whole.wish
-        is_begun = wish.node in wish.left_cordoned or bool(self.whole.held(any_run=True))
-        is_out = is_begun and self.whole.shelf.is_short(wish.node)
-        return self.within(wish.domain, 0 if is_out else self.limit)
+        node, domain = self.whole.wish.node, self.whole.wish.domain
+        is_out = bool(self.whole.held(any_run=True)) and self.whole.shelf.is_short(node)
+        return self.within(domain, 0 if is_out else self.limit)

@@ -223,10 +223,6 @@ class Holding:
         slots = self._slots_of(leases)
         self._holders = frozenset((slot.index, slot.node, slot.run) for slot in slots)
         self._over = frozenset(slot.index for slot in slots if self._is_over(slot, now))
-        # A node that was seen with a slot counts by its slots from then on.
-        with_slot = frozenset(slot.node for slot in slots)
-        if not with_slot.isdisjoint(self.wish.left_cordoned):
-            self.wish = replace(self.wish, left_cordoned=self.wish.left_cordoned - with_slot)
 
         def with_busy(busy: Mapping[str, str]) -> Take | Keep | Wait | Stop:
             short, gone = (partial(answers.about, now=now) for answers in (self._short, self._gone))

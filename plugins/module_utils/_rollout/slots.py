@@ -40,7 +40,6 @@ _OPERATORS = {STATE_LABEL: "the Network Operator", GPU_STATE_LABEL: "the GPU Ope
 SKIP_NODE = "nvidia.com/ofed-driver-upgrade.skip=true"
 _IDLE_STATES = ("", "upgrade-required", "upgrade-done")
 _LEFT_BEHIND = "; one that is gone has left its label, which has to be taken off (docs/guide-adopt.md)"
-_TAKE_IT_IN = " (run again with it, or give it back with node_drain and state: uncordoned once it may take pods)"
 _MANAGED = {"app.kubernetes.io/managed-by": "rdma-fabric"}
 _ENDS = ("failed: ", "unreachable: ")
 _MOST_NAMED = 5
@@ -76,8 +75,7 @@ class Wish:
     """Who wants a slot: the node, its run, and how many nodes may be out of service (0: any number).
 
     ``rollout`` are the nodes that the run takes in turn: what an earlier run left of them, this one mends. ``domain``
-    is the node's failure domain, where that has slots as well. ``left_cordoned`` are nodes without a slot that an
-    earlier run left out of service: they count while they are.
+    is the node's failure domain, where that has slots as well.
     """
 
     node: str
@@ -85,7 +83,6 @@ class Wish:
     limit: int
     rollout: frozenset[str] = frozenset()
     domain: str = ""
-    left_cordoned: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -267,8 +264,7 @@ def decide(
 
     ``over`` are the indices of slots whose holder no longer renews. Such a slot is free if its node is in service
     again; ``is_short`` is asked for that. So is one whose node failed in another run and ``is_gone`` since: nobody is
-    left to look at. Who is out of service already waits for nobody who is so without a slot, as two of them would wait
-    for each other.
+    left to look at.
     """
     own = [slot for slot in slots if slot.node == wish.node]
     if own:
@@ -284,18 +280,10 @@ def decide(
     left = [slot for slot in others if slot.index in over and not slot.failed and is_short(slot.node)]
     taken = [slot for slot in others if slot.index not in over or slot.failed or slot in left]
     of_operator = sorted(set(busy) - {slot.node for slot in taken})
-    room = wish.limit - len(taken) - len(of_operator)
-    cordoned: list[str] = []
-    if room > 0 and wish.node not in wish.left_cordoned:
-        without_slot = wish.left_cordoned - {slot.node for slot in taken} - set(busy)
-        cordoned = [node for node in sorted(without_slot) if is_short(node)]
-        room -= len(cordoned)
-    if wish.limit and room <= 0:
-        operators = [f"{node} ({busy[node]})" for node in of_operator]
-        return Wait(_why_full(wish.limit, taken, left, operators, cordoned))
-    if not wish.limit:
-        # As many as are taken are enough to keep out of each other's way.
-        room = len(taken) + 1
+    if wish.limit and len(taken) + len(of_operator) >= wish.limit:
+        return Wait(_why_full(wish.limit, taken, left, [f"{node} ({busy[node]})" for node in of_operator]))
+    # Without limit, as many as are taken are enough to keep out of each other's way.
+    room = (wish.limit - len(of_operator) if wish.limit else 2 * len(taken) + 1) - len(taken)
     first, *others = lowest_free(slots, {slot.index for slot in taken}, room)
     return Take(first, others=tuple(others))
 
@@ -316,9 +304,7 @@ def _with_own(wish: Wish, own: Sequence[Slot], over: Collection[int]) -> Take | 
     return Take(left[0], healed=str(left[0])) if left else Wait(f"another run has the slot of this node: {own[0]}")
 
 
-def _why_full(
-    limit: int, taken: Sequence[Slot], left: Sequence[Slot], of_operator: Sequence[str], cordoned: Sequence[str]
-) -> str:
+def _why_full(limit: int, taken: Sequence[Slot], left: Sequence[Slot], of_operator: Sequence[str]) -> str:
     """Return who has the slots; a node that a dead run left cordoned comes first, as a person has to look at it."""
     text = f"{limit} of {limit} slots are taken"
     if left:
@@ -326,8 +312,6 @@ def _why_full(
     rest = [slot for slot in taken if slot not in left]
     if rest:
         text += f"; by {_named(rest)}"
-    if cordoned:
-        text += f"; cordoned by another run, without a slot: {named(list(cordoned), _MOST_NAMED)}{_TAKE_IT_IN}"
     if of_operator:
         text += f"; operators upgrade {named(list(of_operator), _MOST_NAMED)}{_LEFT_BEHIND}"
     return text

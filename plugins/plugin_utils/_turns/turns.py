@@ -60,8 +60,7 @@ class Turns:
     """All of them in their order; ``limit`` is a number, a percentage, or 0 without limit.
 
     ``label`` says which nodes are of one failure domain, and ``domain_limit`` how many of these are out of service.
-    ``left_out`` are the hosts that go without a turn, though they need one. ``left_cordoned`` are the nodes that an
-    earlier run left out of service without a slot, each with its failure domain.
+    ``left_out`` are the hosts that go without a turn, though they need one.
     """
 
     turns: Sequence[Turn]
@@ -69,7 +68,6 @@ class Turns:
     label: str = ""
     domain_limit: str = ""
     left_out: Sequence[NoTurn] = ()
-    left_cordoned: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,46 +90,41 @@ def turns_of(
     *,
     fabric: Sequence[str] = (),
     slots: Collection[str],
-    cordoned: Collection[str] = (),
     skipped: Collection[str] = (),
     canaries: Collection[str],
     limit: str,
     domains: Domains | None = None,
 ) -> Turns:
-    """Return the turns of those hosts that need one: first those of nodes that are out of service, with the canaries.
+    """Return the turns of those hosts that need one: the canaries' first, then those of nodes that have a slot.
 
     Of the others, failure domains alternate, so that those who wait for a slot are not all of one.
 
     ``variables`` are those of every host, as ``hostvars`` has them; ``policies`` say what a host's policy asks for.
-    ``fabric`` are all hosts, of which this run may have some. ``slots`` are the nodes that have a slot, ``cordoned``
-    those that an earlier run left cordoned, with a slot or without: what it left there is healed. Of the nodes that are
-    ``skipped`` by their label none begins, and those with a slot go on, as in upstream's upgrades. ``limit`` wins over
-    policies.
+    ``fabric`` are all hosts, of which this run may have some. ``slots`` are the nodes that have a slot: what an earlier
+    run left there is healed. Of the nodes that are ``skipped`` by their label none begins, and those with a slot go on,
+    as in upstream's upgrades. ``limit`` wins over policies.
     """
     found, left_out = [], []
-    begun = {*slots, *cordoned}
     domains = domains or Domains()
     nodes = nodes_of(fabric or hosts, variables)
     totals = Counter(domains.of(node) for node in nodes.values())
     for host in hosts:
         own, node = variables.get(host, {}), nodes[host]
         due = needs_turn(own)
-        if due and node in skipped and node not in begun:
+        if due and node in skipped and node not in slots:
             left_out.append(NoTurn(host, f"its node {node} has the label {SKIP_NODE}"))
-        elif due or (node in begun and _may_be_changed(own)):
+        elif due or (node in slots and _may_be_changed(own)):
             seconds = seconds_of(own, (policies.get(host) or {}).get("drain") or {})
             links = (own.get("rdma_fabric_host_result") or {}).get("links") or []
             domain = domains.of(node)
             total = totals[domain] if domain else 0
-            # A canary may wait for what an earlier run left, so that does not come after it.
-            first = host in canaries or (bool(canaries) and node in begun)
-            found.append(Turn(host, node, due, first, seconds, links, domain, total))
+            found.append(Turn(host, node, due, host in canaries, seconds, links, domain, total))
     found = alternating(found, lambda turn: turn.domain)
-    found.sort(key=lambda turn: (not turn.canary, turn.node not in begun))
+    # Others may wait for what an earlier run left.
+    found.sort(key=lambda turn: (not turn.canary, turn.node not in slots))
     of_policies = parallel_of_policies([turn.host for turn in found], variables, policies, unless_given=True)
     limit = limit or {"100%": "0"}.get(of_policies, of_policies)
-    left_cordoned = {node: domains.of(node) for node in sorted(begun.difference(slots))}
-    return Turns(found, limit, domains.label, domains.limit if domains.label else "", left_out, left_cordoned)
+    return Turns(found, limit, domains.label, domains.limit if domains.label else "", left_out)
 
 
 def needs_turn(variables: Mapping[str, Any]) -> bool:
@@ -181,9 +174,7 @@ def turn_notices(turns: Turns, variables: Mapping[str, Mapping[str, Any]], *, re
         said += f"; before the others {named(first, _MOST_NAMED)}"
     said = f"{said}; nothing is drained for {named(cut_off, _MOST_NAMED)}" if cut_off else said
     waits = f"not drained, as they only get what a reboot needs that {PREFIX}allow_reboot does not allow"
-    alone = sorted(set(turns.left_cordoned) - {turn.node for turn in turns.turns})
-    counts = "left cordoned by an earlier run, so they count as out of service until a run includes them"
-    return [said, *_naming(waits, spared), *_naming(counts, alone), *_domain_notices(turns), *left_out]
+    return [said, *_naming(waits, spared), *_domain_notices(turns), *left_out]
 
 
 def skip_notice(hosts: Sequence[str]) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Sequence
 
 import pytest
 
@@ -40,11 +39,9 @@ class Cluster:
         return self.domains.setdefault(domain, Server())
 
 
-def slots(
-    cluster: Cluster, seat: Seat, node: str, domain: str, *, limit: int = 1, run: str = "", left: Sequence[str] = ()
-) -> Slots:
+def slots(cluster: Cluster, seat: Seat, node: str, domain: str, *, limit: int = 1, run: str = "") -> Slots:
     """Return the slots of a node as ``seat``, a place at those of all nodes, has them; one clock for both."""
-    asked = Wish(node, run or f"run of {node}", limit, domain=domain, left_cordoned=frozenset(left))
+    asked = Wish(node, run or f"run of {node}", limit, domain=domain)
 
     def held(wish: Wish, at: Seat, of_domain: str = "") -> Holding:
         return Holding(at, wish, "upgrade", "ns", DURATION, f"process of {wish.run}", of_domain, chance=lambda: 0.0)
@@ -189,13 +186,6 @@ def test_a_node_left_out_of_service_does_not_wait_for_one_that_waits_for_it() ->
     Holding(Seat(cluster.of("zone=a")), Wish("a2", "other", 1), "upgrade", "ns", DURATION).take(1.0, lambda _text: None)
     seat = Seat(cluster.whole, dead={"process of dead"})
     assert take(slots(cluster, seat, "a1", "zone=a", run="next")).healed
-    assert cluster.of("zone=a").nodes() == ["a1", "a2"]
-
-
-def test_one_left_cordoned_without_a_slot_does_not_wait_for_one_that_waits_for_it_either() -> None:
-    cluster = Cluster(Server(short={"a1"}))
-    Holding(Seat(cluster.of("zone=a")), Wish("a2", "other", 1), "upgrade", "ns", DURATION).take(1.0, lambda _text: None)
-    assert take(slots(cluster, Seat(cluster.whole), "a1", "zone=a", left=["a1"])).taken
     assert cluster.of("zone=a").nodes() == ["a1", "a2"]
 
 

@@ -273,36 +273,6 @@ class TestEveryOrder:
         assert every_order(play, most=8) == 6
 
 
-class TestLeftCordoned:
-    def test_a_node_without_a_slot_is_waited_for_until_it_is_in_service(self) -> None:
-        server = Server(short={"n8"})
-        seat = Seat(server, follows=True)
-
-        def uncordon() -> None:
-            if seat.time > 100:
-                server.short.clear()
-
-        seat.turn = uncordon
-        assert take(seat, within=1000.0, left_cordoned=frozenset({"n8"})).taken
-        # It is asked for every half a minute, beside the Leases, the operators and the write.
-        assert 100 < seat.time < 140
-        assert seat.requests < 12
-
-    def test_one_that_had_a_slot_since_counts_by_that_alone(self) -> None:
-        server = Server(short={"n8"})
-        take(Seat(server), "n8")
-        seat = Seat(server, follows=True)
-
-        def free_it_later() -> None:
-            # By hand: whoever frees the slot of a node that is still cordoned lets the others go on.
-            if seat.time > 30 and server.nodes() == ["n8"]:
-                holding(Seat(server), "n8").give_back(any_run=True)
-
-        seat.turn = free_it_later
-        assert take(seat, within=1000.0, left_cordoned=frozenset({"n8"})).taken
-        assert seat.time < 40
-
-
 class TestWhoIsTold:
     """Runs that wait are told of each write, some of them late; nobody is told of what an operator does."""
 

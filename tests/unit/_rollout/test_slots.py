@@ -30,10 +30,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
 from ansible_collections.rdma.fabric.tests.sweeps import examples, some_of
 
 
-def wish(
-    node: str = "n1", run: str = "r1", limit: int = 2, rollout: tuple[str, ...] = (), left: tuple[str, ...] = ()
-) -> Wish:
-    return Wish(node, run, limit, frozenset(rollout), left_cordoned=frozenset(left))
+def wish(node: str = "n1", run: str = "r1", limit: int = 2, rollout: tuple[str, ...] = ()) -> Wish:
+    return Wish(node, run, limit, frozenset(rollout))
 
 
 def held(index: int, node: str, run: str = "other", *, failed: str = "", process: str = "") -> Slot:
@@ -181,32 +179,6 @@ class TestDeadRuns:
         assert not watch.is_over(renewed, 1061.0)
         assert not watch.is_over(renewed, 1120.0)
         assert watch.is_over(renewed, 1121.0)
-
-
-class TestNodesWithoutASlot:
-    """What an earlier run left cordoned, and has no slot any more."""
-
-    def test_they_count_while_they_are_out_of_service(self) -> None:
-        asked = wish(left=("n7", "n8"))
-        move = after([held(0, "n2")], asked, short=("n8",))
-        assert isinstance(move, Wait)
-        assert "by n2 (run other" in move.why
-        assert "cordoned by another run, without a slot: n8 (run again with it" in move.why
-        assert isinstance(after([held(0, "n2")], asked), Take)
-        assert after([], asked, short=("n8",)) == Take(Slot(0)), "no others would do as well"
-
-    def test_one_counts_once_whoever_else_has_it(self) -> None:
-        asked = wish(left=("n2", "n3"), limit=3)
-        move = after([held(0, "n2")], asked, busy={"n3": "drain-required"}, short=("n2", "n3"))
-        assert move == Take(Slot(1))
-
-    def test_two_of_them_do_not_wait_for_each_other(self) -> None:
-        both = ("n1", "n2")
-        assert isinstance(after([], wish("n1", limit=1, left=both), short=both), Take)
-        assert isinstance(after([held(0, "n2")], wish("n1", limit=1, left=both), short=both), Wait)
-
-    def test_without_limit_nobody_asks_for_them(self) -> None:
-        assert isinstance(after([], wish(limit=0, left=("n8",)), short=("n8",)), Take)
 
 
 class TestFailedNodes:

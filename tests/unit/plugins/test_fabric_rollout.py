@@ -79,28 +79,6 @@ def test_a_node_with_a_slot_has_a_turn_in_which_it_is_healed_and_not_interrupted
     assert turns(find({"b": {**of_node, "rdma_fabric_host_result": {}}}, slots=["node-b"])) == []
 
 
-def test_what_an_earlier_run_left_cordoned_without_a_slot_counts_and_is_named_where_no_turn_heals_it() -> None:
-    due = {"a": {"rdma_fabric_host_result": TO_CHANGE}}
-    result = find(due, slots=["c"], cordoned=["b", "c", "elsewhere"])
-    assert (turns(result), result["again"]) == (["b", "c", "a"], ["c", "b"])
-    assert result["left_cordoned"] == {"b": "", "elsewhere": ""}
-    counts = "left cordoned by an earlier run, so they count as out of service until a run includes them"
-    assert result["notices"][1:] == [f"{counts}: elsewhere"]
-    of_zone = find(due, cordoned=["b"], failure_domain="zone", domains={"a": "1", "b": "2"})
-    assert of_zone["left_cordoned"] == {"b": "zone=2"}
-
-
-def test_canaries_do_not_wait_for_what_comes_after_them() -> None:
-    due = {name: {"rdma_fabric_host_result": TO_CHANGE} for name in NAMES}
-    result = find(due, canaries="c", slots=["b"])
-    assert [(turn["host"], turn["canary"]) for turn in result["turns"].values()] == [
-        ("b", True),
-        ("c", True),
-        ("a", False),
-    ]
-    assert not any(turn["canary"] for turn in find(due, slots=["b"])["turns"].values())
-
-
 SKIP = "nvidia.com/ofed-driver-upgrade.skip=true"
 
 
