@@ -95,7 +95,7 @@ def turns_of(
     limit: str,
     domains: Domains | None = None,
 ) -> Turns:
-    """Return the turns of those hosts that need one: the canaries' first, then those of nodes that have a slot.
+    """Return the turns of those hosts that need one: first those of nodes that have a slot, with the canaries.
 
     Of the others, failure domains alternate, so that those who wait for a slot are not all of one.
 
@@ -118,7 +118,9 @@ def turns_of(
             links = (own.get("rdma_fabric_host_result") or {}).get("links") or []
             domain = domains.of(node)
             total = totals[domain] if domain else 0
-            found.append(Turn(host, node, due, host in canaries, seconds, links, domain, total))
+            # A canary may wait for what an earlier run left, so that does not come after it.
+            first = host in canaries or (bool(canaries) and node in slots)
+            found.append(Turn(host, node, due, first, seconds, links, domain, total))
     found = alternating(found, lambda turn: turn.domain)
     # Others may wait for what an earlier run left.
     found.sort(key=lambda turn: (not turn.canary, turn.node not in slots))

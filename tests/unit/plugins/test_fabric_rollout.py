@@ -305,3 +305,14 @@ def test_domains_that_are_none_are_refused(arguments: dict[str, Any], said: str)
     result = of_zones(DUE, **arguments)
     assert result["failed"] is True
     assert said in result["msg"]
+
+
+def test_canaries_do_not_wait_for_what_comes_after_them() -> None:
+    due = {name: {"rdma_fabric_host_result": TO_CHANGE} for name in NAMES}
+    result = find(due, canaries="c", slots=["b"])
+    assert [(turn["host"], turn["canary"]) for turn in result["turns"].values()] == [
+        ("b", True),
+        ("c", True),
+        ("a", False),
+    ]
+    assert not any(turn["canary"] for turn in find(due, slots=["b"])["turns"].values())
