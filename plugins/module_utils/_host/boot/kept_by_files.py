@@ -12,6 +12,8 @@ import re
 from collections import Counter
 from typing import Pattern
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+
 from ..concerns.kernel.modules import LOAD_FILE
 from ..concerns.memory.hugepages import TMPFILES_FILE
 from ..engine.steps import NOTHING
@@ -25,7 +27,6 @@ _IFUP_ROUTE = re.compile(r"^ *up ip \S+ route ", re.MULTILINE)
 _IFUP_RULE = re.compile(r"^ *up ip \S+ rule ", re.MULTILINE)
 # One name a line, before a value if it has one; others are comments.
 _NAME = re.compile(r"^(\w[\w./*-]*)(?: = .*)?$", re.MULTILINE)
-_MOST_NAMED = 3
 _DOWN = {"off": "down"}
 
 
@@ -38,9 +39,9 @@ def lost_with(path: str, text: str) -> str:
     """Return what the next boot no longer has without a file, as a step says what it interrupts."""
     names = _NAME.findall(text)
     if path == LOAD_FILE:
-        return _from_boot_on([f"the kernel modules {_some(names)}"], "loads")
+        return _from_boot_on([f"the kernel modules {named(names)}"], "loads")
     if path == sysctls.FILE:
-        return _from_boot_on([f"the sysctls {_some(names)}"], "sets")
+        return _from_boot_on([f"the sysctls {named(names)}"], "sets")
     if path == TMPFILES_FILE:
         return _from_boot_on(["the huge pages"], "reserves")
     routes, rules = kept_in({path: text})
@@ -70,8 +71,3 @@ def _gone(pattern: Pattern[str], former: str, now: str) -> list[str]:
     """Return the values that went; one that took the place of another is no loss."""
     before, after = Counter(pattern.findall(former)), Counter(pattern.findall(now))
     return list((before - after).keys()) if sum(before.values()) > sum(after.values()) else []
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
