@@ -16,9 +16,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm imp
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading, build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import set_name_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named

@@ -17,8 +17,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.port_counters import read_counters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned, completed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import CONCERNS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run

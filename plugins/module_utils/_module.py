@@ -17,13 +17,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
+    Clock,
     HostError,
     LiveHost,
     LiveMachine,
     Machine,
+    SystemClock,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import Clock, SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Outcome, Run, as_it_would_end
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec

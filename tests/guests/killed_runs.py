@@ -24,8 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import Locked, NoLock, Signature, exclusive
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine, SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec

@@ -31,8 +31,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
     HostError,
     LiveMachine,
     Names,
+    SystemClock,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import APPLY, Run

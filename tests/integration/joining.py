@@ -8,7 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
+    JOIN_ENABLED_BY,
+    JOIN_UNIT_FILE,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.joining import Mark, mark_of
 from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, Outcome
 from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, NAMES, Fleet

@@ -25,8 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import read_own_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing import read_routing
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import read_settings
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine, SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import MARKER
 from ansible_collections.rdma.fabric.tests.integration.joining import FOREIGN, TAINT, TEXT, Joining
 from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes
 from ansible_collections.rdma.fabric.tests.integration.upgrading import DEVICE, LIMITS, NAMES

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import JOIN_UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import JOIN_UNIT_FILE
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.joining import TEXT, Joining
 from ansible_collections.rdma.fabric.tests.integration.playbooks import stored_writes

@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.names import read_references
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT, UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import UNIT, UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_bytes, program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost

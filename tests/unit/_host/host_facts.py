@@ -12,7 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE, load_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import name_file, rdma_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import UNIT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import nothing

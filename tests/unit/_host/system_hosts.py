@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec

@@ -16,8 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import PENDING_REBOOT, PENDING_REBOOT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import KnownAwaited
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID, BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel

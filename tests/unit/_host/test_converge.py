@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     JOIN_ENABLED_BY,
     JOIN_UNIT_FILE,
     MARKER,
+    BrokenState,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run

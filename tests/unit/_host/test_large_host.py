@@ -13,7 +13,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import CONFIRMED, confirm, revert
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import READ_LIMIT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
     GUARD_FILE,
     RESULT_FILE,

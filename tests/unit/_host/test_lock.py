@@ -25,7 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import Record, text_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     GUARD_FILE,
     RESULT_FILE,
     REVERTED_FILE,
@@ -41,7 +41,7 @@ from tools.checkout import COLLECTIONS
 
 HOLDER = """
 import sys, time
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import exclusive
 with exclusive(SystemClock(), "rdma_host", root=sys.argv[1]):
     print("held", flush=True)

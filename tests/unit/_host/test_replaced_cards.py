@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card 
     changed_cards,
     serial_of,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.followed import followed
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import Values, connectx7

@@ -23,7 +23,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
     HostError,
     LiveHost,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID, MARKER, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID, MARKER, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import OUTPUT_LIMIT, READ_LIMIT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BrokenState,
     StateFile,
     check,

@@ -26,7 +26,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rdma.fabric.plugins.action import rdma_host as rdma_host_action
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import seal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.modules import rdma_host

@@ -18,7 +18,16 @@ from ..engine.failures import Fault
 from ..engine.operations import RELOAD_SECONDS, RELOAD_UNITS, Found, Operation, PutFile, RemoveFile, Run, Work
 from ..engine.steps import Step, key_of
 from ..machine.access import Host, HostError
-from ..machine.paths import CONFIRMED_FILE, ENABLED_BY, RESULT_FILE, STAGED_FILE, UNIT, UNIT_FILE, WISHES_FILE, mode_of
+from ..machine.host_files import (
+    CONFIRMED_FILE,
+    ENABLED_BY,
+    RESULT_FILE,
+    STAGED_FILE,
+    UNIT,
+    UNIT_FILE,
+    WISHES_FILE,
+    mode_of,
+)
 from ..machine.program import program_path, program_text
 from .cards import with_cards
 from .files import manager_files, unit_files

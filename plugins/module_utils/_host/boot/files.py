@@ -12,7 +12,7 @@ from ..engine.context import Context
 from ..engine.steps import BOOT, is_executable
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import WICKED
-from ..machine.paths import NETPLAN_FILE, UNIT_FILE, WISHES_FILE
+from ..machine.host_files import NETPLAN_FILE, UNIT_FILE, WISHES_FILE
 from ..machine.program import program_path
 from ..spec.host import CONSENTS
 from ..spec.persisted import MAKER, Wish, device_of, wishes_text

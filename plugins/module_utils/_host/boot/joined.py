@@ -9,7 +9,7 @@ from typing import Any
 
 from ..engine.failures import explain
 from ..machine.access import HostError, Machine
-from ..machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
+from ..machine.host_files import JOIN_ENABLED_BY, JOIN_UNIT_FILE
 
 
 def remove_join_unit(machine: Machine, *, check: bool) -> dict[str, Any]:

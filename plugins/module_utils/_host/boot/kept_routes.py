@@ -17,7 +17,7 @@ from ..facts.managers.network_manager import nmcli_route, nmcli_rule
 from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of
 from ..facts.managers.routes import ifupdown_lines
 from ..facts.shapes import Netdev
-from ..machine.paths import NETPLAN_FILE
+from ..machine.host_files import NETPLAN_FILE
 from ..spec.routes import ROUTES, RULES, Route, Rule, version_of
 from .persistence import NOBODY, boot_name, is_refused, sharing
 

@@ -11,7 +11,7 @@ from ..engine.context import ConcernPlan, Context, Handler
 from ..engine.operations import RemoveFile, Run, Work
 from ..engine.steps import Step, key_of, removal_step
 from ..machine.access import Host
-from ..machine.paths import JOIN_ENABLED_BY, JOIN_UNIT_FILE
+from ..machine.host_files import JOIN_ENABLED_BY, JOIN_UNIT_FILE
 from .kept_by_files import lost_with
 
 _ENABLE_JOIN = Run(("systemctl", "enable", posixpath.basename(JOIN_UNIT_FILE)))

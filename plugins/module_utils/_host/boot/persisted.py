@@ -20,7 +20,7 @@ from ..facts.eswitch import present_mode
 from ..facts.host_state import Interface, is_guest_function
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import owner_of
-from ..machine.paths import NETPLAN_FILE, WISHES_FILE
+from ..machine.host_files import NETPLAN_FILE, WISHES_FILE
 from ..spec.cards import Cards
 from ..spec.persisted import MAKER, Setting, Wish, cards_in, device_of, only, wished_in
 from .persistence import BOOT_UNIT, boot_name, is_refused, persistence

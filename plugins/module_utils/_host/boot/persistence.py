@@ -25,7 +25,7 @@ from ..facts.managers import ifupdown, network_manager, networkd
 from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of
 from ..facts.shapes import Netdev
 from ..machine.access import Host
-from ..machine.paths import NETPLAN_FILE
+from ..machine.host_files import NETPLAN_FILE
 from ..spec.syntax import boot_name_problem
 
 BOOT_UNIT = "boot unit"

@@ -9,7 +9,7 @@ from typing import Collection, Iterable, Mapping
 
 from ..engine.context import ConcernPlan, Context
 from ..engine.steps import BOOT, NEEDS_CONSENT, NOTHING, PLANNED, Step, make_step
-from ..machine.paths import UNIT, UNIT_FILE, WISHES_FILE
+from ..machine.host_files import UNIT, UNIT_FILE, WISHES_FILE
 from ..machine.program import program_path
 from ..spec.host import CONSENTS
 from ..spec.persisted import SELECTING, Wish, cards_in, device_of, wished_in

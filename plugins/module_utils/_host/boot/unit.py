@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, Iterable
 
-from ..machine.paths import (
+from ..machine.host_files import (
     GUARD_FILE,
     PROGRAM_DIRECTORY,
     PYTHON_OPTIONS,

@@ -27,7 +27,7 @@ from ..facts.labels import fits
 from ..facts.matching import selector_of
 from ..facts.owners import nic_daemon, unowned
 from ..facts.shapes import Netdev, Nic
-from ..machine.paths import mode_of
+from ..machine.host_files import mode_of
 from ..spec.host import CONSENTS, HostRequest, HostSpec, wanted_interface
 from . import steps
 from .operations import Operation, PutFile, RemoveFile, Run, Work

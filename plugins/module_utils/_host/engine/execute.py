@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import Callable, Iterator, Optional, Sequence
 
-from ..machine.access import HostError, Machine, encoded
-from ..machine.clock import Clock
+from ..machine.access import Clock, HostError, Machine, encoded
 from ..machine.pci_config import LONGEST, offset_of
 from ..machine.probe import PCI
 from .context import Context, Handler

@@ -16,8 +16,7 @@ import os
 import time
 from typing import Any, Iterator
 
-from ..machine.access import HostError, errno_name
-from ..machine.clock import Clock
+from ..machine.access import Clock, HostError, errno_name
 from ..machine.probe import printable
 
 LOCK = "/run/rdma-fabric.lock"

@@ -9,19 +9,19 @@ import json
 import posixpath
 from typing import Iterable
 
-from ..machine import paths, program
+from ..machine import host_files, program
 from ..machine.access import HostError
+from ..machine.host_files import BrokenState, StateFile
 from ..machine.probe import Probe, printable
-from ..machine.state_file import BrokenState, StateFile
 from ..spec.cards import kept_cards
 from .managers.read import read_managers
 from .records import read_awaited
 from .shapes import Boot, BootResult, Guarded, VfCount
 
 RESULT = StateFile(
-    paths.RESULT_FILE,
+    host_files.RESULT_FILE,
     "what became of the last boot",
-    f"read the journal of the boot unit (journalctl -u {paths.UNIT}), and remove the file",
+    f"read the journal of the boot unit (journalctl -u {host_files.UNIT}), and remove the file",
 )
 # The cards that the boot unit did not find at their addresses, as its wishes have them.
 OTHER_CARDS = "other_cards"
@@ -29,10 +29,10 @@ _PYTHON = "/usr/bin/python3"
 _OWN_INTERPRETER = "/proc/self/exe"
 _MOST_LINES = 8
 _GUARD_STATES = (
-    ("armed", paths.GUARD_FILE),
-    ("reverting", paths.REVERTING_FILE),
-    ("reverted", paths.REVERTED_FILE),
-    ("staged", paths.STAGED_FILE),
+    ("armed", host_files.GUARD_FILE),
+    ("reverting", host_files.REVERTING_FILE),
+    ("reverted", host_files.REVERTED_FILE),
+    ("staged", host_files.STAGED_FILE),
 )
 
 
@@ -41,12 +41,12 @@ def read_boot_state(
 ) -> Boot:
     """Return ``managers``, ``unit`` (enabled, programs), ``python``, ``result`` of the boot unit, ``guard``, and what
     is ``awaited`` of a reboot, with what was read of ``files`` of ours and ``vf_counts``."""
-    names = [posixpath.join(paths.PROGRAM_DIRECTORY, name) for name in probe.names(paths.PROGRAM_DIRECTORY)]
+    names = [posixpath.join(host_files.PROGRAM_DIRECTORY, name) for name in probe.names(host_files.PROGRAM_DIRECTORY)]
     return {
         "files": files,
         "managers": read_managers(probe, netdevs),
         "unit": {
-            "enabled": probe.target(paths.ENABLED_BY) is not None,
+            "enabled": probe.target(host_files.ENABLED_BY) is not None,
             "programs": [printable(path) for path in names if program.is_program(path)],
         },
         "python": _python(probe),
@@ -88,7 +88,7 @@ def _steps_of(text: str) -> list[str]:
 
 def _result(probe: Probe) -> BootResult | None:
     """Return what the boot unit wrote last, None when it never did or its file is broken."""
-    text = probe.content(paths.RESULT_FILE)
+    text = probe.content(host_files.RESULT_FILE)
     try:
         document = RESULT.parse(text or "")
     except BrokenState:
@@ -96,7 +96,7 @@ def _result(probe: Probe) -> BootResult | None:
     problems = document.get("problems")
     lines = problems if isinstance(problems, list) else []
     return {
-        "this_boot": document.get("boot_id") == probe.text(paths.BOOT_ID),
+        "this_boot": document.get("boot_id") == probe.text(host_files.BOOT_ID),
         "ok": document.get("ok") is True,
         "running": document.get("running") is True,
         "problems": [printable(str(line), 512) for line in lines[:_MOST_LINES]],

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 from ..machine.probe import Probe
-from ..spec.driver import ABSENT
+from ..spec.driver import ABSENT, parse_driver_version
 from ..spec.driver_families import INBOX
-from ..spec.driver_version import parse_driver_version
 from ..spec.host import HostSpec
 from .driver.network import read_snapshot, read_stacked
 from .driver.read import read_driver

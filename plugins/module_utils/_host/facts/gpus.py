@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from typing import Iterable, Sequence
 
-from ..machine.paths import UNIT_DIRECTORIES
+from ..machine.host_files import UNIT_DIRECTORIES
 from ..machine.probe import PCI, Probe
 from .devices import VFIO_DRIVERS, has_hidden_switches, is_of_a_rack
 from .gpu_shapes import MigMode, Nvlink, Service

@@ -13,8 +13,7 @@ from typing import Any, Mapping, Sequence
 
 from ..machine.access import Host
 from ..machine.probe import INFINIBAND, Probe, text_at
-from ..spec.functions import DETERMINISTIC
-from ..spec.vf_guids import VfGuids, canonical, guid_number, guid_text
+from ..spec.functions import DETERMINISTIC, VfGuids, canonical, guid_number, guid_text
 from .functions import show_command, shown_port
 from .host_state import HostState, Interface
 from .shapes import FunctionGuids, Guids, Netdev, Nic

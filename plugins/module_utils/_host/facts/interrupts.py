@@ -16,7 +16,7 @@ from typing import Iterable
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of
 
 from ..machine.access import Host
-from ..machine.paths import IRQBALANCE_SCRIPT, UNIT_DIRECTORIES
+from ..machine.host_files import IRQBALANCE_SCRIPT, UNIT_DIRECTORIES
 from ..machine.probe import PCI, Probe, names_at, parse_int, printable
 from .host_state import Interface
 from .shapes import FunctionInterrupts, Interrupts, Irqbalance

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Mapping
 
-from ..machine.paths import UNIT_DIRECTORIES
+from ..machine.host_files import UNIT_DIRECTORIES
 from ..machine.probe import Probe, parse_int
 from ..spec.host import HostSpec
 from ..spec.memory import PAGE_SIZES

@@ -15,7 +15,7 @@ import re
 import shlex
 from typing import Iterable, Mapping, NamedTuple
 
-from ..machine.paths import MARKER
+from ..machine.host_files import MARKER
 from ..machine.probe import Probe, texts_of
 from ..spec.host import HostSpec
 from .managers import ini, netplan

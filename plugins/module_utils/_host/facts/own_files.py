@@ -9,7 +9,7 @@ import re
 from typing import Sequence
 
 from ..machine.access import OURS
-from ..machine.paths import MARKER, marked
+from ..machine.host_files import MARKER, marked
 from ..machine.probe import Probe
 from ..spec.arguments import grouped
 

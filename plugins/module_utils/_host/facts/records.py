@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Dict, Mapping
 
-from ..machine.paths import BOOT_ID
+from ..machine.host_files import BOOT_ID, BrokenState, StateFile
 from ..machine.probe import Probe
-from ..machine.state_file import BrokenState, StateFile
 from .shapes import KnownAwaited
 
 PENDING_REBOOT_FILE = "/var/lib/rdma-fabric/awaiting-reboot.json"

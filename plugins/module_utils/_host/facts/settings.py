@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping
 
-from ..machine.paths import MANAGER_FILE
+from ..machine.host_files import MANAGER_FILE
 from ..machine.probe import Probe, objects, parsed, printable
 from ..spec.arguments import NETNS_MODES
 from ..spec.host import HostSpec

@@ -20,9 +20,8 @@ from ..engine.execute import perform
 from ..engine.failures import Fault
 from ..engine.operations import Work
 from ..engine.steps import BOOT, Step, describe, key_of
-from ..machine.access import HostError, Machine
-from ..machine.clock import Clock
-from ..machine.paths import GUARD_FILE, PROGRAM_DIRECTORY, REVERTED_FILE, REVERTING_FILE, STAGED_FILE, UNIT_FILE
+from ..machine.access import Clock, HostError, Machine
+from ..machine.host_files import GUARD_FILE, PROGRAM_DIRECTORY, REVERTED_FILE, REVERTING_FILE, STAGED_FILE, UNIT_FILE
 from ..machine.probe import boot_id, names_at
 from ..machine.program import is_program, program_path
 from ..spec.host import seconds_after_boot

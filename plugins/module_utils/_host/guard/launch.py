@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 
 from ..machine.access import HostError, Machine
-from ..machine.paths import PYTHON_OPTIONS
+from ..machine.host_files import PYTHON_OPTIONS
 
 _SECONDS = 20.0
 _TOKEN_LETTERS = 12

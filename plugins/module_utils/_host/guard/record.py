@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Sequence
 
 from ..engine.operations import Found, Operation, PutFile, RemoveFile, Run, SetAttribute, WaitFor
-from ..machine.paths import GUARD_FILE, REVERTED_FILE, REVERTING_FILE, STAGED_FILE
-from ..machine.state_file import StateFile
+from ..machine.host_files import GUARD_FILE, REVERTED_FILE, REVERTING_FILE, STAGED_FILE, StateFile
 
 FILE = StateFile(
     GUARD_FILE,

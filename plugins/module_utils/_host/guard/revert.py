@@ -17,9 +17,8 @@ from ..concerns.naming.files import is_naming_file
 from ..engine.execute import attempts, perform
 from ..engine.failures import explain, told
 from ..engine.operations import CommandFailed, PutFile, RemoveFile
-from ..machine.access import HostError, Machine
-from ..machine.clock import Clock
-from ..machine.paths import (
+from ..machine.access import Clock, HostError, Machine
+from ..machine.host_files import (
     CONFIRMED_FILE,
     GUARD_FILE,
     PROGRAM_DIRECTORY,
@@ -27,10 +26,10 @@ from ..machine.paths import (
     REVERTING_FILE,
     STAGED_FILE,
     WISHES_FILE,
+    BrokenState,
 )
 from ..machine.probe import boot_id, names_at
 from ..machine.program import is_program
-from ..machine.state_file import BrokenState
 from .record import Record, is_due, parse, text_of
 
 CONFIRMED = "confirmed"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a host is reached: one small object with a root path."""
+"""How a host is reached: one small object with a root path, and its clock."""
 
 from __future__ import annotations
 
@@ -15,6 +15,29 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Callable, List, NamedTuple, Protocol, Sequence
+
+
+class Clock(Protocol):
+    """A clock that never goes back."""
+
+    def now(self) -> float:
+        """Return the seconds since some fixed moment."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let the time pass."""
+
+
+class SystemClock:
+    """The clock of the machine this code runs on."""
+
+    def now(self) -> float:
+        """Return the seconds since some fixed moment."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Let the time pass."""
+        time.sleep(seconds)
+
 
 # No attribute of sysfs is longer than a page (4 KiB); files of others are, and are cut here.
 READ_LIMIT = 64 * 1024

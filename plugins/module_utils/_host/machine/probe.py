@@ -11,7 +11,7 @@ import re
 from typing import Any, Iterable, Union
 
 from .access import READ_LIMIT, CommandResult, Host, HostError
-from .paths import BOOT_ID
+from .host_files import BOOT_ID
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]

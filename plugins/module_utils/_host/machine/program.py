@@ -19,7 +19,7 @@ import re
 import zipfile
 
 from . import importing
-from .paths import PROGRAM_DIRECTORY
+from .host_files import PROGRAM_DIRECTORY
 
 # A docstring begins a line and ends one. That no other text of this collection does is tested with all its sources.
 _TOKENS = re.compile(

@@ -36,7 +36,7 @@ from ..facts.spectrum_x import TOOLS as REGISTER_TOOLS
 from ..facts.spectrum_x import acceleration_command, gap_command
 from ..facts.uplink import DEFAULT_ROUTES, IP_ADDRESSES, IPV6_ADDRESSES
 from ..machine.access import MOUNTS, READ_LIMIT, CommandResult, Host, HostError, Names, follow
-from ..machine.paths import MARKER
+from ..machine.host_files import MARKER
 from ..machine.pci_config import without_identity
 from ..machine.probe import INFINIBAND, NET, PCI, Probe, names_at, text_at
 from .recorded import FORMAT, Document

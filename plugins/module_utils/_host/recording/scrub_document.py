@@ -26,8 +26,8 @@ from ..facts.remote_storage import CONNECTIONS, CONTROLLERS, ISCSI_HOSTS
 from ..facts.routing import NUMERIC, OF_A_ROUTE, OF_A_RULE
 from ..facts.uplink import DEFAULT_ROUTES, IP_ADDRESSES, IPV6_ADDRESSES, IPV6_ROUTE, ROUTE, ROUTE_TO, parse_hops
 from ..machine.access import MOUNTS
+from ..machine.host_files import checksummed_again
 from ..machine.probe import objects, parsed
-from ..machine.state_file import checksummed_again
 
 _UUID = re.compile(r"\b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b")
 _OCTETS = re.compile(r"(?<![0-9A-Fa-f:])[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5,19}(?![0-9A-Fa-f:])")

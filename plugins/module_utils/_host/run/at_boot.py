@@ -44,11 +44,9 @@ from ..facts.qos_scope import OF_DEVICE
 from ..guard.launch import launch as launch_guard
 from ..guard.record import FILES
 from ..guard.revert import Alone, begin, revert_if_due, watch
-from ..machine.access import HostError, LiveMachine, Machine
-from ..machine.clock import Clock, SystemClock
-from ..machine.paths import RESULT_FILE, WISHES_FILE
+from ..machine.access import Clock, HostError, LiveMachine, Machine, SystemClock
+from ..machine.host_files import RESULT_FILE, WISHES_FILE, BrokenState, check
 from ..machine.probe import NET, PCI, boot_id, target_at
-from ..machine.state_file import BrokenState, check
 from ..spec.host import HostSpec
 from ..spec.interfaces import InterfaceSpec
 from ..spec.persisted import Wished, wished_of

@@ -11,8 +11,8 @@ from ..engine.context import Handler
 from ..engine.operations import Work
 from ..engine.steps import Step, Value, make_step
 from ..machine.access import Host
+from ..machine.host_files import Content, StateFile
 from ..machine.probe import first_pci_address
-from ..machine.state_file import Content, StateFile
 from ..spec.host import HostSpec, check_spec, of_the_run
 from .registry import ORDER, handler_of
 

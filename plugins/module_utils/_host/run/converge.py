@@ -21,10 +21,9 @@ from ..facts.gather import gather, read_host
 from ..facts.records import DRIVER_JOURNAL, FIRMWARE_RECORD, PENDING_REBOOT, PENDING_REBOOT_FILE
 from ..facts.shapes import Awaited, Facts
 from ..guard.record import FILES as OF_GUARD
-from ..machine.access import Host, HostError, Machine
-from ..machine.clock import Clock
+from ..machine.access import Clock, Host, HostError, Machine
+from ..machine.host_files import check
 from ..machine.probe import Probe, boot_id, first_pci_address
-from ..machine.state_file import check
 from ..spec.host import CONSENTS, HostSpec
 from . import baseline, reached
 from .baseline import FILE as BASELINE

@@ -14,8 +14,7 @@ from ..facts.links import lost_links
 from ..facts.netdev import read_netdevs
 from ..facts.rdma import read_rdma
 from ..facts.uplink import read_tables
-from ..machine.access import HostError, Machine
-from ..machine.clock import Clock
+from ..machine.access import Clock, HostError, Machine
 from ..machine.probe import Probe
 from .result import Outcome, Run
 

@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 from ..facts.shapes import Facts
 from ..machine.access import Host
-from ..machine.state_file import StateFile
+from ..machine.host_files import StateFile
 from ..spec.host import HostRequest, HostSpec, check_spec, of_the_run
 
 # What is asked of a host as JSON has it, maybe by another release: nothing is known of it before it is checked.

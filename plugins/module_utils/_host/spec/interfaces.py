@@ -13,10 +13,13 @@ from .firmware import FirmwareImage, Parameters, check_functions, firmware, firm
 from .functions import (
     ESWITCH_MODES,
     VF_DRIVERS,
+    VfGuids,
     VfSettings,
     check_driver,
     check_settings,
     no_shared_addresses,
+    no_shared_guids,
+    vf_guids,
     vf_settings,
 )
 from .place import (
@@ -37,7 +40,6 @@ from .place import (
 )
 from .qos import InterfaceQos, interface_qos
 from .routes import ROUTES, RULES, Route, RoutingPolicy, check_state, no_shared_routes, routes, rules
-from .vf_guids import VfGuids, no_shared_guids, vf_guids
 
 SUBFUNCTION = "sf"
 # Numbers have up to three digits, and a name has room for 15 characters.

@@ -9,14 +9,13 @@ import re
 
 from .driver import DRIVER_KEYS, PEER_MEMORY_KEYS, REPOSITORY_KEYS
 from .firmware import IMAGE_KEYS
-from .functions import VF_KEYS
+from .functions import RANGE_KEYS, VF_KEYS
 from .interfaces import INTERFACE_KEYS, QUEUE_KEYS
 from .memory import LIMIT_KEYS
 from .pcie import PCIE_KEYS
 from .place import Keys
 from .qos import QOS_KEYS
 from .routes import ROUTE_KEYS, ROUTES, RULE_KEYS, RULES
-from .vf_guids import RANGE_KEYS
 
 _ENTRY = "rdma_fabric_interfaces[]"
 KEYS: Keys = {

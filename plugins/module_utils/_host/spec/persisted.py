@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 from typing import Final, Iterable, Literal, Mapping, NamedTuple, TypedDict, cast
 
-from ..machine.paths import MARKER
+from ..machine.host_files import MARKER
 from ..machine.probe import parsed
 from .cards import Cards, kept_cards
-from .functions import VfSettings
+from .functions import VfGuids, VfSettings
 from .host import HostSpec, check_spec
 from .interfaces import Queues
 from .qos import Qos
-from .vf_guids import VfGuids
 
 FORMAT = 1
 # The physical function whose wish makes this virtual one.

@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import WISHES_FILE
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Netdev
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.boot.test_losses import APPLY, done, kept

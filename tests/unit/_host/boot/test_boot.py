@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
     ENABLED_BY,
     MARKER,
@@ -22,9 +22,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     UNIT,
     UNIT_FILE,
     WISHES_FILE,
+    BrokenState,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import PENDING_REBOOT_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import RESULT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER

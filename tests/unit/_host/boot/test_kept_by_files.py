@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages import TMPFILES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOTHING, PLANNED
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers import ifupdown, netplan, network_manager
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import NETPLAN_FILE, UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import NETPLAN_FILE, UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import sysctls

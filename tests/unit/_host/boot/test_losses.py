@@ -12,7 +12,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import UNIT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import UNIT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER

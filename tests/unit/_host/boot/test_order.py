@@ -10,7 +10,7 @@ from typing import Any, Callable
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import VERIFY
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     ENABLED_BY,
     PROGRAM_DIRECTORY,
     UNIT,

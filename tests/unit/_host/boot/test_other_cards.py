@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.cards import of_present_cards, with_cards
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
     RESULT_FILE,
     UNIT_FILE,

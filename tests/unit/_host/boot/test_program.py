@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import program
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import RESULT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import lay_out
 

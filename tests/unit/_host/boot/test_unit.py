@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import parse_port_settings, show_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import own_part, start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context

@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.packages import repository_files
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import UNREAD
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import family_of

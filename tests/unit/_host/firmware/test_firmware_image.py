@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware_i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, parse_host_variables
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import FLINT, bluefield3, image_text

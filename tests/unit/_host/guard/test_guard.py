@@ -34,7 +34,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     watch,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
     CONFIRMED_FILE,
     ENABLED_BY,
@@ -43,9 +43,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths im
     REVERTED_FILE,
     REVERTING_FILE,
     UNIT_FILE,
+    BrokenState,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, assess, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.reached import PATH as REACHED

@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     watch,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
     ENABLED_BY,
     GUARD_FILE,

@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     watch,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     CONFIRMED_FILE,
     GUARD_FILE,
     REVERTED_FILE,

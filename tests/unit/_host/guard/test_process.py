@@ -23,9 +23,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
     CommandResult,
     HostError,
     LiveMachine,
+    SystemClock,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.clock import SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
     GUARD_FILE,
     PYTHON_OPTIONS,

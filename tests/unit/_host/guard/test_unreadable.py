@@ -12,14 +12,14 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import obstacle
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import confirm, revert, watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
     GUARD_FILE,
     REVERTED_FILE,
     REVERTING_FILE,
     STAGED_FILE,
+    BrokenState,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.state_file import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.tests.unit._host.guard.test_guard import SECONDS, TOKEN, UPLINK, guarded, host, mtu
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel

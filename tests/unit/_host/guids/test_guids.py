@@ -14,12 +14,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import deterministic_guid, parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (
     HostSpec,
     check_spec,
     parse_host_variables,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.vf_guids import shared_guids
 from ansible_collections.rdma.fabric.tests.unit._host.families import FAMILIES, INFINIBAND, PF, Family
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import vfs
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel

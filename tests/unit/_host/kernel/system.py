@@ -14,7 +14,7 @@ import shlex
 from typing import TYPE_CHECKING, Match, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import BOOT_ID
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import natural
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.reactions import (
     DONE,

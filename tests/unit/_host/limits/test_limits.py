@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.limits import LOGIN_FILE, unit_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.memory import parse_defaults
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MANAGER_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import MANAGER_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.reached import PATH as REACHED
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep

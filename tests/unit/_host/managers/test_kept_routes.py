@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import keeps_any, kept_in
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import public_part
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
 from ansible_collections.rdma.fabric.tests.unit._host.managers.test_managers import (

@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.owner import owner_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.read import read_managers
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.matching import match_interfaces
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER, mode_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import MARKER, mode_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given

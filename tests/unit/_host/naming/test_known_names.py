@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.tests.unit._host.igb import (

@@ -11,7 +11,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import read_request_bits
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost

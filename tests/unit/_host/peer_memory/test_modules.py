@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step, refused
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan

@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import touches_uplink
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start

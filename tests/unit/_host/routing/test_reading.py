@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.routing im
     rules_command,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import Host
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import MARKER
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import MARKER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.tests.unit._host import mlx5

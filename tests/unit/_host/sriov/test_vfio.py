@@ -13,7 +13,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import deterministic_mac
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.paths import RESULT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import RESULT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...engine.context import Context
-from ...machine.paths import MARKER
+from ...machine.host_files import MARKER
 from ...spec.driver import CONTAINER
 from . import packages
 from .needs import Case, case_of, needs_packages

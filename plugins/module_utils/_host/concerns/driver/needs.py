@@ -22,8 +22,8 @@ from ...facts.driver.status import (
 from ...facts.driver_shapes import DriverState, OnDisk, Snapshot
 from ...facts.host_state import NETDEV_DRIVER, HostState
 from ...machine.probe import natural
+from ...spec.driver import DriverVersion, parse_driver_version, parse_installed, parse_packaged
 from ...spec.driver_families import DKMS, INBOX, VENDOR_FLAVOURS, Family, family_of, inbox_package
-from ...spec.driver_version import DriverVersion, parse_driver_version, parse_installed, parse_packaged
 from .request import Wish
 
 UPGRADE_CONSENT = "driver_upgrade"

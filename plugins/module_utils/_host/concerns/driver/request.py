@@ -8,9 +8,19 @@ from __future__ import annotations
 from typing import Mapping, NamedTuple
 
 from ...engine.context import Context, requests_for
-from ...spec.driver import ABSENT, CONTAINER, REPOSITORY, DriverSpec, Repository, driver_settings
+from ...spec.driver import (
+    ABSENT,
+    CONTAINER,
+    FIRST_DOCA_ONLY,
+    REPOSITORY,
+    DriverSpec,
+    DriverVersion,
+    Repository,
+    driver_settings,
+    is_image_digest,
+    parse_driver_version,
+)
 from ...spec.driver_families import DOCA_OFED, FLAVOUR_TITLES, INBOX, MLNX_OFED
-from ...spec.driver_version import FIRST_DOCA_ONLY, DriverVersion, is_image_digest, parse_driver_version
 from ...spec.host import HostRequest
 from ...spec.place import Found, Place
 

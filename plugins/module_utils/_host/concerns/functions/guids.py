@@ -25,9 +25,8 @@ from ...facts.shapes import FunctionGuids
 from ...facts.users import held
 from ...machine.access import Host, HostError
 from ...machine.probe import PCI
-from ...spec.functions import DETERMINISTIC
+from ...spec.functions import DETERMINISTIC, canonical, guid_number, size_of
 from ...spec.host import HostSpec, wanted_interface
-from ...spec.vf_guids import canonical, guid_number, size_of
 from .binding import bind, driver_at, set_on_port, settle, unbind, unbound_functions
 from .settings_plan import numbered
 

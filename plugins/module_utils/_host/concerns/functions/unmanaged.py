@@ -21,7 +21,7 @@ from ...engine.steps import NOTHING, Step, make_step
 from ...facts.managers.networkd import names_interfaces
 from ...facts.managers.owner import owner_of
 from ...facts.shapes import Netdev
-from ...machine.paths import MARKER
+from ...machine.host_files import MARKER
 
 CONCERN: Final = "unmanaged_vfs"
 RULES = "/etc/udev/rules.d/73-rdma-fabric-functions.rules"

@@ -13,7 +13,7 @@ from ...engine.failures import LOCKDOWN
 from ...engine.operations import Operation, PutFile, Run, Work
 from ...engine.steps import BOOT, NOW, Step, Value, key_of, make_step, moment
 from ...machine.access import Host
-from ...machine.paths import marked
+from ...machine.host_files import marked
 from ...spec.host import HostSpec
 
 # Programs open what these offer and other modules call them: the kernel counts both, so one with a count of 0 is in

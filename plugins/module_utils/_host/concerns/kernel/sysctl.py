@@ -13,7 +13,7 @@ from ...engine.operations import Operation, SetAttribute, Work
 from ...engine.steps import BOOT, NOTHING, NOW, Step, Value, key_of, make_step
 from ...facts.sysctls import parse
 from ...machine.access import Host
-from ...machine.paths import marked
+from ...machine.host_files import marked
 from ...spec import sysctls
 from ...spec.host import HostSpec
 from .sysctl_asked import asked, cut_by, multirail_settings, refusal, value_of

@@ -21,7 +21,7 @@ from ...facts.host_state import Interface
 from ...facts.interrupts import DROP_IN, affinity_file, interrupts_of, running_irqbalance
 from ...facts.shapes import Interrupts, Irqbalance, Nic
 from ...machine.access import Host
-from ...machine.paths import IRQBALANCE_SCRIPT, MARKER
+from ...machine.host_files import IRQBALANCE_SCRIPT, MARKER
 from ...machine.probe import Probe
 from ...spec.interfaces import LOCAL_NODE
 

@@ -20,7 +20,7 @@ from ...facts.kernel_arguments import told_of
 from ...facts.memory import LARGEST, argument_of, pool_directory, supports, takes_argument
 from ...facts.settings_shapes import Hugepages
 from ...machine.access import Host
-from ...machine.paths import marked
+from ...machine.host_files import marked
 from ...spec.arguments import contains
 from ...spec.host import HostSpec
 from ...spec.memory import PAGE_SIZES

@@ -14,7 +14,7 @@ from ...engine.steps import BOOT, NOW, NOW_AND_BOOT, Step, key_of, make_step, re
 from ...facts.memory import INFINITY, LIMITS, RUNTIMES, SHOW_DEFAULTS, parse_defaults
 from ...facts.settings_shapes import ServiceLimits
 from ...machine.access import Host
-from ...machine.paths import MANAGER_FILE, marked
+from ...machine.host_files import MANAGER_FILE, marked
 from ...spec.memory import Limits
 
 CONCERN = "limits"

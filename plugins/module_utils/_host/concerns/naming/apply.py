@@ -17,7 +17,7 @@ from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run, Wor
 from ...engine.ports import interfaces_of
 from ...engine.steps import BOOT, Step, Value, key_of
 from ...machine.access import Host, HostError
-from ...machine.paths import MARKER
+from ...machine.host_files import MARKER
 from ...machine.probe import PCI, Probe, objects, parsed
 from ...spec.host import HostSpec, wanted_interface
 from . import rdma, representors

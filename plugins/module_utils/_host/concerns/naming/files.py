@@ -18,7 +18,7 @@ from ...facts.competing_rules import SETTINGS_OF
 from ...facts.host_state import Interface
 from ...facts.own_files import naming_line_ends, part_of_name
 from ...facts.shapes import ReplacedLink
-from ...machine.paths import MARKER
+from ...machine.host_files import MARKER
 from ...spec.interfaces import DIGITS, SUBFUNCTION
 
 if TYPE_CHECKING:

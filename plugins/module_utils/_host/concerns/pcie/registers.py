@@ -18,7 +18,7 @@ from ...engine.operations import SetRegister, Work
 from ...engine.steps import NOW, PLANNED, Step, Value, as_planned, key_of, make_step
 from ...facts.pcie import read_request_of, redirected_pairs
 from ...machine.access import Host
-from ...machine.paths import WISHES_FILE
+from ...machine.host_files import WISHES_FILE
 from ...machine.pci_config import (
     ACS_CONTROL,
     COMPLETION_REDIRECT,

@@ -16,7 +16,7 @@ import re
 from ...engine.context import Context
 from ...facts.host_state import Interface
 from ...facts.qos_scope import OF_DEVICE, rdma_of
-from ...machine.paths import PYTHON_OPTIONS, WISHES_FILE, marked
+from ...machine.host_files import PYTHON_OPTIONS, WISHES_FILE, marked
 from ...machine.program import program_path
 from .settings import lasting
 

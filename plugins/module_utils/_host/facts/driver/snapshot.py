@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence, cast
 
-from ...machine.state_file import BrokenState
+from ...machine.host_files import BrokenState
 from ..driver_shapes import Managed, Snapshot, SnapshotLink, SnapshotVlan
 from ..host_state import binds_functions, enabled_functions
 from ..records import DRIVER_JOURNAL

@@ -14,7 +14,7 @@ import fnmatch
 import re
 from typing import Mapping, Sequence, TypedDict
 
-from ...machine.paths import marked
+from ...machine.host_files import marked
 from ...spec.routes import Route, Rule
 from .routes import ifupdown_lines
 

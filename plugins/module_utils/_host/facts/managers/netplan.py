@@ -15,7 +15,7 @@ import posixpath
 import re
 from typing import Mapping, NamedTuple, Sequence
 
-from ...machine.paths import marked
+from ...machine.host_files import marked
 from ...spec.routes import Route, Rule
 from .routes import netplan_lines
 

@@ -17,7 +17,7 @@ import re
 from itertools import chain
 from typing import Mapping, NamedTuple, Sequence
 
-from ...machine.paths import marked
+from ...machine.host_files import marked
 from ...spec.routes import MAIN, Route, Rule
 from ..manager_shapes import Profile
 from . import ini

@@ -13,7 +13,7 @@ import fnmatch
 import posixpath
 from typing import NamedTuple, Sequence
 
-from ...machine.paths import marked
+from ...machine.host_files import marked
 from ...spec.routes import Route, Rule
 from ..manager_shapes import NetworkFile
 from .routes import networkd_lines
