@@ -542,7 +542,7 @@ def apply_here(desired: HostSpec, run: Run, address: str | None, token: str | No
     import secrets  # noqa: PLC0415
 
     from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard  # noqa: PLC0415
-    from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch  # noqa: PLC0415
+    from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import launch  # noqa: PLC0415
 
     machine, clock = LiveMachine(), SystemClock()
     seconds = desired["revert_seconds"] or DEFAULT_SECONDS

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import VERIFY, cycle_with
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import unit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.names import read_references
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import UNIT, UNIT_FILE

@@ -33,7 +33,7 @@ PYTHON_FILES = sorted(path.relative_to(CHECKOUT) for path in PLUGINS.rglob("*.py
 WITH_CODE = [path for path in PYTHON_FILES if path.name != "__init__.py"]
 PURE_ROOMS = ("_host", "_fabric", "_proof", "_report", "_rollout")
 # Where programs of a host are started, as lists of words.
-STARTS_PROGRAMS = {"plugins/module_utils/_host/machine/access.py", "plugins/module_utils/_host/guard/launch.py"}
+STARTS_PROGRAMS = {"plugins/module_utils/_host/machine/access.py", "plugins/module_utils/_host/guard/revert.py"}
 SHELLS = {"sh", "bash", "dash", "ksh", "zsh", "env -S", "eval", "xargs"}
 SHELL_MODULES = {"shell", "command", "raw", "script", "expect"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import unit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE, load_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import name_file, rdma_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Interface

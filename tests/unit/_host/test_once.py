@@ -10,7 +10,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, Callable
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import kept_routes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.losses import kept_routes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.names import Names
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.representors import Representors

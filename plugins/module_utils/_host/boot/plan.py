@@ -15,9 +15,8 @@ from ..spec.host import CONSENTS
 from ..spec.persisted import SELECTING, Wish, cards_in, device_of, wished_in
 from ..spec.routes import route_text, rule_text
 from .files import guards_next_boot, manager_files, unit_files
-from .kept_by_files import kept_no_longer
-from .kept_routes import KeptRoutes, kept_routes
-from .losses import Loss, losses
+from .losses import KeptRoutes, Loss, kept_routes, losses
+from .orphaned import kept_no_longer
 from .persisted import wishes
 from .persistence import NOBODY, Persistence, followers, persistence
 

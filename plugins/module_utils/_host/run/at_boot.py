@@ -17,9 +17,8 @@ from typing import Callable, Collection, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
-from ..boot.cards import of_present_cards
-from ..boot.persisted import CONCERNS, KEPT
-from ..boot.unit import (
+from ..boot.apply import of_present_cards
+from ..boot.files import (
     DEVICE_SECONDS,
     LINK_SECONDS,
     LOCK_SECONDS,
@@ -28,6 +27,7 @@ from ..boot.unit import (
     before_links,
     has_rates,
 )
+from ..boot.persisted import CONCERNS, KEPT
 from ..concerns.qos.settings import CONCERN as QOS
 from ..concerns.qos.settings import without_soft_devices
 from ..engine.context import Context
@@ -41,9 +41,9 @@ from ..facts.boot import OTHER_CARDS, RESULT
 from ..facts.gather import gather
 from ..facts.host_state import NETDEV_DRIVER
 from ..facts.qos_scope import OF_DEVICE
-from ..guard.launch import launch as launch_guard
 from ..guard.record import FILES
 from ..guard.revert import Alone, begin, revert_if_due, watch
+from ..guard.revert import launch as launch_guard
 from ..machine.access import Clock, HostError, LiveMachine, Machine, SystemClock
 from ..machine.host_files import RESULT_FILE, WISHES_FILE, BrokenState, check
 from ..machine.probe import NET, PCI, boot_id, target_at

@@ -88,20 +88,19 @@ def _with_steps_of(concern: Concern, context: Context, holds: Sequence[_Hold]) -
 
 
 def _holds(context: Context) -> list[_Hold]:
-    """Return what keeps steps from being done on this host; the code about each is read where there is something."""
+    """Return what holds steps of this host back; the code about it is imported where there is something."""
     facts, found = context.actual.facts, []
+    torn_down = any("reload_failed" in told for told in facts["eswitch"].values())
+    if not (facts["owners"] or torn_down or facts.get("without_kmod")):
+        return []
+    from . import holds
+
     if facts["owners"]:
-        from . import foreign_owners
-
-        found.append(_Hold(foreign_owners.notices, foreign_owners.hold_foreign_steps))
-    if any("reload_failed" in told for told in facts["eswitch"].values()):
-        from . import failed_reloads
-
-        found.append(_Hold(failed_reloads.notices, failed_reloads.refuse_steps))
+        found.append(_Hold(holds.notices_of_owners, holds.hold_foreign_steps))
+    if torn_down:
+        found.append(_Hold(holds.notices_of_failed_reloads, holds.refuse_torn_down))
     if facts.get("without_kmod"):
-        from . import without_kmod
-
-        found.append(_Hold(lambda _context: [], without_kmod.refuse_steps))
+        found.append(_Hold(lambda _context: [], holds.refuse_without_kmod))
     return found
 
 

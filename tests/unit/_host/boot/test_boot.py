@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import unit_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import unit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_by_files import kept_no_longer, lost_with
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.orphaned import kept_no_longer, lost_with
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.memory.hugepages import TMPFILES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NOTHING, PLANNED

@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.cards import of_present_cards, with_cards
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import of_present_cards, with_cards
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
     RESULT_FILE,

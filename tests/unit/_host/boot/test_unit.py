@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.unit import LINK_SECONDS, start_seconds
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import LINK_SECONDS, start_seconds
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import SetAttribute, WaitFor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import parse_port_settings, show_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather

@@ -12,9 +12,9 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.apply import RESTART_MANAGERS
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import STAMP
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard, obstacle
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import (
     confirm_start,
+    launch,
     read_record,
     revert_if_due,
     watch,

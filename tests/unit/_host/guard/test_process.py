@@ -16,9 +16,8 @@ from typing import Any, Callable, Iterator, Sequence, cast
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Operation, PutFile, RemoveFile
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record import Record, text_of, with_step
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import CONFIRMED, REVERTED, confirm
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import CONFIRMED, REVERTED, confirm, launch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import (
     CommandResult,
     HostError,
@@ -41,7 +40,7 @@ STARTER = """
 import sys, time
 sys.path[:0] = {path!r}
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
-from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.launch import launch
+from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import launch
 launch(LiveMachine({root!r}), sys.executable, {program!r}, {token!r}, {root!r})
 print("started", flush=True)
 time.sleep(60)

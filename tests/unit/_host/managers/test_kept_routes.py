@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files import texts_of_managers as files
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.kept_routes import KeptRoutes, kept_routes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.losses import KeptRoutes, kept_routes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
