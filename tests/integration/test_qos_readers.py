@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import RULES_FILE, UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.settings import RULES_FILE, UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos import dcb_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_bytes, program_path
 from ansible_collections.rdma.fabric.tests.integration.isolated import apart

@@ -14,7 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.losses impo
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persistence import persistence
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.names import Names
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.representors import Representors
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.ours import kept_keys
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.routing.reach import kept_keys
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import read_host
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.ini import settings

@@ -9,7 +9,7 @@ from typing import Any, Iterator
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.binding import (
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.settings_plan import (
     _MODE_SECONDS as SWITCHING_SECONDS,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.functions.vfs_apply import _CREATION_SECONDS

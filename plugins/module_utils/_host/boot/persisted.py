@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Mapping, NamedTuple, Pattern
 
-from ..concerns.links.mtu_stack import Stack
+from ..concerns.links.mtu import Stack
 from ..concerns.qos.settings import lasting
 from ..engine.context import DRIVER, FUNCTIONS, SETTINGS, Context
 from ..engine.steps import PLANNED

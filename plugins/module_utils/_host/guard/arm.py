@@ -13,8 +13,7 @@ from ..boot.apply import installation
 from ..boot.files import unit_of
 from ..concerns.naming.files import STAMP
 from ..concerns.qos.settings import CUTTING, key_for
-from ..concerns.routing.ours import RULES_KEY, unwanted_rules
-from ..concerns.routing.reach import rules_of_uplinks
+from ..concerns.routing.reach import RULES_KEY, rules_of_uplinks, unwanted_rules
 from ..engine.context import DRIVER, FUNCTIONS, SETTINGS, Context
 from ..engine.execute import perform
 from ..engine.failures import Fault

@@ -222,9 +222,9 @@ def _queues() -> Concern:
 
 
 def _qos() -> Concern:
-    from ..concerns.qos import files, plan
+    from ..concerns.qos import plan, settings
 
-    return Concern(plan.plan, files.boot_files)
+    return Concern(plan.plan, settings.boot_files)
 
 
 def _irqbalance() -> Concern:

@@ -10,7 +10,7 @@ from typing import Any, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.files import RULES_FILE, UNIT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.settings import RULES_FILE, UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import Outcome, set_devices_up, start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl_asked import shared_subnets
+from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.sysctl import shared_subnets
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.settings import parse_addresses
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import FILE as ORIGINALS

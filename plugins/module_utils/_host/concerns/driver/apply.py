@@ -26,6 +26,7 @@ from . import packages
 from .files import ORDER_FILE, ordering_files, repository_files
 from .needs import (
     Case,
+    Wish,
     build_command,
     case_of,
     goes_back,
@@ -35,10 +36,10 @@ from .needs import (
     replaces_what_runs,
     sources,
     unfit,
+    wish_of,
 )
 from .packages import before_removal
 from .reload import reload_of_stack, reload_work, restore_work
-from .request import Wish, wish_of
 
 ERRORS = packages.ERRORS
 _BUILD_SECONDS = 3600.0

@@ -9,8 +9,7 @@ from ...engine.context import Context
 from ...machine.host_files import MARKER
 from ...spec.driver import CONTAINER
 from . import packages
-from .needs import Case, case_of, needs_packages
-from .request import Unclear, Wish, wish_of
+from .needs import Case, Unclear, Wish, case_of, needs_packages, wish_of
 
 # Pods must not start before the driver: kubelet waits for what loads it (systemd.unit(5), Before=).
 ORDER_FILE = "/etc/systemd/system/openibd.service.d/rdma-fabric.conf"

@@ -16,8 +16,7 @@ from ...facts.host_state import NETDEV_DRIVER
 from ...spec.driver import CONTAINER
 from ...spec.driver_families import DKMS, headers_of, initrd_command, way_to_inbox
 from . import needs
-from .needs import Case, case_of
-from .request import Wish, wish_of
+from .needs import Case, Wish, case_of, wish_of
 
 
 def noticed(problem: str) -> str:

@@ -42,9 +42,8 @@ from ...spec.driver_families import FLAVOUR_TITLES, INBOX, VENDOR_FLAVOURS
 from ...spec.host import CONSENTS
 from . import needs, next_boot
 from .files import ordering_files, repository_files, staying_notices, unwanted_files
-from .needs import Case, case_of
+from .needs import VARIABLE, Case, Unclear, Wish, case_of, wish_of
 from .preflight import lost_storage, refusals
-from .request import VARIABLE, Unclear, Wish, wish_of
 
 CONSENT = "driver_reload"
 

@@ -19,8 +19,7 @@ from ...facts.shapes import System
 from ...spec.driver import ARCHIVE
 from ...spec.driver_families import DKMS, FLAVOUR_TITLES, SUPPORTED, Family, headers_of
 from . import needs
-from .needs import Case
-from .request import Wish
+from .needs import Case, Wish
 
 # What an installation with a DKMS build needs at most (measured by NVIDIA for doca-ofed; an initial RAM disk is 150).
 _NEEDED_MIB = {"/boot": 150, "/usr": 2048, "/var": 2048}

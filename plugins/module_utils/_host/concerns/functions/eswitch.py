@@ -26,8 +26,15 @@ from ...facts.host_state import Interface
 from ...facts.users import held
 from ...machine.access import Host
 from ...spec.host import HostSpec, wanted_interface
-from .binding import bind_again, leaves_switchdev, representors_in_use, switch_to, switches, unbound_functions
-from .settings_plan import numbered
+from .settings_plan import (
+    bind_again,
+    leaves_switchdev,
+    numbered,
+    representors_in_use,
+    switch_to,
+    switches,
+    unbound_functions,
+)
 from .vfs_plan import set_up
 
 CONCERN = "eswitch"

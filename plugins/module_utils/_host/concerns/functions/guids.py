@@ -27,8 +27,7 @@ from ...machine.access import Host, HostError
 from ...machine.probe import PCI
 from ...spec.functions import DETERMINISTIC, canonical, guid_number, size_of
 from ...spec.host import HostSpec, wanted_interface
-from .binding import bind, driver_at, set_on_port, settle, unbind, unbound_functions
-from .settings_plan import numbered
+from .settings_plan import bind, driver_at, numbered, set_on_port, settle, unbind, unbound_functions
 
 CONCERN = "guids"
 GUID, LINK_STATE = "guid", "link_state"

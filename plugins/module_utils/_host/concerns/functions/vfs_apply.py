@@ -21,7 +21,7 @@ from ...machine.access import Host, HostError
 from ...machine.probe import PCI
 from ...spec.functions import NETDEVICE, VFIO
 from ...spec.host import HostSpec, wanted_interface
-from .binding import bind, driver_at, links, set_mode, set_on_port, settle, switch_to, unbind, wait_for_interfaces
+from .settings_plan import bind, driver_at, links, set_mode, set_on_port, settle, switch_to, unbind, wait_for_interfaces
 
 # The write returns when every function is probed, and never when the firmware hangs.
 _CREATION_SECONDS = 120.0

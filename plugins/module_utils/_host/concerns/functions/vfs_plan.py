@@ -31,7 +31,7 @@ from ...facts.shapes import Nic, VfCount
 from ...facts.users import held
 from . import drivers_plan as drivers
 from . import settings_plan as functions
-from .binding import leaves_switchdev, representors_in_use, switches
+from .settings_plan import leaves_switchdev, representors_in_use, switches
 
 _NO_MEMORY = (
     "the BIOS left no memory for its virtual functions (their BARs have no addresses in its file resource), so the "

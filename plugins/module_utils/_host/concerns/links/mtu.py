@@ -1,7 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""MTUs of network interfaces, set in an order in which nothing ever exceeds what it stands on."""
+"""MTUs of network interfaces, set in an order in which none exceeds what it stands on.
+
+Rules of the kernel: a bond or team sets the MTU of its ports (bond_change_mtu, team_change_mtu). A VLAN takes none
+above the interface that it stands on (ERANGE of vlan_dev_change_mtu), nor does a macvlan (EINVAL of
+macvlan_change_mtu). A virtual function that exceeds its physical one loses the larger frames. An IPoIB interface of
+another partition has an MTU of its own (ipoib_change_mtu).
+"""
 
 from __future__ import annotations
 
@@ -14,12 +20,206 @@ from ...engine.failures import INTERFACE_GONE
 from ...engine.operations import Operation, Run, WaitFor, Work, set_link
 from ...engine.ports import NoPort, fill
 from ...engine.steps import NOTHING, NOW, Step, Value, as_planned, key_of, make_step
-from ...facts.host_state import Interface
-from ...facts.shapes import Netdev
+from ...facts.host_state import NETDEV_DRIVER, Interface
+from ...facts.shapes import Netdev, Nic
 from ...machine.access import Host
 from ...machine.probe import NET
 from ...spec.host import HostSpec, wanted_interface
-from .mtu_stack import IPOIB_2K_MAX, Stack
+
+# mlx5: the hardware's 10000 less the headers of Ethernet and VLAN and the checksum (MLX5E_HW2SW_MTU, en.h).
+MLX5_ETHERNET_MAX = 9978
+# IPoIB: 2K and 4K fabrics less the 4-byte header in datagram mode; connected mode goes up to 65520 (ipoib.h).
+IPOIB_2K_MAX = 2044
+IPOIB_DATAGRAM_MAX = 4092
+IPOIB_CONNECTED_MAX = 65520
+_SETS_ITS_PORTS = ("bond", "team")
+_STANDS_BELOW_LOWER = ("vlan", "macvlan", "macvtap")
+
+
+class Stack:
+    """The interfaces of a host in their layers, with what is wanted of them. MTUs are bytes."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._netdevs = context.actual.netdevs
+        self._interfaces: dict[str, Interface] = {i.netdev["name"]: i for i in context.interfaces if i.netdev}
+        self._finals: dict[str, int] = {}
+        self._levels: dict[str, int] = {}
+        self._set_together: dict[str, list[str]] = {}
+        self._functions_stay: dict[str, bool] = {}
+        for name in self._netdevs:
+            self._set_together.setdefault(self.setter(name), []).append(name)
+
+    def setter(self, name: str) -> str:
+        """Return the interface that sets the MTU of this one: the bond or team that it belongs to, or itself."""
+        seen = {name}
+        master = self._netdevs[name]["master"] or ""
+        while master not in seen and master in self._netdevs and self._netdevs[master]["kind"] in _SETS_ITS_PORTS:
+            seen.add(master)
+            name, master = master, self._netdevs[master]["master"] or ""
+        return name
+
+    def final(self, name: str) -> int:
+        """Return the MTU that an interface has once the plan is done."""
+        if name not in self._finals:
+            # Facts that go in circles end here, with what is there now.
+            self._finals[name] = self._netdevs[name]["mtu"]
+            self._finals[name] = self._final(name)
+        return self._finals[name]
+
+    def _final(self, name: str) -> int:
+        now, setter = self._netdevs[name]["mtu"], self.setter(name)
+        if setter != name:
+            changed = self.final(setter)
+            return now if changed == self._netdevs[setter]["mtu"] else changed
+        interface = self._interfaces.get(name)
+        wanted = interface.wanted["mtu"] if interface else None
+        if interface is None or wanted is None:
+            return self._of_a_function(name, now)
+        return now if self.refusal(self._netdevs[name], wanted) else wanted
+
+    def _of_a_function(self, name: str, now: int) -> int:
+        """Return what becomes of a virtual function without a wish of its own: its physical one's tells.
+
+        One step sets all functions of a physical one: where one of them refuses, none is set.
+        """
+        physical = self._physical(name)
+        wish = self._interfaces.get(physical)
+        if wish is None:
+            return now
+        most, wanted = self.final(physical), wish.wanted["vf_mtu"]
+        if wanted is not None and wanted > most:
+            return min(now, most)
+        to = most if wanted is None else wanted
+        if physical not in self._functions_stay:
+            refusals = (self.function_refusal(vf, port, to) for vf, port in self.differing(wish))
+            self._functions_stay[physical] = any(refusals)
+        if self._functions_stay[physical]:
+            return now
+        return min(now, to) if wanted is None else to
+
+    def differing(self, interface: Interface) -> list[tuple[Nic, Netdev]]:
+        """Return the virtual functions, with their ports, whose MTU differs from what their physical one asks for.
+
+        Those that are wanted interfaces with an MTU themselves are left out. Where nothing is asked of them, a function
+        above its physical one differs: it would lose its larger frames.
+        """
+        if interface.nic is None or interface.netdev is None:
+            return []
+        actual = self._context.actual
+        own = {other.key for other in self._context.interfaces if other.wanted["mtu"] is not None}
+        functions = [vf for vf in actual.vfs_of(interface.nic) if vf["address"] not in own]
+        ports = [(vf, port) for vf in functions for port in [actual.port_of(vf)] if port is not None]
+        vf_mtu, most = interface.wanted["vf_mtu"], self.final(interface.netdev["name"])
+
+        def differs(port: Netdev) -> bool:
+            name = port["name"]
+            mtu = port["mtu"] if self.setter(name) == name else self.final(name)
+            return mtu > most if vf_mtu is None else mtu != vf_mtu
+
+        return [(vf, port) for vf, port in ports if differs(port)]
+
+    def function_refusal(self, vf: Nic, port: Netdev, wanted: int) -> str:
+        """Return why a virtual function can't have an MTU that its physical one carries, empty when it can."""
+        setter = self.setter(port["name"])
+        if setter != port["name"]:
+            return f"{port['name']} belongs to {setter}, which sets the MTU of its members; set it there"
+        return limit_problem(vf, port, wanted) or self._context.uplink_refusal(vf, port)
+
+    def refusal(self, netdev: Netdev, wanted: int) -> str:
+        """Return why an interface can't have this MTU; empty when it can, or when its bond gives it just that."""
+        name = netdev["name"]
+        setter = self.setter(name)
+        if setter != name:
+            given = f"it belongs to {setter}, which sets the MTU of its members; set it there"
+            return "" if self.final(name) == wanted else given
+        if wanted == netdev["mtu"]:
+            return self._above(name, wanted)
+        nics = self._context.actual.nics
+        members = [self._netdevs[each] for each in self._governed(name)]
+        changed = [(nics.get(member.get("pci") or ""), member) for member in members]
+        limits = [limit_problem(nic, member, wanted) for nic, member in changed]
+        uplinks = [self._context.uplink_refusal(nic, member) for nic, member in changed]
+        return next(filter(None, (*limits, *uplinks)), "") or self._above(name, wanted)
+
+    def carrier_problem(self, name: str, wanted: int) -> str:
+        """Return why the functions of a physical interface can't have this MTU, empty when they can."""
+        most, setter = self.final(name), self.setter(name)
+        if wanted <= most:
+            return ""
+        if setter != name:
+            return f"the physical function carries {most} as a part of {setter}; give {setter} mtu {wanted}"
+        interface = self._interfaces.get(name)
+        if interface is None or interface.wanted["mtu"] is None:
+            return f"the physical function carries {most}; give it mtu {wanted} as well"
+        return f"the physical function stays at {most}, as its own change is refused"
+
+    def level(self, name: str) -> int:
+        """Return how many others have to be raised before an interface is, and lowered after it."""
+        setter = self.setter(name)
+        if setter not in self._levels:
+            self._levels[setter] = 0
+            governed = self._governed(setter)
+            below = {lower for each in governed for lower in self._below(each)} - set(governed)
+            known = [1 + self.level(lower) for lower in below]
+            stacked = self._netdevs[setter]["kind"] != "physical"
+            self._levels[setter] = max(known, default=int(stacked))
+        return self._levels[setter]
+
+    def _governed(self, setter: str) -> list[str]:
+        """Return an interface and all those whose MTU it sets."""
+        return self._set_together.get(setter, [setter])
+
+    def _below(self, name: str) -> list[str]:
+        """Return the interfaces whose MTU an interface may not exceed."""
+        netdev, physical = self._netdevs[name], self._physical(name)
+        lowers = netdev["lower"] if netdev["kind"] in _STANDS_BELOW_LOWER else []
+        return [physical] if physical else [lower for lower in lowers if lower in self._netdevs]
+
+    def _physical(self, name: str) -> str:
+        """Return the interface of the physical function behind that of a virtual one, empty for others."""
+        actual, netdev = self._context.actual, self._netdevs[name]
+        nic = actual.nics.get(netdev["pci"] or "")
+        parent = actual.nics.get(nic["pf"] or "") if nic is not None else None
+        port = actual.port_of(parent) if parent and netdev["kind"] == "physical" else None
+        return port["name"] if port else ""
+
+    def _above(self, name: str, wanted: int) -> str:
+        """Return what an interface, or a member of a bond, would exceed with this MTU."""
+        governed = self._governed(name)
+        for each in governed:
+            for lower in self._below(each):
+                if lower not in governed and wanted > self.final(lower):
+                    where = "" if each == name else f"its member {each}: "
+                    return f"{where}{self._exceeded(each, lower)}; give {self._to_raise(lower)} mtu {wanted}"
+        return ""
+
+    def _exceeded(self, name: str, lower: str) -> str:
+        most = self.final(lower)
+        if self._physical(name):
+            return f"its physical function {self._netdevs[lower]['pci']} carries {most}"
+        return f"it stands on {lower}, which carries {most}"
+
+    def _to_raise(self, lower: str) -> str:
+        setter = self.setter(lower)
+        return "that one" if setter == lower else f"{setter}, to which that one belongs,"
+
+
+def limit_problem(nic: Nic | None, netdev: Netdev, wanted: int) -> str:
+    """Return why the device can't have this MTU. Other drivers' limits are only known to their kernel."""
+    if netdev["link_type"] == "infiniband":
+        if wanted > IPOIB_CONNECTED_MAX:
+            return f"IPoIB carries at most {IPOIB_CONNECTED_MAX}"
+        # Only an MTU that datagram mode does not have tells the mode for sure.
+        if wanted > IPOIB_DATAGRAM_MAX >= netdev["mtu"]:
+            return (
+                f"IPoIB in datagram mode carries at most {IPOIB_DATAGRAM_MAX} ({IPOIB_2K_MAX} on a fabric with an MTU "
+                "of 2K); RDMA itself uses the MTU of the subnet manager, regardless of this setting"
+            )
+    elif nic is not None and nic["driver"] == NETDEV_DRIVER and wanted > MLX5_ETHERNET_MAX:
+        return f"mlx5 carries at most {MLX5_ETHERNET_MAX}"
+    return ""
+
 
 DEFAULT_ETHERNET_MTU = 1500
 ROCE_HEADERS = 96

@@ -24,8 +24,7 @@ from ...spec import qos_values
 from ...spec.host import HostSpec, wanted_interface
 from ...spec.qos import DSCP, OS, QOS_KEYS, only
 from . import settings
-from .files import UNIT_FILE, boot_files
-from .settings import CUTTING, name_of, value_of
+from .settings import CUTTING, UNIT_FILE, boot_files, name_of, value_of
 
 _SECONDS = 30.0
 # The driver takes the link down and up; optics of 400 Gb/s take their time.

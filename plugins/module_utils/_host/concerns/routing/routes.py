@@ -26,8 +26,20 @@ from ...facts.shapes import Netdev, ReadRule
 from ...machine.access import Host
 from ...spec.host import CONSENTS, HostSpec, wanted_interface
 from ...spec.routes import ROUTES, RULES, Route, Rule, Way, route_key, route_text, rule_key, rule_text
-from .ours import RULES_KEY, Changes, changes, is_our_route, others, told, told_rules, unwanted_rules
-from .reach import catching_problems, gateway_problems, lacks_address, rules_of_uplinks
+from .reach import (
+    RULES_KEY,
+    Changes,
+    catching_problems,
+    changes,
+    gateway_problems,
+    is_our_route,
+    lacks_address,
+    others,
+    rules_of_uplinks,
+    told,
+    told_rules,
+    unwanted_rules,
+)
 
 CONCERN = "routing"
 _MASTERS = ("bond", "bridge")
