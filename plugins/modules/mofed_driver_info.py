@@ -113,8 +113,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importin
 # Before all imports that it is about.
 compile_once()
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.network import read_stacked
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import read_driver
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.stack import read_stacked
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import summarize
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import NETDEV_DRIVER, HostState

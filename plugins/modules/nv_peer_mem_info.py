@@ -90,9 +90,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importin
 compile_once()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.peer_memory.decide import summarize
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.stack import read_peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.peer_memory import read_peer_memory
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import gpus_as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe

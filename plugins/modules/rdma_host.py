@@ -479,7 +479,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.importin
 compile_once()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.lock import exclusive
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import check_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveHost, LiveMachine, SystemClock
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connection import client_address, server_address

@@ -32,7 +32,7 @@ import sys
 sys.path.insert(0, "{place}")
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import LiveMachine
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import SystemClock
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.network import read_snapshot
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.stack import read_snapshot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.reload import Reload, reload_work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import filled, perform
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather

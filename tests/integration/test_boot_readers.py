@@ -20,7 +20,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.apply import work
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Run
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.initrd import holds_another
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.modules import holds_another
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import read_driver
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import read_next_boot
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, LiveHost

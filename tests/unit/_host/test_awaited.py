@@ -14,7 +14,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine import pe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_reboot import KERNEL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import PENDING_REBOOT, PENDING_REBOOT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import (
+    PENDING_REBOOT,
+    PENDING_REBOOT_FILE,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import KnownAwaited
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID, BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts import devices, eswitch, functions, topology
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import interrupts_of_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.netdev import read_netdevs
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import interrupts_of_functions
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import read_rdma
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.topology import NODES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import pci_config

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.links import check_links, links_of, lost_links
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.rdma import check_links, links_of, lost_links
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Facts, RdmaDevice
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.links import with_links

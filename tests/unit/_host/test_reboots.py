@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_r
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, digest, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import UNTOLD
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import PENDING_REBOOT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import PENDING_REBOOT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot import hold_reboots
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import desired, two_ports
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel

@@ -14,8 +14,8 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.node_address import node_addresses_in
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.uplink import (
+    node_addresses_in,
     parse_ip_addresses,
     parse_ipv6_default,
     parse_routes,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ..facts.records import PENDING_REBOOT
+from ..facts.own_files import PENDING_REBOOT
 from ..facts.shapes import Awaited, KnownAwaited
 from ..machine.probe import natural
 from .steps import NEEDS_REBOOT, REFUSED, Step, is_executable, refused, with_reason

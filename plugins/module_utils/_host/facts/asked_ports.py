@@ -13,17 +13,14 @@ from ..spec.host import HostSpec
 from .eswitch import present_mode, read_eswitches
 from .firmware import read_firmware
 from .firmware_image import read_firmware_images
-from .guids import device_guid, has_guid, port_guid, read_guids, wanted_guid
 from .host_state import HostState, Interface, settings_of
-from .interrupts import interrupts_of_functions, read_interrupts
-from .qos import everything_of, read_qos
-from .qos_scope import asked
-from .queues import read_queues
+from .qos import asked, everything_of, read_qos
+from .queues import interrupts_of_functions, read_interrupts, read_queues
 from .routing import read_routing
 from .shapes import Facts, Nic
 from .spectrum_x import read_roce_registers
 from .users import USER_SPACE_DRIVERS, has_driver, read_users
-from .vf_settings import differences, settings_asked
+from .vf_settings import device_guid, differences, has_guid, port_guid, read_guids, settings_asked, wanted_guid
 
 
 def read_asked_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], facts: Facts) -> None:

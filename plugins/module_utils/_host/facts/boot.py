@@ -15,7 +15,7 @@ from ..machine.host_files import BrokenState, StateFile
 from ..machine.probe import Probe, printable
 from ..spec.cards import kept_cards
 from .managers.read import read_managers
-from .records import read_awaited
+from .own_files import read_awaited
 from .shapes import Boot, BootResult, Guarded, VfCount
 
 RESULT = StateFile(

@@ -1,11 +1,21 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what the firmware of cards is set to.
+"""Reads the firmware settings of cards, which functions share a card, and who owns the network of a BlueField.
 
 ``mstconfig`` (of mstflint) or ``mlxconfig`` (of NVIDIA's firmware tools) shows every parameter of a card with its
 default, its value now and the one of the next boot. A query takes seconds, so only cards are asked that a wish is
 about, each once, as its ports share one configuration, and several at a time.
+
+All functions behind one PCI slot are, and so are those with one system image GUID: a card of two PCI slots (Socket
+Direct) or of several hosts has one (mlx5 joins devices to such a group by it: torvalds/linux,
+drivers/net/ethernet/mellanox/mlx5/core/main.c, mlx5_devcom_register_device). The second half of a Socket Direct card
+has neither network interface nor RDMA device (lib/sd.c, mlx5_sd_get_adev), so nothing tells whose half it is: it is
+taken for a half of every card of its kind.
+
+The mode is a firmware setting. In DPU mode the e-switch, trust and limits of the ports are the Arm side's, and what the
+host sets there is refused or ignored (the kernel's eswitch.c: EPERM without vport_group_manager). A card may restrict
+its host besides (mlxprivhost(1), zero trust): it then sets no firmware and owns no port.
 """
 
 from __future__ import annotations
@@ -13,13 +23,13 @@ from __future__ import annotations
 import difflib
 import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import Dict, Sequence
+from typing import Dict, Mapping, Sequence
 
 from ..machine.access import Host, HostError
 from ..machine.probe import Probe, last_words, printable
-from .host_state import Interface
-from .records import SET_SINCE_BOOT, record_of
-from .shapes import Firmware, FirmwareCard
+from .host_state import HostState, Interface
+from .own_files import SET_SINCE_BOOT, record_of
+from .shapes import Firmware, FirmwareCard, Nic
 
 TOOLS = ("/usr/bin/mstconfig", "/usr/local/bin/mstconfig", "/usr/bin/mlxconfig", "/usr/local/bin/mlxconfig")
 # They tell whether a BlueField restricts this host; they come with those above.
@@ -142,3 +152,158 @@ def parse(text: str) -> Values:
         if row and len(words) == 3 and len(values) < _MOST_PARAMETERS:
             values[row["name"]] = [printable(word, 64) for word in words]
     return values
+
+
+_NO_GUID = "0000:0000:0000:0000"
+
+
+def functions_of_card(actual: HostState, address: str) -> list[Nic]:
+    """Return every function, virtual ones included, of the card that has the function at ``address``."""
+    return _members(actual, address, with_bare_halves=True)
+
+
+def functions_of_flash(actual: HostState, address: str) -> list[str]:
+    """Return the physical functions that are known to share the flash of the one at ``address``, in their order.
+
+    A bare half shares none but its own: to burn one flash twice does less harm than to miss one.
+    """
+    found = _members(actual, address, with_bare_halves=False)
+    return sorted(nic["address"] for nic in found if nic["function"] == "pf") or [address]
+
+
+def flash_of(actual: HostState, address: str) -> str:
+    """Return what the flash of a card is called by: its first physical function."""
+    return functions_of_flash(actual, address)[0]
+
+
+def may_share_firmware(actual: HostState, address: str, other: str) -> bool:
+    """Say whether the physical functions at two addresses are, or may be, of one card, whose settings are then theirs.
+
+    A bare half may be of any card of its kind.
+    """
+    bare = next((at for at in (address, other) if at in actual.nics and is_bare_half(actual.nics[at])), "")
+    members = _members(actual, bare or address, with_bare_halves=bool(bare))
+    return {card_of(address), card_of(other)} <= {card_of(_physical(nic)) for nic in members}
+
+
+def _members(actual: HostState, address: str, *, with_bare_halves: bool) -> list[Nic]:
+    nics = list(actual.nics.values())
+    slots: set[str] = {card_of(address)}
+    guids: set[str] = set()
+    kinds: set[str] = set()
+    members: list[Nic] = []
+    grown = True
+    while grown:
+        found = [nic for nic in nics if _is_member(actual, nic, slots, guids, kinds)]
+        grown = len(found) > len(members)
+        members = found
+        for nic in members:
+            slots.add(card_of(_physical(nic)))
+            guids |= guids_of(actual, nic)
+            if with_bare_halves and is_bare_half(nic):
+                kinds.add(_kind(nic))
+    return members
+
+
+def guids_of(actual: HostState, nic: Nic) -> set[str]:
+    """Return the system image GUIDs that RDMA devices of a function tell."""
+    devices = [device for device in actual.facts["rdma"] if device["pci"] == nic["address"]]
+    found = {device["system_image_guid"] or "" for device in devices}
+    return found - {"", _NO_GUID}
+
+
+def is_bare_half(nic: Nic) -> bool:
+    """Say whether a physical function has neither an interface nor an RDMA device, which would tell its card."""
+    return nic["function"] == "pf" and not nic["netdevs"] and not nic["rdma"]
+
+
+def _is_member(actual: HostState, nic: Nic, slots: set[str], guids: set[str], kinds: set[str]) -> bool:
+    if card_of(_physical(nic)) in slots or guids_of(actual, nic) & guids:
+        return True
+    return nic["function"] == "pf" and _kind(nic) in kinds
+
+
+def _physical(nic: Nic) -> str:
+    return nic["pf"] or nic["address"]
+
+
+def _kind(nic: Nic) -> str:
+    return f"{nic['vendor']}:{nic['device']}:{nic['subsystem']}"
+
+
+DPU = "DPU"
+NIC = "NIC"
+_NOW = 1
+# What the words of the parameters stand for; older tools show other words for the same numbers.
+_EMBEDDED_CPU, _ENABLED, _DISABLED = "1", "0", "1"
+_OWNERS = ("INTERNAL_CPU_PAGE_SUPPLIER", "INTERNAL_CPU_ESWITCH_MANAGER", "INTERNAL_CPU_IB_VPORT0")
+_ECPF = "0"
+
+
+def mode_of(actual: HostState, nic: Nic | None) -> str | None:
+    """Return ``DPU`` or ``NIC`` for a BlueField whose firmware was read, None for what is not known or no BlueField."""
+    card = _read(actual, nic)
+    return bluefield_mode(card["parameters"] if card is not None else {})
+
+
+def _read(actual: HostState, nic: Nic | None) -> FirmwareCard | None:
+    """Return what was read of a BlueField's firmware, nothing for any other card."""
+    if nic is None or not (nic["family"] or "").startswith(BLUEFIELD):
+        return None
+    return actual.facts["firmware"]["cards"].get(card_of(nic["address"]))
+
+
+def bluefield_mode(parameters: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the mode that the present values of ``INTERNAL_CPU_*`` mean."""
+    numbers = {name: number_of(values[_NOW]) for name, values in parameters.items()}
+    engine = numbers.get("INTERNAL_CPU_OFFLOAD_ENGINE")
+    if engine == _DISABLED:
+        return NIC
+    owned = all(numbers.get(name, _ECPF) == _ECPF for name in _OWNERS)
+    if engine == _ENABLED and numbers.get("INTERNAL_CPU_MODEL") == _EMBEDDED_CPU and owned:
+        return DPU
+    return None
+
+
+def number_of(value: str) -> str:
+    """Return the number of a value as the tools show it: ``ETH(2)`` is 2, ``16`` is 16."""
+    return value[value.rindex("(") + 1 : -1] if value.endswith(")") and "(" in value else value
+
+
+def restriction(actual: HostState, nic: Nic | None) -> str:
+    """Return why firmware and ports of this card are not the host's to change, in any mode; empty when they are."""
+    card = _read(actual, nic)
+    if nic is None or card is None or not card["restricted"]:
+        return ""
+    return (
+        f"the {nic['family']} restricts this host (zero trust): change it on its Arm side, or let that lift the "
+        "restriction (mlxprivhost -d DEVICE privilege)"
+    )
+
+
+def arm_side_refusal(actual: HostState, nic: Nic | None) -> str:
+    """Return why a setting of this port is not the host's to change; empty when it is, or may be."""
+    mode = mode_of(actual, nic)
+    if mode is None:
+        return restriction(actual, nic)
+    if nic is None or mode != DPU:
+        return ""
+    return (
+        f"the {nic['family']} is in DPU mode, so this belongs to its Arm side: change it there, or give the card to "
+        "the host (INTERNAL_CPU_OFFLOAD_ENGINE=DISABLED in its firmware, then a power cycle)"
+    )
+
+
+def remark(actual: HostState, nic: Nic) -> str:
+    """Return what is to be said of a card whose mode decides something; empty for one that was not asked."""
+    card = _read(actual, nic)
+    if card is None:
+        return ""
+    mode, restricted = mode_of(actual, nic), restriction(actual, nic)
+    if mode or restricted:
+        return "; ".join(filter(None, (f"the BlueField is in {mode} mode" if mode else "", restricted)))
+    cause = f" ({card['problem']})" if card["problem"] else ""
+    return (
+        f"whether the BlueField is in DPU or NIC mode is not known{cause}, so what belongs to its Arm side is not "
+        "refused before it is tried"
+    )

@@ -18,7 +18,7 @@ from typing import Mapping, Sequence
 from ..machine.access import Host, HostError
 from ..machine.probe import Probe, last_words, printable
 from ..spec.firmware import is_version
-from .cards import flash_of, functions_of_flash
+from .firmware import flash_of, functions_of_flash
 from .host_state import HostState, Interface
 from .shapes import CardImage, FirmwareImages, Image
 

@@ -19,12 +19,10 @@ from .labels import node_labels
 from .matching import Matched, match_spec
 from .names import read_naming
 from .netdev import Netdev, read_netdevs
-from .own_files import read_own_files
+from .own_files import JOURNAL, read_own_files
 from .owners import read_owners
-from .pci import Function, add_slots, gpu_entry, nic_entry, read_functions
-from .pcie import read_pcie
+from .pci import Function, add_slots, gpu_entry, nic_entry, read_functions, read_pcie
 from .rdma import read_rdma
-from .records import JOURNAL
 from .remote_storage import read_remote_storage
 from .settings import read_settings
 from .shapes import Facts, Gpu, Nic, RdmaDevice, ReadNetdev, VfCount
@@ -177,7 +175,7 @@ def _add_state_of_ports(probe: Probe, tables: Tables, facts: Facts) -> None:
         facts["settings"]["shared_subnets"] = found
     if not ports:
         return
-    from .neighbours import read_neighbours
+    from .sysctls import read_neighbours
 
     short = read_neighbours(probe)
     if short:
@@ -196,7 +194,7 @@ def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts,
     known_before = desired.get("peer_memory_before") is not None
     asked = known_before or desired["driver"] or desired["peer_memory"] or desired["requests"]
     if asked or probe.host.exists(JOURNAL):
-        from .drivers import read_stack_state
+        from .driver.stack import read_stack_state
 
         read_stack_state(probe, desired, facts)
     if _is_to_load(desired, kernel_modules, facts) and probe.lacks("modprobe"):

@@ -23,7 +23,7 @@ from typing import Iterable, Sequence
 from ..machine.host_files import UNIT_DIRECTORIES
 from ..machine.probe import PCI, Probe
 from .devices import VFIO_DRIVERS, has_hidden_switches, is_of_a_rack
-from .gpu_shapes import MigMode, Nvlink, Service
+from .driver_shapes import MigMode, Nvlink, Service
 from .pci import Function
 from .shapes import Gpu, Nic
 

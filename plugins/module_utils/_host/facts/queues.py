@@ -1,10 +1,14 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads rings and channels of interfaces.
+"""Reads the queues of interfaces and the CPUs that serve their interrupts.
 
 Only ethtool tells them (ETHTOOL_MSG_RINGS_GET and ETHTOOL_MSG_CHANNELS_GET of Documentation/networking/
 ethtool-netlink.rst), one interface at a time: those that some are asked of.
+
+Sources: torvalds/linux, Documentation/core-api/irq/irq-affinity.rst (``smp_affinity_list``), Documentation/ABI/testing/
+sysfs-bus-pci (``msi_irqs``), kernel/irq/proc.c (what ``/proc/irq/N`` holds; an interrupt in use has a directory there
+by the name of its handler); irqbalance(1) and the unit that comes with irqbalance.
 """
 
 from __future__ import annotations
@@ -12,9 +16,13 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
-from ..machine.probe import Probe
+from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of
+
+from ..machine.access import Host
+from ..machine.host_files import IRQBALANCE_SCRIPT, UNIT_DIRECTORIES
+from ..machine.probe import PCI, Probe, names_at, parse_int, printable
 from .host_state import Interface
-from .shapes import Queue
+from .shapes import FunctionInterrupts, Interrupts, Irqbalance, Queue
 
 # What each key is called where ``ethtool`` shows it, and where it sets it.
 WORDS = {"rx_ring": ("RX", "rx"), "tx_ring": ("TX", "tx"), "channels": ("Combined", "combined")}
@@ -53,3 +61,112 @@ def parse(text: str) -> dict[str, Queue]:
     now = {word: int(number) for word, number in _LINE.findall(present)}
     both = {key: WORDS[key][0] for key in asked if now.get(WORDS[key][0]) is not None and most.get(WORDS[key][0])}
     return {key: {"now": now[word], "most": most[word]} for key, word in both.items()}
+
+
+DROP_IN = "/etc/systemd/system/irqbalance.service.d/90-rdma-fabric.conf"
+SHOW_IRQBALANCE = ("systemctl", "show", "-p", "MainPID", "irqbalance.service")
+_IRQ = "/proc/irq"
+_FILES = frozenset(
+    {
+        "affinity_hint",
+        "effective_affinity",
+        "effective_affinity_list",
+        "node",
+        "smp_affinity",
+        "smp_affinity_list",
+        "spurious",
+    }
+)
+_CPU = "/sys/devices/system/cpu"
+_LONGEST_LIST = 4096
+_NAME = "irqbalance.service"
+_POLICY = re.compile(r"(?:--policyscript|(?<![\w-])-l)[= ]*([^\s\"']+)")
+
+
+def affinity_file(irq: int) -> str:
+    """Return the file that tells and sets which CPUs may serve an interrupt."""
+    return f"{_IRQ}/{irq}/smp_affinity_list"
+
+
+def _vector(address: str, irq: int | str = "") -> str:
+    return f"{PCI}/{address}/msi_irqs/{irq}".rstrip("/")
+
+
+def interrupts_of(host: Host, address: str) -> list[int]:
+    """Return the numbers of the interrupts that the driver of a PCI function uses, in their order."""
+    numbers = sorted(int(name) for name in names_at(host, _vector(address)) if name.isdecimal())
+    return [number for number in numbers if not _FILES.issuperset(names_at(host, f"{_IRQ}/{number}"))]
+
+
+def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: Iterable[str]) -> Interrupts:
+    """Return ``online`` and ``isolated`` CPUs, ``interfaces`` (``{key: {"local", "irqs", "elsewhere"}}``) and
+    ``irqbalance``; nothing where nothing is asked for and nothing of ours is there.
+
+    All CPUs are lists in text. ``irqs`` are those that may serve each interrupt in use by its number, ``elsewhere``
+    that which does, where it is none of them (``effective_affinity_list``).
+    """
+    wanted = [interface for interface in interfaces if interface.wanted["irq_affinity"]]
+    if not wanted and not any(path == DROP_IN or path.startswith(IRQBALANCE_SCRIPT) for path in own_files):
+        return {}
+    return interrupts_of_functions(probe, [one.key for one in wanted if one.nic is not None])
+
+
+def interrupts_of_functions(probe: Probe, addresses: Iterable[str]) -> Interrupts:
+    """Return the same of the PCI functions with these addresses."""
+    return {
+        "online": _list(probe, f"{_CPU}/online"),
+        "isolated": _list(probe, f"{_CPU}/isolated"),
+        "interfaces": {address: _read_function(probe, address) for address in addresses},
+        "irqbalance": _read_irqbalance(probe),
+    }
+
+
+def _read_function(probe: Probe, address: str) -> FunctionInterrupts:
+    numbers = interrupts_of(probe.host, address)
+    # A recording holds the attributes that were read.
+    irqs = {str(irq): _list(probe, affinity_file(irq)) for irq in numbers if probe.text(_vector(address, irq))}
+    served = {irq: _list(probe, f"{_IRQ}/{irq}/effective_affinity_list") for irq in irqs}
+    return {
+        "local": _list(probe, f"{PCI}/{address}/local_cpulist"),
+        "irqs": irqs,
+        "elsewhere": {irq: cpus for irq, cpus in served.items() if not set(cpus_of(cpus)) <= set(cpus_of(irqs[irq]))},
+    }
+
+
+def _list(probe: Probe, path: str) -> str:
+    """Return a list of CPUs, empty where it can't be read."""
+    text = probe.text(path, limit=_LONGEST_LIST) or ""
+    return text if re.fullmatch(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", text) else ""
+
+
+def _read_irqbalance(probe: Probe) -> Irqbalance | None:
+    """Return ``start`` (the command of its unit without a policy of ours), ``policy`` (a script that is not ours),
+    ``running`` (the command of its process, None without one) and ``systemd``; None where it is not installed."""
+    texts = [text for text in (probe.content(f"{place}/{_NAME}") for place in UNIT_DIRECTORIES) if text is not None][:1]
+    if not texts:
+        return None
+    for place in reversed(UNIT_DIRECTORIES):
+        paths = [f"{place}/{_NAME}.d/{name}" for name in probe.names(f"{place}/{_NAME}.d") if name.endswith(".conf")]
+        texts += [probe.content(path) or "" for path in paths if path != DROP_IN]
+    lines = "\n".join(texts).replace("\\\n", " ").splitlines()
+    starts = [line.partition("=")[2].strip() for line in lines if line.startswith("ExecStart=")]
+    files = [line.partition("=")[2].strip().lstrip("-") for line in lines if line.startswith("EnvironmentFile=")]
+    settings = "\n".join(probe.content(path) or "" for path in files if path.startswith("/"))
+    given = [starts[-1] if starts else "", *(line for line in settings.splitlines() if not line.startswith("#"))]
+    policies = [found[1] for found in map(_POLICY.search, given) if found]
+    systemd = probe.host.exists("/run/systemd/system")
+    return {
+        "start": printable(starts[-1], 1024) if starts else "",
+        "policy": printable(policies[-1]) if policies else "",
+        "running": running_irqbalance(probe) if systemd else None,
+        "systemd": systemd,
+    }
+
+
+def running_irqbalance(probe: Probe) -> str | None:
+    """Return the command that irqbalance runs with, None where it does not run."""
+    found = re.search(r"^MainPID=(\d+)$", probe.output(*SHOW_IRQBALANCE), re.MULTILINE)
+    process = (parse_int(found[1]) or 0) if found else 0
+    content = probe.content(f"/proc/{process}/cmdline") if process else None
+    # No recording has what processes run with.
+    return None if not content else printable(" ".join(content.rstrip("\0").split("\0")), 1024)

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from ..spec.routes import Route, Rule
-from .driver_shapes import DriverState, PeerState
-from .gpu_shapes import MigMode, Nvlink
+from .driver_shapes import DriverState, MigMode, Nvlink, PeerState
 from .manager_shapes import Managers
 from .settings_shapes import Settings
 

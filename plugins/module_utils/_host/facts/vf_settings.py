@@ -1,16 +1,24 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each virtual function of an Ethernet port shall be like. Pure."""
+"""The settings and GUIDs of virtual functions: present and requested.
+
+Netlink tells them with the interface of the port (IFLA_VF_IB_NODE_GUID, since Linux 5.5); where it does not, the files
+of the vendor's mlx5_ib do (``device/sriov/N/node`` and ``port`` of the RDMA device).
+"""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Dict, Final, Mapping, Sequence, Union
+from typing import Any, Dict, Final, Mapping, Sequence, Union
 
-from ..spec.functions import DETERMINISTIC, VF_KEYS, VfSettings
-from .host_state import Interface
+from ..machine.access import Host
+from ..machine.probe import INFINIBAND, Probe, text_at
+from ..spec.functions import DETERMINISTIC, VF_KEYS, VfGuids, VfSettings, canonical, guid_number, guid_text
+from .functions import show_command, shown_port
+from .host_state import HostState, Interface
 from .netdev import permanent_mac
+from .shapes import FunctionGuids, Guids, Netdev, Nic
 
 # By what they are called: those of ``VF_KEYS``, and what engine/context.py says of functions.
 Settings = Dict[str, Union[str, int]]
@@ -85,3 +93,115 @@ def differences(wanted: Sequence[Settings], actual: Sequence[Mapping[str, object
         if differing:
             changes[number] = differing
     return changes
+
+
+# What the file is called, and what the words in it mean to ip-link(8).
+FILES = {"node_guid": "node", "port_guid": "port", "link_state": "policy"}
+POLICIES = {"Follow": "auto", "Up": "enable", "Down": "disable"}
+_OCTETS = 8
+
+
+def read_guids(probe: Probe, ports: Sequence[Interface]) -> dict[str, Guids]:
+    """Return ``{address: {"functions": [...], "files": RDMA device or None}}`` of the ports that have GUIDs asked for.
+
+    ``files`` is the RDMA device whose directory has the vendor's files.
+    """
+    found: dict[str, Guids] = {}
+    for port in ports:
+        if not port.wanted["vf_guids"]:
+            continue
+        devices = port.nic["rdma"] if port.nic is not None else []
+        files = next((name for name in devices if probe.host.exists(_directory(name))), None)
+        found[port.key] = {"functions": _functions(probe, port, files), "files": files}
+    return found
+
+
+def file_of(device: str, number: int, key: str) -> str:
+    """Return the vendor's file of a setting of one function."""
+    return f"{_directory(device)}/{number}/{FILES[key]}"
+
+
+def _directory(device: str) -> str:
+    return f"{INFINIBAND}/{device}/device/sriov"
+
+
+def _functions(probe: Probe, port: Interface, files: str | None) -> list[FunctionGuids]:
+    enabled = port.functions
+    if not enabled:
+        return []
+    shown: list[FunctionGuids] = []
+    if port.netdev is not None:
+        shown = parse(probe.output(*show_command(port.netdev["name"])))
+    if files is not None and not any(function["node_guid"] for function in shown):
+        shown = read_files(probe.host, files, enabled)
+    return shown
+
+
+def read_files(host: Host, device: str, count: int) -> list[FunctionGuids]:
+    """Return what the vendor's files tell of each function."""
+    functions: list[FunctionGuids] = []
+    for number in range(count):
+        words = {key: text_at(host, file_of(device, number, key)).strip() for key in FILES}
+        node, port = canonical(words["node_guid"]), canonical(words["port_guid"])
+        functions.append({"node_guid": node, "port_guid": port, "link_state": POLICIES.get(words["link_state"])})
+    return functions
+
+
+def parse(text: str) -> list[FunctionGuids]:
+    """Parse what ``show_command`` prints of an InfiniBand port; a text that was cut off tells nothing."""
+    _link, entries = shown_port(text)
+    return [_function(entry) for entry in entries or []]
+
+
+def _function(entry: Mapping[str, Any]) -> FunctionGuids:
+    state = entry.get("link_state")
+    return {
+        # iproute2 writes these two members with a space.
+        "node_guid": canonical(str(entry.get("node guid"))),
+        "port_guid": canonical(str(entry.get("port guid"))),
+        "link_state": state if state in POLICIES.values() else None,
+    }
+
+
+def deterministic_guid(port_guid: str, number: int) -> str:
+    """Return the GUID of a port's virtual function that follows from the port's."""
+    return guid_text(int.from_bytes(own_octets(port_guid, number, _OCTETS), "big"))
+
+
+def port_guid(actual: HostState, nic: Nic, port: Netdev | None) -> str | None:
+    """Return the GUID of a port as eight octets: its RDMA device has it, and the last octets of an IPoIB address."""
+    for device in actual.facts["rdma"]:
+        if device["pci"] == nic["address"]:
+            number = guid_number(device["node_guid"] or "")
+            if number:
+                return guid_text(number)
+    octets = ((port["mac"] if port is not None else None) or "").split(":")
+    number = guid_number(":".join(octets[-_OCTETS:])) if len(octets) > _OCTETS else None
+    return guid_text(number) if number else None
+
+
+def wanted_guid(guids: VfGuids, number: int, port: str | None) -> str | None:
+    """Return the GUID of one function; None where the list or range has no more, or the port's own is not known."""
+    if guids == DETERMINISTIC:
+        return deterministic_guid(port, number) if port else None
+    if isinstance(guids, dict):
+        guid = (guid_number(guids["first"]) or 0) + number
+        return guid_text(guid) if guid <= (guid_number(guids["last"]) or 0) else None
+    return guids[number] if isinstance(guids, list) and number < len(guids) else None
+
+
+def device_guid(actual: HostState, function: Nic) -> str | None:
+    """Return the GUID that the RDMA device of a function has now, as eight octets; None where it has no device."""
+    found = (device["node_guid"] for device in actual.facts["rdma"] if device["pci"] == function["address"])
+    return canonical(next(found, None) or "")
+
+
+def has_guid(now: FunctionGuids | None, taken: str | None, guid: str | None) -> bool:
+    """Say whether a function has its GUID: ``now`` is what the port has set, ``taken`` what its device has.
+
+    All zero is none. A function without RDMA device has nothing to tell, and an older kernel does not tell what is set.
+    """
+    if taken is not None and taken != guid:
+        return False
+    told = {None} if now is None else {now["node_guid"], now["port_guid"]}
+    return told == {guid} or (told == {None} and taken == guid)

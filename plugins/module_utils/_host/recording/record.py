@@ -15,7 +15,7 @@ import hashlib
 import posixpath
 from typing import Callable, Sequence, TypeVar
 
-from ..facts import node_address, qos_paths
+from ..facts import qos_paths, uplink
 from ..facts.devices import MELLANOX
 from ..facts.driver import openib
 from ..facts.eswitch import SHOW_DEVICES, features_command
@@ -211,7 +211,7 @@ def _public_part(path: str, place: str, text: str) -> str | None:
 
     The kubelet's files are known by the path that is read, of a manager's file the place counts.
     """
-    return node_address.public_part(text) if node_address.is_source(path) else public_part(place, text)
+    return uplink.public_part(text) if uplink.is_source(path) else public_part(place, text)
 
 
 def record(host: Host, hostname: str) -> Document:

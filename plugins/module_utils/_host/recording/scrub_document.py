@@ -21,10 +21,18 @@ from typing import Any, Callable
 
 from ..facts import firmware_image
 from ..facts.masks import mask_parameters
-from ..facts.node_address import ARGUMENT
 from ..facts.remote_storage import CONNECTIONS, CONTROLLERS, ISCSI_HOSTS
 from ..facts.routing import NUMERIC, OF_A_ROUTE, OF_A_RULE
-from ..facts.uplink import DEFAULT_ROUTES, IP_ADDRESSES, IPV6_ADDRESSES, IPV6_ROUTE, ROUTE, ROUTE_TO, parse_hops
+from ..facts.uplink import (
+    ARGUMENT,
+    DEFAULT_ROUTES,
+    IP_ADDRESSES,
+    IPV6_ADDRESSES,
+    IPV6_ROUTE,
+    ROUTE,
+    ROUTE_TO,
+    parse_hops,
+)
 from ..machine.access import MOUNTS
 from ..machine.host_files import checksummed_again
 from ..machine.probe import objects, parsed

@@ -40,7 +40,7 @@ from ..engine.steps import PLANNED, Plan, Step, address_of, describe, digest, ke
 from ..facts.boot import OTHER_CARDS, RESULT
 from ..facts.gather import gather
 from ..facts.host_state import NETDEV_DRIVER
-from ..facts.qos_scope import OF_DEVICE
+from ..facts.qos import OF_DEVICE
 from ..guard.record import FILES
 from ..guard.revert import Alone, begin, revert_if_due, watch
 from ..guard.revert import launch as launch_guard

@@ -18,7 +18,7 @@ from ..engine.operations import Operation, PutFile, RemoveFile
 from ..engine.steps import NEEDS_CONSENT, REFUSED, Plan, digest, is_executable
 from ..facts.boot import RESULT
 from ..facts.gather import gather, read_host
-from ..facts.records import DRIVER_JOURNAL, FIRMWARE_RECORD, PENDING_REBOOT, PENDING_REBOOT_FILE
+from ..facts.own_files import DRIVER_JOURNAL, FIRMWARE_RECORD, PENDING_REBOOT, PENDING_REBOOT_FILE
 from ..facts.shapes import Awaited, Facts
 from ..guard.record import FILES as OF_GUARD
 from ..machine.access import Clock, Host, HostError, Machine

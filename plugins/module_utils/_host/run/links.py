@@ -10,9 +10,8 @@ from typing import Collection
 
 from ..engine.execution import Watch
 from ..engine.failures import Fault
-from ..facts.links import lost_links
 from ..facts.netdev import read_netdevs
-from ..facts.rdma import read_rdma
+from ..facts.rdma import lost_links, read_rdma
 from ..facts.uplink import read_tables
 from ..machine.access import Clock, HostError, Machine
 from ..machine.probe import Probe

@@ -21,11 +21,11 @@ from ..concerns.peer_memory.decide import generation
 from ..engine.context import Context
 from ..engine.pending_reboot import KERNEL, REBOOT
 from ..engine.steps import NEEDS_REBOOT, Plan, Step, digest, is_executable, make_step, refused, with_reason
-from ..facts.gpu_shapes import Nvlink
+from ..facts.driver_shapes import Nvlink
 from ..facts.gpus import FABRIC_MANAGER, IMEX
 from ..facts.host_state import NETDEV_DRIVER, HostState
 from ..facts.next_boot import GPU_DRIVER, RDMA_DRIVER
-from ..facts.records import PENDING_REBOOT_FILE
+from ..facts.own_files import PENDING_REBOOT_FILE
 from ..facts.shapes import Facts, NextBoot
 from ..spec.driver_families import Family, family_of, initrd_command, way_to_inbox
 

@@ -22,7 +22,7 @@ from ..engine.steps import (
     is_executable,
     returned,
 )
-from ..facts.links import Link, links_of
+from ..facts.rdma import Link, links_of
 from ..facts.shapes import Facts
 from ..spec.host import HostSpec
 from ..spec.syntax import one_line

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import PENDING_REBOOT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import PENDING_REBOOT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import RESULT_FILE, WISHES_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start

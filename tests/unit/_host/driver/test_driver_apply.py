@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.driver.
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.snapshot import as_text, parse_snapshot
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import JOURNAL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import JOURNAL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run

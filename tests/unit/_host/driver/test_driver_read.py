@@ -11,21 +11,21 @@ from typing import Any, Sequence
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.blockers import (
+    CONTAINER_LOCK,
+    read_open_files,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.modules import certificate_of_dkms
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.read import (
     CONTAINER_BLACKLIST,
     parse_modinfo,
     read_driver,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.signing import certificate_of_dkms
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.status import (
     container_owns,
     runs_what_is_installed,
     same_build,
     stale_blacklist,
-)
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.users import (
-    CONTAINER_LOCK,
-    read_open_files,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult, HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe

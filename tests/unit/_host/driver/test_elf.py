@@ -9,7 +9,10 @@ import struct
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.elf import beginning_of_module, build_id
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.driver.modules import (
+    beginning_of_module,
+    build_id,
+)
 
 ID = bytes(range(20))
 NOTE = struct.pack("<III", 4, 20, 3) + b"GNU\0" + ID

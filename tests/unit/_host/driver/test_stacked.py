@@ -9,7 +9,7 @@ from typing import Any, Callable, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import JOURNAL
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import JOURNAL
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import driver_host
 from ansible_collections.rdma.fabric.tests.unit._host.driver.test_driver_apply import run, runs_vendor
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack

@@ -12,10 +12,9 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.parameters import same
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.bluefield import bluefield_mode
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import parse
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import bluefield_mode, parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import SET_SINCE_BOOT, record_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import SET_SINCE_BOOT, record_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.guids import deterministic_guid, parse
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import deterministic_guid, parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import (

@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import PutFile
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.interrupts import DROP_IN
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import DROP_IN
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import IRQBALANCE_SCRIPT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost

@@ -11,8 +11,13 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import Menu, entry_of_grub
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import DROP_IN, RECORD, drop_in, listed
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.records import PENDING_REBOOT_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import (
+    DROP_IN,
+    PENDING_REBOOT_FILE,
+    RECORD,
+    drop_in,
+    listed,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments import (
     contains,
     count,

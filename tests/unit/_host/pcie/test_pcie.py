@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.pcie.remarks import remarks
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pcie import bridges_between
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.pci import bridges_between
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.shapes import Gpu, Nic
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import registers, without_identity
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record

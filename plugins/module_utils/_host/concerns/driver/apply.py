@@ -12,7 +12,7 @@ from ...engine.failures import Fault
 from ...engine.operations import RELOAD_UNITS, Operation, RemoveFile, Run, Work
 from ...engine.steps import Step, key_of
 from ...facts import module_graph
-from ...facts.driver.initrd import holds_another
+from ...facts.driver.modules import holds_another
 from ...facts.driver.read import CONTAINER_BLACKLIST, read_on_disk
 from ...facts.driver.snapshot import empty_snapshot
 from ...facts.driver.status import UNREAD, builds_to_replace, installed_flavour, vendor_packages

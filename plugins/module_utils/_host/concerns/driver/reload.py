@@ -13,7 +13,7 @@ from ...facts.driver.read import read_identity, read_on_disk
 from ...facts.driver.snapshot import as_text
 from ...facts.driver.status import same_build
 from ...facts.driver_shapes import DriverState, Managed, Snapshot, SnapshotFunction, SnapshotLink, SnapshotVlan
-from ...facts.records import JOURNAL
+from ...facts.own_files import JOURNAL
 from ...machine.access import Host
 from ...machine.probe import DRIVERS_PROBE, NET, PCI, Probe, names_at, target_at
 

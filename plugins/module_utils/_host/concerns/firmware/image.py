@@ -17,8 +17,7 @@ from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.failures import Fault
 from ...engine.operations import Found, Operation, PutFile, Run, Work
 from ...engine.steps import BOOT, NEEDS_REBOOT, NOTHING, Step, Wording, key_of, make_step
-from ...facts.bluefield import arm_side_refusal, restriction
-from ...facts.cards import flash_of, is_bare_half
+from ...facts.firmware import arm_side_refusal, flash_of, is_bare_half, restriction
 from ...facts.firmware_image import SECURE, device_query, file_query, query_image
 from ...facts.host_state import Interface
 from ...facts.shapes import CardImage, Image

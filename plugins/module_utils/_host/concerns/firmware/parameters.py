@@ -15,11 +15,19 @@ from typing import Iterable, Mapping, NamedTuple
 from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import PutFile, Run, Work
 from ...engine.steps import BOOT, NEEDS_REBOOT, NOTHING, Step, Value, Wording, as_planned, key_of, make_step
-from ...facts.bluefield import arm_side_refusal, number_of, remark, restriction
-from ...facts.cards import flash_of
-from ...facts.firmware import QUERY_SECONDS, card_of, parse, query_command
+from ...facts.firmware import (
+    QUERY_SECONDS,
+    arm_side_refusal,
+    card_of,
+    flash_of,
+    number_of,
+    parse,
+    query_command,
+    remark,
+    restriction,
+)
 from ...facts.host_state import Interface
-from ...facts.records import SET_SINCE_BOOT, record_text
+from ...facts.own_files import SET_SINCE_BOOT, record_text
 from ...facts.shapes import FirmwareCard
 from ...machine.access import Host
 from ...spec.firmware import meanings

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from ...engine.context import Context
 from ...engine.failures import LOCKDOWN, MOUNT_SECURITYFS
-from ...facts.bluefield import restriction
-from ...facts.cards import functions_of_card
+from ...facts.firmware import functions_of_card, restriction
 from ...facts.shapes import Nic, System
 from ...spec.host import CONSENTS
 

@@ -11,7 +11,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import nam
 
 from ...engine.context import Context
 from ...facts.host_state import Interface
-from ...facts.qos_scope import asked
+from ...facts.qos import asked
 from ...facts.shapes import RoceRegisters
 from ...facts.spectrum_x import is_asked
 from ...spec.firmware import ACCELERATION, GAPS, LOSSLESS, TRUST

@@ -11,7 +11,6 @@ from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.operations import Run, Work
 from ...engine.ports import port_of
 from ...engine.steps import NOTHING, NOW, PLANNED, REFUSED, Step, Value, key_of, make_step, with_reason
-from ...facts.bluefield import arm_side_refusal
 from ...facts.eswitch import (
     LEGACY,
     SWITCHDEV,
@@ -22,6 +21,7 @@ from ...facts.eswitch import (
     present_mode,
     show_command,
 )
+from ...facts.firmware import arm_side_refusal
 from ...facts.host_state import Interface
 from ...facts.users import held
 from ...machine.access import Host

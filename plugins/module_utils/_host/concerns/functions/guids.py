@@ -17,12 +17,12 @@ from ...engine.failures import FIRMWARE_FAILED
 from ...engine.operations import Operation, SetAttribute, WaitFor, Work
 from ...engine.ports import port_of
 from ...engine.steps import NOTHING, NOW, Step, Value, Wording, as_planned, key_of, make_step
-from ...facts.bluefield import arm_side_refusal
+from ...facts.firmware import arm_side_refusal
 from ...facts.functions import show_command
-from ...facts.guids import POLICIES, device_guid, file_of, has_guid, parse, port_guid, read_files, wanted_guid
 from ...facts.host_state import Interface, binds_functions
 from ...facts.shapes import FunctionGuids
 from ...facts.users import held
+from ...facts.vf_settings import POLICIES, device_guid, file_of, has_guid, parse, port_guid, read_files, wanted_guid
 from ...machine.access import Host, HostError
 from ...machine.probe import PCI
 from ...spec.functions import DETERMINISTIC, canonical, guid_number, size_of

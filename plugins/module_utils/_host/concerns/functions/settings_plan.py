@@ -17,8 +17,8 @@ from typing import Iterable, Mapping, Sequence
 from ...engine.context import BOUND, SETTINGS, ConcernPlan, Context
 from ...engine.operations import Operation, Run, SetAttribute, WaitFor, set_link
 from ...engine.steps import NOTHING, NOW, Step, Wording, as_planned, is_executable, make_step
-from ...facts.bluefield import arm_side_refusal
 from ...facts.eswitch import LEGACY, SWITCHDEV, present_mode
+from ...facts.firmware import arm_side_refusal
 from ...facts.host_state import NETDEV_DRIVER, HostState, Interface, settings_of
 from ...facts.users import USER_SPACE_DRIVERS, given_away, held
 from ...facts.vf_settings import BEFORE, Changes, Settings, differences, mac_of_port, settings_asked

@@ -24,8 +24,8 @@ from ...engine.steps import (
     key_of,
     make_step,
 )
-from ...facts.cards import may_share_firmware
 from ...facts.eswitch import SWITCHDEV, present_mode
+from ...facts.firmware import may_share_firmware
 from ...facts.host_state import Interface, is_guest_function, most_functions
 from ...facts.shapes import Nic, VfCount
 from ...facts.users import held

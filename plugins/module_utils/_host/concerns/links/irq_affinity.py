@@ -18,7 +18,7 @@ from ...engine.context import ConcernPlan, Context, Handler, restores
 from ...engine.operations import RELOAD_UNITS, Found, Operation, RemoveFile, Run, SetAttribute, Work
 from ...engine.steps import NOW, Step, as_planned, is_executable, key_of, make_step
 from ...facts.host_state import Interface
-from ...facts.interrupts import DROP_IN, affinity_file, interrupts_of, running_irqbalance
+from ...facts.queues import DROP_IN, affinity_file, interrupts_of, running_irqbalance
 from ...facts.shapes import Interrupts, Irqbalance, Nic
 from ...machine.access import Host
 from ...machine.host_files import IRQBALANCE_SCRIPT, MARKER

@@ -16,7 +16,7 @@ from ...engine.context import ConcernPlan, Context, Handler
 from ...engine.failures import LOCKDOWN
 from ...engine.operations import SetRegister, Work
 from ...engine.steps import NOW, PLANNED, Step, Value, as_planned, key_of, make_step
-from ...facts.pcie import read_request_of, redirected_pairs
+from ...facts.pci import read_request_of, redirected_pairs
 from ...machine.access import Host
 from ...machine.host_files import WISHES_FILE
 from ...machine.pci_config import (

@@ -12,7 +12,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import nam
 
 from ...facts.devices import VFIO_DRIVERS, is_on_c2c
 from ...facts.host_state import HostState
-from ...facts.pcie import redirected_pairs
+from ...facts.pci import redirected_pairs
 from ...facts.shapes import FunctionRegisters
 from ...spec.pcie import PcieSpec
 

@@ -15,8 +15,7 @@ from ...engine.ports import fill
 from ...engine.steps import Step, Value, as_planned, key_of
 from ...facts import qos_paths
 from ...facts.host_state import NETDEV_DRIVER, Interface
-from ...facts.qos import read_port
-from ...facts.qos_scope import OF_DEVICE
+from ...facts.qos import OF_DEVICE, read_port
 from ...facts.settings_shapes import QosPort
 from ...machine.access import Host
 from ...machine.probe import NET, Probe

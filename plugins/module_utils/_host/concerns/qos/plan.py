@@ -14,9 +14,9 @@ from typing import Callable, Iterable, Iterator, Mapping
 from ...engine.context import ConcernPlan, Context
 from ...engine.steps import BOOT, NOTHING, NOW, Step, make_step
 from ...facts import qos_paths
-from ...facts.bluefield import arm_side_refusal, restriction
+from ...facts.firmware import arm_side_refusal, restriction
 from ...facts.host_state import NETDEV_DRIVER, Interface
-from ...facts.qos_scope import OF_DEVICE, asked, given, is_function
+from ...facts.qos import OF_DEVICE, asked, given, is_function
 from ...facts.settings_shapes import QosPort
 from ...spec.qos import FIRMWARE, Qos
 from . import settings

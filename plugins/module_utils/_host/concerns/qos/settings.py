@@ -20,7 +20,7 @@ from ...engine.context import Context
 from ...engine.steps import REFUSED, Value, as_planned
 from ...facts import qos_paths
 from ...facts.host_state import NETDEV_DRIVER, Interface
-from ...facts.qos_scope import OF_DEVICE, given, rdma_of
+from ...facts.qos import OF_DEVICE, given, rdma_of
 from ...facts.settings_shapes import HostQos, QosPort
 from ...facts.shapes import Facts
 from ...machine.host_files import PYTHON_OPTIONS, WISHES_FILE, marked

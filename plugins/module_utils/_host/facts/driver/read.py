@@ -18,13 +18,11 @@ from .. import module_graph
 from ..driver_shapes import Built, DriverState, Identity, Loaded, OnDisk
 from ..host_state import NETDEV_DRIVER
 from ..kernel import MODULES, SYS_MODULE, LoadedModule, parse_modules
-from ..records import JOURNAL
+from ..own_files import JOURNAL
 from ..shapes import System
 from . import openib
-from .elf import LONGEST, beginning_of_module, build_id
-from .initrd import read_initrd
-from .signing import read_key
-from .users import CONTAINER_LOCK, read_open_files
+from .blockers import CONTAINER_LOCK, read_open_files
+from .modules import LONGEST, beginning_of_module, build_id, read_initrd, read_key
 
 # NVIDIA's driver container: it makes the first when the driver is ready, and writes the second while it swaps modules
 # (Mellanox/doca-driver-build). A crash in between leaves the second behind.

@@ -14,7 +14,7 @@ from typing import Any, Iterable, Mapping, Sequence, cast
 from ...machine.host_files import BrokenState
 from ..driver_shapes import Managed, Snapshot, SnapshotLink, SnapshotVlan
 from ..host_state import binds_functions, enabled_functions
-from ..records import DRIVER_JOURNAL
+from ..own_files import DRIVER_JOURNAL
 from ..shapes import Nic, ReadNetdev
 
 # What ip(8) shows of an interface, a route, an address or a virtual function.

@@ -1,0 +1,241 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads the state of the driver stack, of the network on it and of peer memory, for hosts whose spec names them.
+
+``ip`` is asked interface by interface: on a node of a cluster all of them are more than one answer may hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Sequence
+
+from ...machine.probe import NET, Probe, files_by_name, objects, parsed, pci_address_in, printable
+from ...spec.driver import ABSENT, parse_driver_version
+from ...spec.driver_families import INBOX
+from ...spec.host import HostSpec
+from ..driver_shapes import DriverState, PeerState, Snapshot, Stacked, Symbols, SymbolTables
+from ..eswitch import read_modes
+from ..gpus import OPERATOR_FILES
+from ..host_state import NETDEV_DRIVER
+from ..next_boot import next_boot_of
+from ..own_files import JOURNAL
+from ..shapes import Facts, Nic, ReadNetdev, Stack, System
+from ..users import stations_of_others
+from .blockers import ADDRESS, FILTERING, SUBFUNCTION, VLAN, VRF
+from .read import read_driver, read_on_disk
+from .snapshot import take_snapshot
+from .status import runs_what_is_installed
+
+_AUXILIARY = "/sys/bus/auxiliary/devices"
+# The kinds of interfaces that are hardware; others of a PCI function (IPoIB of another partition) are made by somebody.
+_HARDWARE = ("physical", "representor", "sub-function")
+
+
+def read_snapshot(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterable[ReadNetdev]) -> Snapshot:
+    """Return what the interfaces of ``driver`` and what stands on them have, as JSON data, to be restored later.
+
+    ``nics`` and ``netdevs`` are those of the facts; any PCI driver may be named, virtual functions come with their
+    physical one whatever driver they have.
+    """
+    functions = _functions(driver, nics)
+    names = [name for nic in functions for name in nic["netdevs"]]
+    links = {name: _first(_ask(probe, "-details", "address", "show", "dev", name)) for name in names}
+    vlans = [link for link in _ask(probe, "-details", "address", "show", "type", "vlan") if link.get("link") in names]
+    routed = [*names, *(str(link["ifname"]) for link in vlans if "ifname" in link)]
+    routes = {version: [route for name in routed for route in _routes_of(probe, version, name)] for version in (4, 6)}
+    ports = {netdev["name"]: netdev for netdev in netdevs}
+    return take_snapshot(driver, functions, ports=ports, links=links, vlans=vlans, routes=routes)
+
+
+def read_stacked(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterable[ReadNetdev]) -> list[Stacked]:
+    """Return what stands on the interfaces and functions of ``driver``: ``{"on", "name", "kind"}`` each.
+
+    Kinds are the kernel's (``vlan``, ``bond``, ``macvlan``) and those of ``blockers``: hardware addresses that a port
+    takes for somebody else, sub-functions, bridges that filter VLANs. A VLAN goes with what it stands on, so what
+    stands on it is told too; a master stays.
+    """
+    known = {netdev["name"]: netdev for netdev in netdevs}
+    functions = _functions(driver, nics)
+    addresses = {nic["address"] for nic in functions}
+    found: list[Stacked] = [
+        {"on": netdev["pci"], "name": name, "kind": netdev["kind"]}
+        for name, netdev in known.items()
+        if netdev["pci"] is not None and netdev["pci"] in addresses and netdev["kind"] not in _HARDWARE
+    ]
+    for name in probe.names(_AUXILIARY):
+        parent = pci_address_in(probe.target(f"{_AUXILIARY}/{name}") or "")
+        if name.startswith(f"{driver}.sf.") and parent in addresses:
+            found.append({"on": parent, "name": printable(name), "kind": SUBFUNCTION})
+    ports = [name for nic in functions for name in nic["netdevs"]]
+    lowers = list(ports)
+    others = stations_of_others(probe, ports, known.values())
+    for name in lowers:
+        layer: list[Stacked] = [
+            {"on": name, "name": upper, "kind": _kind(probe, upper, known)} for upper in _uppers(probe, name)
+        ]
+        found += layer
+        lowers += [entry["name"] for entry in layer if entry["kind"] == VLAN and entry["name"] not in lowers]
+        # A bond's or bridge's port takes frames for those above it.
+        is_own = name in ports and all(e["kind"] == VRF for e in layer if e["name"] == known[name]["master"])
+        if is_own and name in others:
+            found.append({"on": name, "name": others[name], "kind": ADDRESS})
+    return found
+
+
+def _functions(driver: str, nics: Iterable[Nic]) -> list[Nic]:
+    """Return the physical functions of a driver and their virtual ones, whatever driver these have."""
+    all_nics = {nic["address"]: nic for nic in nics}
+    physical = [nic for nic in all_nics.values() if nic["driver"] == driver and not nic["pf"]]
+    members = {vf for nic in physical if nic["sriov"] for vf in nic["sriov"]["vfs"]}
+    return [nic for nic in all_nics.values() if nic in physical or nic["address"] in members]
+
+
+def _uppers(probe: Probe, name: str) -> list[str]:
+    return [printable(entry[len("upper_") :]) for entry in probe.names(f"{NET}/{name}") if entry.startswith("upper_")]
+
+
+def _kind(probe: Probe, name: str, known: Mapping[str, ReadNetdev]) -> str:
+    """Return the kind of an upper interface; only netlink tells those that have no DEVTYPE (VRF, Open vSwitch)."""
+    kind = known[name]["kind"] if name in known else "virtual"
+    if kind == "virtual":
+        info = _first(_ask(probe, "-details", "link", "show", "dev", name)).get("linkinfo")
+        kind = printable(str((info if isinstance(info, dict) else {}).get("info_kind") or kind), 32)
+    if kind == "bridge" and probe.text(f"{NET}/{name}/bridge/vlan_filtering") == "1":
+        return FILTERING
+    return kind
+
+
+def _routes_of(probe: Probe, version: int, name: str) -> list[dict[str, Any]]:
+    """Return the routes through an interface; asked for one interface, ``ip`` leaves its name out."""
+    routes = _ask(probe, f"-{version}", "route", "show", "table", "all", "dev", name)
+    return [route if "nexthops" in route else {**route, "dev": name} for route in routes]
+
+
+def _ask(probe: Probe, *words: str) -> list[dict[str, Any]]:
+    """Return the entries of one answer of ``ip``; what is no complete JSON list of mappings has none."""
+    # iproute2 prints an empty object for each interface that was not asked for.
+    return [entry for entry in objects(parsed(probe.output("ip", "-json", *words))) if entry]
+
+
+def _first(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return entries[0] if entries else {}
+
+
+# The first is exported by an RDMA stack with peer-memory clients (MLNX_OFED, DOCA-OFED, some vendors' kernels): up
+# to MLNX_OFED 23.10 by its ib_core (lsmod in NVIDIA/nccl, issue 1537), later by its ib_uverbs (24.07: Makefile of
+# drivers/infiniband/core in wjz304/mlnx-ofed-kernel; lsmod in openshift/openshift-docs, modules/rdma-configuring-the-
+# gpu-operator.adoc). The second is exported by an ib_uverbs that registers DMA-BUF regions (kernel 5.12; distributions
+# have it in older kernels as well).
+PEER_SYMBOL = "ib_register_peer_memory_client"
+DMA_BUF_SYMBOL = "ib_umem_dmabuf_get"
+CLIENTS = "/sys/kernel/mm/memory_peers"
+MODULES = ("nvidia", "nvidia_peermem", "nv_peer_mem")
+_LOAD_DIRECTORIES = (
+    "/etc/modules-load.d",
+    "/run/modules-load.d",
+    "/usr/local/lib/modules-load.d",
+    "/usr/lib/modules-load.d",
+)
+
+
+def read_peer_memory(probe: Probe, system: System) -> PeerState:
+    """Return symbols, modules, clients, owners and persistence of peer memory; what is not told is None.
+
+    ``symbols`` are told twice: of the code that runs, and of the modules on the disk that a reload would bring.
+    ``exporter`` is the module that takes clients, by what is on the disk (modules.symbols, written by depmod(8)), or by
+    what runs.
+    """
+    kernel = system["kernel"]
+    tables = {"running": "/proc/kallsyms", "on_disk": f"/lib/modules/{kernel}/modules.symbols"}
+    symbols: SymbolTables = {
+        "running": _symbols(probe, tables["running"]),
+        "on_disk": _symbols(probe, tables["on_disk"]),
+    }
+    told = [tables["on_disk"]] if symbols["on_disk"]["peer_memory"] else []
+    told += [tables["running"]] if symbols["running"]["peer_memory"] else []
+    return {
+        "symbols": symbols,
+        "exporter": next(filter(None, (_exporter(probe, table) for table in told)), None),
+        "modules": read_on_disk(probe, kernel, MODULES, identify=False),
+        "clients": [printable(name, 64) for name in probe.names(CLIENTS)],
+        "operator": [path for path in OPERATOR_FILES if probe.host.exists(path)],
+        "loaded_at_boot": _loaded_at_boot(probe),
+    }
+
+
+def _symbols(probe: Probe, path: str) -> Symbols:
+    """Tell which symbols a table has; it has megabytes, so a program looks for them. Without root none is told."""
+    result = None
+    if probe.host.exists(path):
+        result = probe.command("grep", "-o", "-w", "-e", PEER_SYMBOL, "-e", DMA_BUF_SYMBOL, path)
+    if result is None or result.rc not in {0, 1}:
+        return {"peer_memory": None, "dma_buf": None}
+    found = set(result.stdout.split())
+    return {"peer_memory": PEER_SYMBOL in found, "dma_buf": DMA_BUF_SYMBOL in found}
+
+
+def _exporter(probe: Probe, path: str) -> str | None:
+    """Return the module that a table tells to export the symbol.
+
+    A line of modules.symbols is ``alias symbol:ib_register_peer_memory_client ib_uverbs``, one of /proc/kallsyms ends
+    with ``ib_register_peer_memory_client	[ib_uverbs]``.
+    """
+    words = probe.output("grep", "-m", "1", "-w", PEER_SYMBOL, path).split()
+    return printable(words[-1].strip("[]"), 64) if len(words) > 2 else None
+
+
+def _loaded_at_boot(probe: Probe) -> dict[str, list[str]]:
+    """Return the files of modules-load.d(5) that name a peer-memory module; one of /etc hides its namesakes."""
+    found: dict[str, list[str]] = {}
+    for path in files_by_name(probe, _LOAD_DIRECTORIES, ".conf"):
+        for line in (probe.content(path) or "").splitlines():
+            module = line.strip().replace("-", "_")
+            if module in MODULES[1:]:
+                found.setdefault(module, []).append(path)
+    return found
+
+
+def read_stack_state(probe: Probe, desired: HostSpec, facts: Facts) -> None:
+    """Add to ``facts`` what ``desired`` asks about its driver and its peer memory.
+
+    The network is only written down where the driver may be reloaded: that takes a program for each interface.
+    """
+    requests = desired["requests"]
+    # A reload that was killed is finished also where nobody asks for a driver any more.
+    if desired["driver"] or any(request["driver"] for request in requests) or probe.host.exists(JOURNAL):
+        facts["next_boot"] = next_boot_of(probe, facts)
+        state = read_driver(probe, facts["system"], facts["next_boot"]["kernel"], desired["driver"])
+        if _may_reload(desired, state, facts["stack"]):
+            state["snapshot"] = read_snapshot(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
+            state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
+            facts["eswitch"].update(read_modes(probe, _of_unknown_mode(facts)))
+        facts["driver"] = state
+    if (
+        desired["peer_memory"]
+        or desired.get("peer_memory_before") is not None
+        or any(request["peer_memory"] is not None for request in requests)
+    ):
+        facts["peer_memory"] = read_peer_memory(probe, facts["system"])
+
+
+def _of_unknown_mode(facts: Facts) -> list[str]:
+    """Return the physical functions that may be in switchdev mode, by a switch id, and nobody has asked about."""
+    switched = {netdev["pci"] for netdev in facts["netdevs"] if netdev["switch_id"]}
+    ports = [nic["address"] for nic in facts["nics"] if nic["function"] == "pf" and nic["driver"] == NETDEV_DRIVER]
+    return [address for address in ports if address in switched and address not in facts["eswitch"]]
+
+
+def _may_reload(desired: HostSpec, state: DriverState, stack: Stack) -> bool:
+    """Say whether anything that ``desired`` asks for differs from what runs; node selectors are not looked at."""
+    if state["journal"] or runs_what_is_installed(state) is False:
+        return True
+    own = desired["driver"]
+    if own is not None:
+        inbox = own["state"] == ABSENT or own["flavour"] == INBOX
+        if inbox or (own["flavour"] and not own["version"]):
+            return stack["flavour"] != (INBOX if inbox else own["flavour"])
+    running = parse_driver_version(stack["version"] or "")
+    texts = [own["version"] if own else None, *((one["driver"] or {}).get("version") for one in desired["requests"])]
+    wanted = [parse_driver_version(str(text)) for text in texts if text]
+    return any(release is None or running is None or release.fields != running.fields for release in wanted)
