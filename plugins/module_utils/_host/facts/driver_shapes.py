@@ -72,14 +72,14 @@ class Built(TypedDict):
 
 
 class Initrd(TypedDict):
-    """The initial RAM disk of a kernel, and whether it holds another driver than the disk (driver/initrd.py)."""
+    """The initial RAM disk of a kernel, and whether it holds another driver than the disk (driver/modules.py)."""
 
     image: str
     stale: bool
 
 
 class User(TypedDict):
-    """A process with a file that it has open (driver/users.py)."""
+    """A process with a file that it has open (driver/blockers.py)."""
 
     pid: int
     program: str
@@ -95,7 +95,7 @@ class Container(TypedDict):
 
 
 class SigningKey(TypedDict):
-    """The key that local builds are signed with (driver/signing.py)."""
+    """The key that local builds are signed with (driver/modules.py)."""
 
     path: str | None
     enrolled: bool | None
@@ -174,7 +174,7 @@ class Snapshot(_Modules):
 
 
 class Stacked(TypedDict):
-    """What stands on an interface or a function (driver/network.py)."""
+    """What stands on an interface or a function (driver/stack.py)."""
 
     on: str
     name: str
@@ -182,7 +182,7 @@ class Stacked(TypedDict):
 
 
 class DriverState(TypedDict):
-    """The driver stack of a host (driver/read.py); drivers.py adds the network where a reload may be needed."""
+    """The driver stack of a host (driver/read.py); driver/stack.py adds the network where a reload may be needed."""
 
     kernel: str
     next_kernel: str
@@ -212,21 +212,21 @@ class DriverState(TypedDict):
 
 
 class Symbols(TypedDict):
-    """Which symbols a table has (peer_memory.py)."""
+    """Which symbols a table has (driver/stack.py)."""
 
     peer_memory: bool | None
     dma_buf: bool | None
 
 
 class SymbolTables(TypedDict):
-    """The symbols of the code that runs and of the modules on the disk (peer_memory.py)."""
+    """The symbols of the code that runs and of the modules on the disk (driver/stack.py)."""
 
     running: Symbols
     on_disk: Symbols
 
 
 class PeerState(TypedDict):
-    """What decides how GPUs give NICs access to their memory (peer_memory.py)."""
+    """What decides how GPUs give NICs access to their memory (driver/stack.py)."""
 
     symbols: SymbolTables
     exporter: str | None

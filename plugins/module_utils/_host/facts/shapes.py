@@ -452,7 +452,7 @@ class FirmwareImages(TypedDict):
 
 
 class FunctionGuids(TypedDict):
-    """The GUIDs of a virtual function (guids.py); its key is its number."""
+    """The GUIDs of a virtual function (vf_settings.py); its key is its number."""
 
     node_guid: str | None
     port_guid: str | None
@@ -460,7 +460,7 @@ class FunctionGuids(TypedDict):
 
 
 class Guids(TypedDict):
-    """The GUIDs that a port has set for its functions (guids.py)."""
+    """The GUIDs that a port has set for its functions (vf_settings.py)."""
 
     functions: list[FunctionGuids]
     files: str | None
@@ -474,7 +474,7 @@ class Queue(TypedDict):
 
 
 class FunctionInterrupts(TypedDict):
-    """The interrupts of a PCI function (interrupts.py)."""
+    """The interrupts of a PCI function (queues.py)."""
 
     local: str
     irqs: dict[str, str]
@@ -482,7 +482,7 @@ class FunctionInterrupts(TypedDict):
 
 
 class Irqbalance(TypedDict):
-    """What irqbalance makes of interrupts (interrupts.py)."""
+    """What irqbalance makes of interrupts (queues.py)."""
 
     start: str
     policy: str
@@ -491,7 +491,7 @@ class Irqbalance(TypedDict):
 
 
 class Interrupts(TypedDict, total=False):
-    """Which CPUs serve interrupts (interrupts.py); nothing of it where nothing is asked for."""
+    """Which CPUs serve interrupts (queues.py); nothing of it where nothing is asked for."""
 
     online: str
     isolated: str

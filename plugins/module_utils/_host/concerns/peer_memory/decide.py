@@ -7,7 +7,7 @@ The rules, with their sources:
 - DMA-BUF needs the open GPU kernel modules from R515, a GPU of Turing or newer and an RDMA stack that registers DMA-BUF
   regions (NVIDIA GPU driver README, chapter GPUDirect RDMA; drivers/infiniband/core/umem_dmabuf.c).
 - nvidia-peermem comes with the GPU driver from R470 and needs an RDMA stack that takes peer-memory clients, by ib_core,
-  by ib_uverbs, or by another of its modules (facts/peer_memory.py has the sources). Built without that symbol its
+  by ib_uverbs, or by another of its modules (facts/driver/stack.py has the sources). Built without that symbol its
   initialisation always ends with EINVAL and the kernel log stays empty (nvidia-peermem.c).
 - No mechanism reaches the memory of a GB10 (facts/devices.py has the source).
 - nv_peer_mem is its predecessor for older GPU drivers, built on its own (Mellanox/nv_peer_memory).
