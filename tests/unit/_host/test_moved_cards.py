@@ -10,8 +10,8 @@ from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card import Changes, Moved, serial_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import followed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.followed import followed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.tests.unit._host.boot.test_other_cards import (
     CARDS,

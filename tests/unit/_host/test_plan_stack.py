@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE, load_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import parse_driver_version
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import parse_driver_version
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import (
     desired,
     module,

@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.same_card 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BrokenState
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import followed
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.followed import followed
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.firmware import Values, connectx7
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF

@@ -9,7 +9,7 @@ import re
 from typing import Iterable, Mapping, NamedTuple
 
 from ..machine.probe import Probe, printable
-from ..spec.driver import FIRST_DOCA, FIRST_DOCA_ONLY
+from ..spec.driver_version import FIRST_DOCA, FIRST_DOCA_ONLY
 from .module_graph import STORAGE, STORAGE_CLIENTS, THIRD_PARTY
 from .shapes import Module, Stack
 

@@ -35,7 +35,7 @@ from .sealed import OTHER, Verdict, judge
 
 if TYPE_CHECKING:
     from ..facts.same_card import Moved
-    from .baseline import Followed
+    from .followed import Followed
 
 # Every file in which one run leaves word for the next.
 STATE_FILES = (BASELINE, REACHED, PENDING_REBOOT, FIRMWARE_RECORD, DRIVER_JOURNAL, RESULT, *OF_GUARD)
@@ -97,7 +97,7 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
 def _followed(host: Host, kept: baseline.Kept, asked: Collection[str] = ()) -> Followed:
     """Return what is kept once values have gone along with cards that moved."""
     from ..facts.same_card import changed_cards, place_of
-    from .baseline import followed
+    from .followed import followed
 
     away = [(each, place_of(host, each.address, each.card)) for each in kept.former]
     return followed(kept.settings, kept.cards, changed_cards(host, kept.cards), asked, away)

@@ -1,91 +1,17 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks the requested driver stack and peer memory of a host, and compares versions of NVIDIA's NIC driver."""
+"""Reads what is wanted of a host's driver stack and of its peer memory."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Mapping, TypedDict, cast
 
 from .driver_families import BUILDS, DKMS, FIRST_DKMS_ONLY, FLAVOURS, INBOX, MLNX_OFED, PRECOMPILED
+from .driver_version import FIRST_DOCA_ONLY, parse_driver_version
+from .peer_memory import AUTO, DMA_BUF, LEGACY, NONE, PEERMEM
 from .place import Place, Readers, flag, matching, one_of, optional_text, record_of, shown, text_of
-
-# Forms that the Network Operator's admission accepts for ofedDriver.version, and what modules and packages report:
-# 24.07-0.6.1.0-0, 5.0-2.1.8.0, doca3.1.0-25.07-0.9.7.0-0, 24.10-1.1.4, sha256:<64 hex digits>.
-_RELEASE = re.compile(
-    r"(?:doca(?P<doca>\d+\.\d+(?:\.\d+)?)-)?"
-    r"(?P<release>(?P<major>\d+)\.(?P<minor>\d+)-(?P<rest>\d+(?:\.\d+)*))"
-    r"(?:-(?P<build>\d+))?(?:-[A-Za-z0-9._-]+)*",
-    re.ASCII,
-)
-_IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-# Kernel packages carry the release behind this word: 25.07.OFED.25.07.0.9.7.1-1, 24.10-OFED.24.10.1.1.4.1.rhel9u4.
-# A number of the package's own build follows it: MLNX_OFED_LINUX-24.10-3.2.5.0 brings mlnx-ofed-kernel
-# 24.10.OFED.24.10.3.2.5.1, 4.9-4.1.7.0 brings 4.9-OFED.4.9.4.1.7.1, and modules of both call themselves without it.
-_PACKAGED = re.compile(r"OFED\.(?P<major>\d+)\.(?P<minor>\d+)\.(?P<rest>\d+(?:\.\d+){0,2})", re.ASCII)
-_COMPARED_FIELDS = 5
-# From this release on both exist (Mellanox/network-operator at 143e1e04: its driver container is doca-driver then).
-# Since 25.01 there is no MLNX_OFED release any more.
-FIRST_DOCA = (24, 1)
-FIRST_DOCA_ONLY = (25, 1)
-_MAX_LENGTH = 128
-
-
-@dataclass(frozen=True)
-class DriverVersion:
-    """A release of the driver.
-
-    ``fields`` are its first five numbers; a trailing ``.0`` is written by some sources and left out by others, so
-    no more are compared. ``release`` is ``24.07-0.6.1.0``, ``doca`` the DOCA release when the text names one.
-    """
-
-    release: str
-    fields: tuple[int, ...]
-    doca: str | None = None
-
-
-def parse_driver_version(text: str) -> DriverVersion | None:
-    """Return the release that ``text`` names; ``None`` when it names none (an image digest, free text)."""
-    match = _RELEASE.fullmatch(text) if len(text) <= _MAX_LENGTH else None
-    if match is None:
-        return None
-    numbers = [match["major"], match["minor"], *match["rest"].split(".")]
-    fields = [int(number) for number in numbers[:_COMPARED_FIELDS]]
-    fields += [0] * (_COMPARED_FIELDS - len(fields))
-    return DriverVersion(match["release"], tuple(fields), match["doca"])
-
-
-def parse_installed(text: str) -> DriverVersion | None:
-    """Return the release that ``ofed_info -s`` prints behind the stack: ``MLNX_OFED_LINUX-23.10-1.1.9.0``."""
-    match = re.search(r"\d.*", text)
-    return parse_driver_version(match[0]) if match else None
-
-
-def parse_packaged(text: str) -> DriverVersion | None:
-    """Return the release that the version of a kernel package (DKMS, KMP, kmod) or of its DKMS source names.
-
-    It is written as the module itself and ``ofed_info -s`` of DOCA-OFED do, with three numbers: ``24.10-1.1.4``.
-    """
-    match = _PACKAGED.search(text[:_MAX_LENGTH])
-    if match is None:
-        return None
-    return parse_driver_version(f"{match['major']}.{match['minor']}-{match['rest']}")
-
-
-def is_image_digest(text: str) -> bool:
-    """Return whether ``text`` pins a container image by digest, which says nothing of the release inside."""
-    return bool(_IMAGE_DIGEST.fullmatch(text))
-
-
-DMA_BUF = "dma-buf"
-PEERMEM = "nvidia-peermem"
-LEGACY = "nv_peer_mem"
-NONE = "none"
-AUTO = "auto"
-MODULE_OF = {PEERMEM: "nvidia_peermem", LEGACY: "nv_peer_mem"}
-
 
 PRESENT, ABSENT = "present", "absent"
 STATES = (PRESENT, ABSENT)

@@ -11,9 +11,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Inv
 
 from . import syntax
 from .arguments import NETNS_MODES, kernel_arguments, name_of, netns_mode
-from .driver import MODULE_OF
 from .parts import driver, firmware_allow, function_request, hugepages, interfaces, limits, peer_memory, qos, sysctls
 from .pcie import PcieSpec, pcie
+from .peer_memory import MODULE_OF
 from .place import (
     Found,
     Place,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec import driver_families as families
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver import parse_packaged
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_version import parse_packaged
 
 
 def family(identity: str, version: str) -> families.Family:

@@ -22,20 +22,7 @@ from ...facts.driver.status import (
 from ...facts.driver_shapes import DriverState, OnDisk, Snapshot
 from ...facts.host_state import NETDEV_DRIVER, HostState
 from ...machine.probe import natural
-from ...spec.driver import (
-    ABSENT,
-    CONTAINER,
-    FIRST_DOCA_ONLY,
-    REPOSITORY,
-    DriverSpec,
-    DriverVersion,
-    Repository,
-    driver_settings,
-    is_image_digest,
-    parse_driver_version,
-    parse_installed,
-    parse_packaged,
-)
+from ...spec.driver import ABSENT, CONTAINER, REPOSITORY, DriverSpec, Repository, driver_settings
 from ...spec.driver_families import (
     DKMS,
     DOCA_OFED,
@@ -46,6 +33,14 @@ from ...spec.driver_families import (
     Family,
     family_of,
     inbox_package,
+)
+from ...spec.driver_version import (
+    FIRST_DOCA_ONLY,
+    DriverVersion,
+    is_image_digest,
+    parse_driver_version,
+    parse_installed,
+    parse_packaged,
 )
 from ...spec.host import HostRequest
 from ...spec.place import Found, Place

@@ -12,8 +12,9 @@ from ...engine.failures import KEY_REJECTED, Fault
 from ...engine.operations import Found, Operation, PutFile, RemoveFile, Run
 from ...machine.access import Host
 from ...machine.host_files import MARKER
-from ...spec.driver import DriverVersion, Repository, parse_packaged
+from ...spec.driver import Repository
 from ...spec.driver_families import Family
+from ...spec.driver_version import DriverVersion, parse_packaged
 
 REPOSITORY = "rdma-fabric-driver"
 KEY_FILE = "/etc/pki/rpm-gpg/RPM-GPG-KEY-rdma-fabric-driver"

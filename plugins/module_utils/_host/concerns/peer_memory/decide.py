@@ -22,7 +22,7 @@ from ...facts.devices import NVIDIA, gpu_name, has_gpudirect
 from ...facts.driver_shapes import OnDisk, Symbols
 from ...facts.host_state import HostState, pci_id
 from ...facts.shapes import Gpu
-from ...spec.driver import AUTO, DMA_BUF, LEGACY, MODULE_OF, NONE, PEERMEM
+from ...spec.peer_memory import AUTO, DMA_BUF, LEGACY, MODULE_OF, NONE, PEERMEM
 
 DMA_BUF_KERNEL = (5, 12)
 DMA_BUF_GPU_DRIVER = 515

@@ -30,9 +30,10 @@ from ...engine.steps import (
 from ...facts.host_state import HostState, pci_id
 from ...machine.access import Host
 from ...machine.host_files import marked
-from ...spec.driver import ABSENT, AUTO, MODULE_OF, NONE
+from ...spec.driver import ABSENT
 from ...spec.driver_families import INBOX, VENDOR_FLAVOURS
 from ...spec.host import HostSpec
+from ...spec.peer_memory import AUTO, MODULE_OF, NONE
 from .decide import (
     Decision,
     decide,

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence
 
 from ...machine.probe import NET, Probe, files_by_name, objects, parsed, pci_address_in, printable
-from ...spec.driver import ABSENT, parse_driver_version
+from ...spec.driver import ABSENT
 from ...spec.driver_families import INBOX
+from ...spec.driver_version import parse_driver_version
 from ...spec.host import HostSpec
 from ..driver_shapes import DriverState, PeerState, Snapshot, Stacked, Symbols, SymbolTables
 from ..eswitch import read_modes

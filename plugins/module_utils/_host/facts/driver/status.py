@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import Mapping
 
-from ...spec.driver import (
+from ...spec.driver_families import DOCA_OFED, INBOX, MLNX_OFED, is_vendor_build, is_vendor_package
+from ...spec.driver_version import (
     FIRST_DOCA,
     FIRST_DOCA_ONLY,
     DriverVersion,
@@ -16,7 +17,6 @@ from ...spec.driver import (
     parse_installed,
     parse_packaged,
 )
-from ...spec.driver_families import DOCA_OFED, INBOX, MLNX_OFED, is_vendor_build, is_vendor_package
 from .. import module_graph
 from ..driver_shapes import DriverState, Identity, Loaded, OnDisk
 from ..host_state import NETDEV_DRIVER, HostState
