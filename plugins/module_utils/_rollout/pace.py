@@ -49,16 +49,21 @@ class Pace:
         return self._clock.now() - self.started
 
     def is_over(self) -> bool:
-        """Tell whether the next look would be after the limit."""
-        return self._clock.now() + self._interval > self.started + self._limit
+        """Tell whether the limit has been reached; the last look is made then."""
+        return self._left() <= 0
 
     def wait(self, text: Callable[[], str], at_most: float = math.inf) -> None:
         """Let the time to the next look pass; say what is waited for if nothing was said for a while."""
         if self._clock.now() - self._said >= _SAID_EVERY:
             self._said = self._clock.now()
             self._progress(text())
-        self._clock.sleep(min(self._interval, at_most))
+        # Who keeps back may do so for a moment longer than the limit.
+        left = self._left()
+        self._clock.sleep(min(self._interval, at_most, left if left > 0 else math.inf))
         self._interval = min(self._interval * _GROWTH, _LONGEST_INTERVAL)
+
+    def _left(self) -> float:
+        return self.started + self._limit - self._clock.now()
 
 
 def kept_back(chance: float, losses: int) -> float:

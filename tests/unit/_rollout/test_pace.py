@@ -58,9 +58,30 @@ def test_a_wait_that_is_renewed_counts_anew_and_still_says_what_it_waits_for() -
     assert min(later - before for before, later in zip(said, said[1:])) >= 10
 
 
-def test_a_wait_ends_at_its_limit() -> None:
-    time = Time()
-    pace = Pace(time, 30.0, lambda _text: None)
+def looks_of(limit: float) -> list[float]:
+    """Return when a wait of this limit looks, the last time at its end."""
+    time, looks = Time(), [0.0]
+    pace = Pace(time, limit, lambda _text: None)
     while not pace.is_over():
         pace.wait(lambda: "x")
-    assert 24 < time.seconds <= 30
+        looks.append(time.seconds)
+    return looks
+
+
+def test_looks_are_at_growing_intervals_and_the_last_one_at_the_limit() -> None:
+    looks = looks_of(30.0)
+    intervals = [later - before for before, later in zip(looks, looks[1:])]
+    assert [round(each, 2) for each in intervals[:3]] == [0.5, 0.75, 1.12]
+    assert max(intervals) == 5.0
+    assert looks[-1] == 30.0
+    assert looks_of(1.0) == [0.0, 0.5, 1.0]
+
+
+def test_who_keeps_back_beyond_the_limit_does_so_at_the_same_intervals() -> None:
+    time = Time()
+    pace = Pace(time, 1.0, lambda _text: None)
+    time.seconds = 2.0
+    pace.wait(lambda: "x", at_most=0.4)
+    assert time.seconds == 2.4
+    pace.wait(lambda: "x")
+    assert 2.4 < time.seconds < 8
