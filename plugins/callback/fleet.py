@@ -30,7 +30,8 @@ description:
   - While hosts are changed in turn, as by P(rdma.fabric.node_slot#module) in the playbook C(rdma.fabric.upgrade), a
     line says when one of them begins, is drained, changed, rebooted, back or failed, with the numbers of hosts that are
     back, in turn and to go, and an estimate of the remaining time as for O(progress_seconds). Waiting hosts have no
-    lines, and V(ok), V(changed) and V(skipping) of single tasks are not printed.
+    lines, and V(ok), V(changed) and V(skipping) of single tasks are not printed. Of hosts that get no slot for the same
+    reason, such as a node that has failed, the first is printed, and the names of the others at the end.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -120,6 +121,7 @@ class CallbackModule(DefaultCallback):
         self._with_diff: set[tuple[str, str]] = set()
         self._warnings: set[str] = set()
         self._explained: set[str] = set()
+        self._refusals: set[str] = set()
         self._told = clock()
         self._turns = Turns(0)
 
@@ -186,8 +188,9 @@ class CallbackModule(DefaultCallback):
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         host, task, found = parts(result)
-        self._explain_once(result)
-        super().v2_runner_on_failed(result, ignore_errors)
+        if not self._refused_again(host, task, found):
+            self._explain_once(result)
+            super().v2_runner_on_failed(result, ignore_errors)
         self._tell_turn(host, task, found, failed=True)
         self._finish(host, task, FAILED, lost=not ignore_errors)
 
@@ -241,6 +244,17 @@ class CallbackModule(DefaultCallback):
         delegated = "" if kind == SKIPPED else self.host_label(result)[len(host) :]
         state.hold(host, Wording(kind, delegated, item))
         return True
+
+    def _refused_again(self, host: str, task: Any, found: Mapping[str, Any]) -> bool:
+        """Keep that a host gets no slot for the end of the task, where another one was refused in the same words."""
+        if not self._overtaking or self._display.verbosity > 0 or not self._turns.is_refused(host, str(task.action)):
+            return False
+        words = without_host(str(found.get("msg")), str(found.get("node") or host))
+        if words in self._refusals:
+            self._state(task).hold_warning(host, words)
+            return True
+        self._refusals.add(words)
+        return False
 
     def _explain_once(self, result: Any) -> None:
         """Leave out where a task stands, the many lines of ansible-core 2.19, from all but its first failure."""

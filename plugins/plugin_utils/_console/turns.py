@@ -31,6 +31,10 @@ class Turns:
         """Whether a host has had a slot."""
         return bool(self._turns.running or self._ends)
 
+    def is_refused(self, host: str, action: str) -> bool:
+        """Tell whether a failure of ``action`` is that a host gets no slot: one that has begun has its own already."""
+        return action.rpartition(".")[2] == _SLOT and host not in self._turns.running
+
     def line(self, host: str, action: str, found: Mapping[str, Any], now: float, *, failed: bool = False) -> str:
         """Return what is printed of a result of ``action``, nothing for one that changes nothing of a turn."""
         name = action.rpartition(".")[2]

@@ -458,6 +458,38 @@ def test_a_failed_turn_and_those_that_do_not_begin_are_counted_and_no_sample_of_
     )
 
 
+STOPPED = "no further node begins, as one has failed: x (run r, failed: no links)"
+
+
+def refuse(run: InTurn, host: str, why: str) -> list[str]:
+    run.end(run.names["node_slot"], host, event="failed", msg=f"node n-{host}: {why}", node=f"n-{host}")
+    return [line for line in run.printed() if line.startswith(("fatal", "warning"))]
+
+
+def test_who_gets_no_slot_for_the_same_reason_is_told_once_and_with_the_names_of_all_at_the_end() -> None:
+    run = InTurn(FLEET)
+    assert len(refuse(run, "gpu-1", STOPPED)) == 1
+    assert refuse(run, "gpu-2", STOPPED) == []
+    assert len(refuse(run, "gpu-3", "no slot")) == 1
+    assert refuse(run, "gpu-4", STOPPED) == refuse(run, "gpu-5", STOPPED) == []
+    run.end(run.names["node_slot"], "gpu-6", state="taken", lease="slot-1")
+    assert [line for line in run.printed() if line.startswith(("  ...", "warning"))] == [
+        "  ... gpu-6 begins, slot 1; 0 of 6 back, 5 not begun, 1 in turn, 0 to go",
+        f"warning: on 3 more hosts, gpu-2, gpu-4, gpu-5: node HOST: {STOPPED}",
+    ]
+
+
+def test_each_host_that_fails_in_its_turn_is_told_by_itself_and_with_v_each_that_gets_no_slot() -> None:
+    run = InTurn(FLEET)
+    for host in FLEET[:2]:
+        run.told("node_slot", host, state="taken", lease="slot-0")
+        run.start(run.names["end"], host)
+        run.end(run.names["end"], host, event="failed", msg="no answer", node="n")
+        assert [line for line in run.printed() if line.startswith("fatal")]
+    run.screen.verbosity = 1
+    assert len(refuse(run, "gpu-3", STOPPED)) == len(refuse(run, "gpu-4", STOPPED)) == 1
+
+
 def test_tasks_of_turns_have_neither_progress_of_their_own_nor_a_line_for_each_file_that_is_included() -> None:
     run = InTurn(FLEET)
     run.told("node_slot", "gpu-1", state="taken", lease="slot-0")
