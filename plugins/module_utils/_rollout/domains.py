@@ -73,9 +73,9 @@ class Slots:
         """
         if not self.whole.wish.domain:
             held = self.whole.take(limit, progress)
-            if held.healed and held.slot.domain:
+            if held.left_in:
                 # What an earlier run has of a domain is healed and given back with the rest.
-                self.within(held.slot.domain, 0).adopt(held.left_by)
+                self.within(held.left_in, 0).adopt(held.left_by)
             return held
         domain = self._domain()
         first = domain.take(limit, progress)
@@ -87,6 +87,9 @@ class Slots:
                 with suppress(Unanswered, SlotRefused):
                     domain.give_back()
             raise
+        if held.left_in not in ("", self.whole.wish.domain):
+            # The label of the node has changed since: it counts where it is now, and keeps nobody there from a turn.
+            self.within(held.left_in, 0).give_back(any_run=True)
         return replace(held, healed=held.healed or first.healed, waited=first.waited + held.waited)
 
     def look(self) -> Take | Keep | Wait:

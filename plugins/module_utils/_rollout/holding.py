@@ -79,7 +79,7 @@ class Shelf(Clock, Protocol):
 class Held:
     """What came of it: the slot, whether it was ``taken`` now, whom it was ``healed`` from, how long it was waited.
 
-    ``left_by`` is the run that it was healed from.
+    ``left_by`` is the run that it was healed from, ``left_in`` the failure domain that the node was in by that run.
     """
 
     slot: Slot
@@ -87,6 +87,7 @@ class Held:
     healed: str = ""
     waited: float = 0.0
     left_by: str = ""
+    left_in: str = ""
 
 
 @dataclass
@@ -348,7 +349,8 @@ class Holding:
             return None
         self._written_at = self.shelf.now()
         healed = move.healed if isinstance(move, Take) else ""
-        return Held(mine, isinstance(move, Take), healed, waited, left_by=slot.run if healed else "")
+        left_by, left_in = (slot.run, slot.domain) if healed else ("", "")
+        return Held(mine, isinstance(move, Take), healed, waited, left_by=left_by, left_in=left_in)
 
     def _mine(self, slot: Slot) -> Slot:
         return Slot(

@@ -160,6 +160,18 @@ def test_a_run_without_domains_heals_what_an_earlier_one_has_of_them_and_gives_i
     assert (cluster.whole.nodes(), cluster.of("zone=a").nodes()) == ([], [])
 
 
+def test_a_node_that_failed_in_another_domain_keeps_nobody_there_from_a_turn() -> None:
+    cluster = Cluster()
+    before = slots(cluster, Seat(cluster.whole), "n", "zone=a", run="r")
+    take(before)
+    before.fail("no links")
+    moved = slots(cluster, Seat(cluster.whole), "n", "zone=b", run="next")
+    assert "no links" in take(moved).healed
+    assert (cluster.of("zone=a").nodes(), cluster.of("zone=b").nodes()) == ([], ["n"])
+    moved.give_back()
+    assert take(slots(cluster, Seat(cluster.whole), "a2", "zone=a")).taken
+
+
 def test_the_slot_of_a_domain_is_freed_and_left_behind_also_where_that_of_all_nodes_was_lost() -> None:
     cluster = Cluster()
     own = slots(cluster, Seat(cluster.whole), "a1", "zone=a", run="r")
