@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import pods_on
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect
 
@@ -20,3 +21,13 @@ def test_recent_pods_of_a_node_come_out_of_the_memory_of_the_server(given: dict[
     ((_method, path, query),) = server.requests
     assert (path, query["fieldSelector"], query["labelSelector"]) == ("/api/v1/pods", "spec.nodeName=n", "app=a")
     assert query.get("resourceVersion") == version
+
+
+def test_pods_of_other_nodes_are_not_taken_for_those_of_one() -> None:
+    server = FakeServer()
+    for name, node in (("a", "n"), ("b", "other")):
+        metadata = {"name": name, "namespace": "ns"}
+        server.put("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": node}})
+    with pytest.raises(ApiFault, match="its field selector was not heeded: pod ns/b is not on node n") as caught:
+        pods_on(connect(server), "n")
+    assert caught.value.passing

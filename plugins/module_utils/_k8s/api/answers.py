@@ -75,6 +75,15 @@ def checked_page(page: Json, scope: Key, what: str) -> Page:
     return Page(bodies, token, str((metadata or {}).get("resourceVersion") or ""))
 
 
+def checked_pods(pods: list[Json], node: str, what: str) -> list[Json]:
+    """Return the pods of a node. Raises :class:`ApiFault` when others are among them: who drains would evict those."""
+    others = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") != node]
+    if others:
+        name = f"{others[0]['metadata'].get('namespace') or ''}/{others[0]['metadata']['name']}"
+        raise _foreign(what, f"its field selector was not heeded: pod {name} is not on node {node}")
+    return pods
+
+
 def checked_event(line: bytes, scope: Key, what: str) -> tuple[str, Json]:
     """Return the type and the object of one event of a watch. Raises :class:`ApiFault`, also for the server's own."""
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Mapping, TypeVar
 
-from ..api.answers import checked_object
+from ..api.answers import checked_object, checked_pods
 from ..api.errors import ApiFault, Fault
 from ..api.kinds import PODS, Resource, object_path
 from ..api.snapshot import list_objects
@@ -124,7 +124,8 @@ def pods_on(connection: Connection, node: str, selector: str = "", *, recent: bo
     selectors = {"fieldSelector": f"spec.nodeName={node}", **({"labelSelector": selector} if selector else {})}
     if recent:
         selectors["resourceVersion"] = "0"
-    return list_objects(connection, Key("v1", "Pod", "", ""), PODS, selectors)
+    pods = list_objects(connection, Key("v1", "Pod", "", ""), PODS, selectors)
+    return checked_pods(pods, node, f"list pods on node {node}")
 
 
 def all_nodes(connection: Connection) -> list[Json]:
