@@ -133,7 +133,9 @@ class ActionModule(ClusterAction):
     def _foreseen(self, slots: Slots) -> dict[str, Any]:
         move = slots.look()
         if isinstance(move, Wait):
-            return {**self._result(True, ""), "blocked": move.why}
+            # Without the node's name, which would make it another text for each node of a rollout.
+            notices = [f"a run would wait for a slot now: {move.why}"]
+            return {**self._result(True, ""), "blocked": move.why, "notices": notices}
         return self._result(not isinstance(move, Keep), slot_name(slots.whole.group, move.slot.index))
 
     @staticmethod

@@ -38,7 +38,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - It waits for nothing. RV(blocked) says what a run would wait for now.
+      - It waits for nothing. RV(blocked), and a notice, say what a run would wait for now.
   diff_mode:
     support: none
   idempotent:
@@ -221,7 +221,7 @@ lost:
   type: str
   sample: it is of worker-2 (run admin@controller-4712-9034399, renewed 2026-01-01T00:00:00.000000Z) now
 notices:
-  description: Whose slot the node continues with, and that it has lost its own.
+  description: Whose slot the node continues with, that it has lost its own, and in check mode RV(blocked).
   returned: success
   type: list
   elements: str

@@ -105,7 +105,10 @@ def test_a_full_group_is_named_with_the_next_step(server: FakeServer) -> None:
     assert message.startswith("node b: no slot, and none has changed hands for")
     assert "by a (run one, renewed" in message
     assert "free its slot with state: given_back and any_run: true" in message
-    assert "by a (run one" in done("b", check=True)["blocked"]
+    foreseen = done("b", check=True)
+    assert "by a (run one" in foreseen["blocked"]
+    assert foreseen["notices"] == [f"a run would wait for a slot now: {foreseen['blocked']}"]
+    assert done("a", check=True)["notices"] == []
     assert done("b", limit="50%", total=3)["lease"] == "rdma-fabric-slot-upgrade-1"
     assert done("c", group="other")["lease"] == "rdma-fabric-slot-other-0"
     assert holder(server) == "a/one"
