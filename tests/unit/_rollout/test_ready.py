@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Mapping
 
 import pytest
 
@@ -55,6 +56,19 @@ def test_what_is_missing_is_named_together() -> None:
     assert what_is_missing(node(), MARK, rebooted=False)[0] == "it is not Ready"
 
 
+def test_a_node_that_has_lost_labels_by_which_pods_come_to_it_misses_those() -> None:
+    assert what_is_missing(reporting(), MARK, rebooted=False, labels=["a/x", "a/y"]) == [
+        "it has lost the label a/x, a/y, by which pods of the fabric come to it"
+    ]
+    found = reporting()
+    found["metadata"]["labels"] = {"a/x": "", "a/y": "other"}
+    assert what_is_missing(found, MARK, rebooted=False, labels=["a/x", "a/y"]) == []
+
+
+def test_a_node_whose_kubelet_tells_no_boot_is_not_waited_for_to_tell_another() -> None:
+    assert what_is_missing(reporting(""), replace(MARK, boot=""), rebooted=True) == []
+
+
 def test_a_rebooted_node_is_judged_by_what_it_says_since() -> None:
     assert what_is_missing(reporting("two"), MARK, rebooted=True) == []
     assert what_is_missing(reporting("one"), MARK, rebooted=True)
@@ -84,6 +98,19 @@ def test_a_node_is_waited_for_until_the_limit() -> None:
     late = Memory({}, found=None)
     assert wait_for_node(late, MARK, rebooted=False, limit=10.0, progress=SAID.append) == ["it was deleted"]
     assert late.time <= 10.0
+
+
+def test_each_look_is_told_before_its_judgement_and_what_is_missing_now_and_then() -> None:
+    cluster, said, looks = Memory({}, found=reporting(ready="False")), list[str](), list[str]()
+
+    def look(found: Mapping[str, Any]) -> None:
+        looks.append(found["metadata"]["name"])
+        if len(looks) == 8:
+            cluster.found = reporting()
+
+    assert wait_for_node(cluster, MARK, rebooted=False, limit=60.0, progress=said.append, on_look=look) == []
+    assert looks == ["n"] * 9
+    assert said[0] == "waits for the node: it is not Ready: kubelet stopped posting node status"
 
 
 def test_silence_at_the_limit_is_told_apart_from_a_node_that_lacks_something() -> None:
