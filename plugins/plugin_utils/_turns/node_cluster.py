@@ -18,8 +18,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import V
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 
 _ASKED_EVERY = 5.0
-# The eviction API's own words (k8s.io/kubernetes, pkg/registry/core/pod/storage/eviction.go).
+# The eviction API's own words (k8s.io/kubernetes, pkg/registry/core/pod/storage/eviction.go). A 429 without those of a
+# budget is of a server that is busy.
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
+_BUDGET = "disruption budget"
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def refusal_of(fault: ApiFault) -> Refusal:
     pause = float(after) if isinstance(after, int) and after > 0 else _ASKED_EVERY
     if _TWO_BUDGETS in said:
         return Refusal(f"{said.rstrip('.')} (leave it in one budget, or delete it by hand, then run again)", True)
-    if fault.fault is Fault.THROTTLED:
+    if fault.fault is Fault.THROTTLED and _BUDGET in f"{said} {fault.message}".lower():
         hint = "run again when more of its kind are healthy, or change the budget"
         return Refusal(f"{said.rstrip('.')} ({hint})", after=pause)
     ending = fault.has_cause("NamespaceTerminating")

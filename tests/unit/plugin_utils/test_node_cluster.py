@@ -59,6 +59,7 @@ NEEDS = "The disruption budget web needs 2 healthy pods and has 2 currently"
             *(429, "TooManyRequests", BUDGET, {"retryAfterSeconds": 10}),
             (f"{BUDGET[:-1]} (run again when more of its kind are healthy, or change the budget)", False, 10.0),
         ),
+        (429, "TooManyRequests", "Too many requests.", {"retryAfterSeconds": 1}, ("Too many requests.", False, 1.0)),
         (
             *(500, "InternalError", "This pod has more than one PodDisruptionBudget, which it can not.", {}),
             ("This pod has more than one PodDisruptionBudget, which it can not (leave it in one", True, 0.0),
@@ -86,4 +87,5 @@ def test_an_eviction_is_tried_again_unless_it_is_refused_for_good(
     said, hopeless, after = refusal
     assert found is not None and found.reason.startswith(said)
     assert (found.hopeless, found.after) == (hopeless, after)
+    assert ("change the budget" in found.reason) == (message == BUDGET)
     assert [path for _method, path, _query in server.requests] == ["/api/v1/namespaces/ns/pods/a/eviction"]
