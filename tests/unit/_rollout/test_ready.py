@@ -63,6 +63,10 @@ def test_a_node_that_has_lost_labels_by_which_pods_come_to_it_misses_those() -> 
     found = reporting()
     found["metadata"]["labels"] = {"a/x": "", "a/y": "other"}
     assert what_is_missing(found, MARK, rebooted=False, labels=["a/x", "a/y"]) == []
+    waited = wait_for_node(
+        Memory({}, found=reporting()), MARK, rebooted=False, limit=1.0, progress=SAID.append, labels=["a/x"]
+    )
+    assert waited == ["it has lost the label a/x, by which pods of the fabric come to it"]
 
 
 def test_a_node_whose_kubelet_tells_no_boot_is_not_waited_for_to_tell_another() -> None:
