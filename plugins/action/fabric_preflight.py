@@ -104,6 +104,11 @@ NOTHING_WANTED = (
     "with hosts only, no cluster is contacted; what an earlier run made in one stays (to remove it: k8s_batch "
     "with state: absent)"
 )
+NOTHING_TAKEN_BACK = (
+    "with hosts only, no cluster is contacted: hosts are taken back at once and none is drained; cordons, slots and "
+    "objects that an earlier run left in a cluster stay (for hosts that are nodes: rdma_fabric_drain: true; for "
+    "objects: k8s_batch with state: absent)"
+)
 
 
 NO_HELM = (
@@ -151,7 +156,7 @@ class ActionModule(ChartAction):
         turns = arguments["rollout"] and (not removes or bool(drained(hosts, variables)))
         asked = bool(waves) or turns or arguments["joins"] or labels_are_pushed(arguments)
         answer: dict[str, Any] = {"server": "", "user": "", "requests": {}, "api_servers": {}}
-        answer["notices"] = [] if asked else [NOTHING_WANTED]
+        answer["notices"] = [] if asked else [NOTHING_TAKEN_BACK if removes else NOTHING_WANTED]
         problems += self._of_the_chart(arguments, waves, task_vars)
         if arguments["run_dir"]:
             try:

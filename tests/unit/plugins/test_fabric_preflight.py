@@ -542,8 +542,12 @@ class TestTeardown:
         given = {"spec": {**spec(), "hosts": {"gpu01": {}}}, "state": "absent", "allow_teardown": True, "rollout": True}
         given["kubeconfig"] = kubeconfig(tmp_path / "k", server.address)
         drained = {"hostvars": {"gpu01": {"rdma_fabric_drain": "true"}}}
-        assert run_action("fabric_preflight", given)["server"] == ""
-        assert run_action("fabric_preflight", given, task_vars=drained)["server"] == server.address
+        alone, found = (run_action("fabric_preflight", given, task_vars=each) for each in (None, drained))
+        assert (alone["server"], found["server"]) == ("", server.address)
+        (said,) = alone["notices"]
+        assert "none is drained; cordons, slots and objects that an earlier run left in a cluster stay" in said
+        assert "rdma_fabric_drain: true" in said
+        assert not [notice for notice in found["notices"] if "no cluster is contacted" in notice]
 
 
 TAINT = "example.com/joining:NoSchedule"
