@@ -89,6 +89,32 @@ def test_who_may_not_delete_is_told_where_something_is_dropped_and_only_there() 
     assert look(server, wave(config_map("a")), prune=False).problems == []
 
 
+@pytest.mark.parametrize(
+    ("bodies", "lacks"),
+    [
+        ([config_map("a"), config_map("b")], False),
+        ([config_map("a"), config_map("b"), config_map("c")], True),
+        ([config_map("a"), config_map("b", k="other")], True),
+        ([config_map("a")], True),
+    ],
+    ids=["unchanged", "created", "configured", "deleted"],
+)
+def test_who_may_write_objects_and_no_lease_is_told_where_one_is_written(
+    bodies: list[dict[str, Any]], lacks: bool
+) -> None:
+    server = Reviewer()
+    apply(server, wave(config_map("a"), config_map("b")))
+    server.rules = {"": [READS, rule("", "*", "create patch delete")]}
+    problems = look(server, wave(*bodies)).problems
+    assert ["leases.coordination.k8s.io in the namespace ns" in problem for problem in problems] == [True] * lacks
+
+
+def test_who_may_make_a_namespace_and_nothing_in_it_is_told_though_its_objects_are_not_tried() -> None:
+    server = Reviewer({"": [READS, LEASES, rule("", "namespaces", "*")], "ns": [rule("", "configmaps", "*")]})
+    (problem,) = look(server, wave(namespace_object("new")), wave(config_map("a", "new"))).problems
+    assert "      create, patch configmaps in the namespace new" in problem.splitlines()
+
+
 def test_who_may_read_nothing_is_told_everything_that_a_first_run_takes() -> None:
     server = Reviewer({})
     (problem,) = look(server, *BASE).problems
