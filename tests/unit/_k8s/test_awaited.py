@@ -23,6 +23,7 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     config_map,
     connect,
     daemon_set,
+    definition,
     failure,
 )
 
@@ -166,6 +167,16 @@ def test_check_mode_foretells_them_and_prunes_nothing_that_is_wanted() -> None:
     assert server.objects == before
     assert actions(result)["Pool x"] == "created"
     assert any("not validated by the server" in notice for notice in result.notices)
+    server.plurals.update(policies="Policy", pools="Pool")
+    assert "not validated by the server" not in " ".join(awaited(server, FakeTime(), check=True).notices)
+
+
+def test_a_kind_that_the_batch_brings_itself_is_none_to_wait_for() -> None:
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "ns"}}
+    waves = [wave(definition("Thing", "things")), wave(thing)]
+    request = BatchRequest(waves=waves, set_name="web", inventory_namespace="ns", check=True, **LATER)
+    (notice,) = run(connect(FakeServer(), FakeTime()), request).notices
+    assert "the CustomResourceDefinition of Thing would be" in notice
 
 
 def test_a_set_of_another_engine_is_refused_and_its_record_is_kept() -> None:

@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     config_map,
     connect,
     daemon_set,
+    definition,
     failure,
     namespace_object,
 )
@@ -113,6 +114,13 @@ def test_who_may_make_a_namespace_and_nothing_in_it_is_told_though_its_objects_a
     server = Reviewer({"": [READS, LEASES, rule("", "namespaces", "*")], "ns": [rule("", "configmaps", "*")]})
     (problem,) = look(server, wave(namespace_object("new")), wave(config_map("a", "new"))).problems
     assert "      create, patch configmaps in the namespace new" in problem.splitlines()
+
+
+def test_who_may_not_write_a_kind_that_the_batch_brings_is_told() -> None:
+    server = Reviewer({"": [READS, LEASES, rule("", "*", "*"), rule("apiextensions.k8s.io", "*", "*")]})
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "ns"}}
+    (problem,) = look(server, wave(definition("Thing", "things")), wave(thing)).problems
+    assert "      create, patch things.example.com in the namespace ns" in problem.splitlines()
 
 
 def test_who_may_read_nothing_is_told_everything_that_a_first_run_takes() -> None:
