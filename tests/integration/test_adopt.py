@@ -105,7 +105,7 @@ def substance(objects: dict[str, Json]) -> dict[str, Json]:
 
 
 def test_an_operator_that_runs_is_named_and_nothing_is_changed(run: Run) -> None:
-    run.printed("kubectl get")
+    run.printed("kubectl get nicclusterpolicies")
     run.play("preflight").succeeded()
     mark = run.operated.cluster.audit.mark()
     refused = run.play("adopt").refused()
@@ -121,7 +121,7 @@ def test_site_does_not_take_it_by_force(run: Run) -> None:
 
 
 def test_check_mode_shows_what_is_taken_over_and_what_stays(run: Run) -> None:
-    run.printed("kubectl scale", "--replicas=0")
+    run.printed("kubectl scale", " network-operator --replicas=0")
     mark = run.operated.cluster.audit.mark()
     outcome = run.play("adopt", "--check", "--diff").succeeded()
     assert f'-            "{STATE}": "state-multus-cni"' in outcome.output
@@ -190,7 +190,7 @@ def test_site_takes_over_what_is_nobodys_and_names_pods_that_it_makes_anew(run: 
 
 def test_the_policy_goes_and_takes_nothing_of_ours_with_it(run: Run) -> None:
     run.operated.until_owners_are_known()
-    run.printed("kubectl delete")
+    run.printed("kubectl delete nicclusterpolicies")
     run.operated.until_nothing_is_owned()
     left = run.operated.objects()
     assert STAY.isdisjoint(left)
@@ -254,7 +254,7 @@ class Owned:
 
 @pytest.fixture
 def owned(run: Run, cluster: ControlPlane) -> Iterator[Owned]:
-    run.printed("kubectl scale", "--replicas=0")
+    run.printed("kubectl scale", " network-operator --replicas=0")
     name = f"owned-{uuid.uuid4().hex[:8]}"
     cluster.create_namespace(name)
     policy = {"apiVersion": "mellanox.com/v1alpha1", "kind": "NicClusterPolicy", "metadata": {"name": name}}

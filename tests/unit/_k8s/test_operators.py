@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.release import unlabelled
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.operators import (
+    NETWORK,
     REVISION,
     STATE_LABEL,
     adopting,
@@ -72,12 +73,13 @@ def operated(**metadata: Any) -> dict[str, Any]:
         ({"labels": {STATE_LABEL: "state-x"}}, True),
         ({"ownerReferences": [POLICY]}, True),
         ({"ownerReferences": [{**POLICY, "apiVersion": "sriovnetwork.openshift.io/v1"}]}, True),
+        ({"annotations": {NETWORK: "SriovNetwork.sriovnetwork.openshift.io/ns/rail0"}}, True),
         ({"ownerReferences": [OTHER]}, False),
         ({"ownerReferences": [{**POLICY, "apiVersion": "mellanox.company/v1"}]}, False),
         ({"ownerReferences": ["no mapping", None]}, False),
     ],
 )
-def test_an_operator_is_told_by_its_label_and_its_custom_resources(metadata: dict[str, Any], expected: bool) -> None:
+def test_an_operator_is_told_by_its_marks_and_its_custom_resources(metadata: dict[str, Any], expected: bool) -> None:
     assert is_of_operator(live(**metadata)) is expected
 
 
@@ -85,7 +87,7 @@ def test_only_the_marks_are_taken_off() -> None:
     change = adopting(operated(), {"rdma.fabric/set": "s"})["metadata"]
     assert change["resourceVersion"] == "7"
     assert change["labels"] == {"rdma.fabric/set": "s", STATE_LABEL: None}
-    assert change["annotations"] == {REVISION: None}
+    assert change["annotations"] == {REVISION: None, NETWORK: None}
     assert change["ownerReferences"] == [OTHER]
     assert "ownerReferences" not in adopting(operated(ownerReferences=[OTHER]), {})["metadata"]
     bare = without_operator(operated())["metadata"]
@@ -103,6 +105,15 @@ def test_what_the_operator_had_set_becomes_a_part_of_our_record_and_others_keep_
             "f:ownerReferences": {".": {}, 'k:{"uid":"u2"}': {}},
         },
     }
+
+
+def test_an_attachment_of_the_sriov_operator_is_told_by_its_annotation_alone() -> None:
+    fields = {"f:metadata": {"f:annotations": {".": {}, f"f:{NETWORK}": {}}}, "f:spec": {".": {}, "f:config": {}}}
+    annotations = {NETWORK: "SriovNetwork.sriovnetwork.openshift.io/ns/rail0"}
+    attachment = live(annotations=annotations, managedFields=[{**THEIRS, "fieldsV1": fields}, OURS])
+    assert without_operator(attachment)["metadata"]["annotations"] == {}
+    (ours,) = adopting(attachment, {})["metadata"]["managedFields"]
+    assert ours["fieldsV1"] == {**OURS["fieldsV1"], "f:spec": {".": {}, "f:config": {}}}
 
 
 def test_a_record_of_another_api_version_is_dropped_as_two_of_one_manager_are_refused() -> None:

@@ -32,6 +32,13 @@ CONTROLLED = {
         },
     ]
 }
+# Network attachments of the SR-IOV operator: in another namespace than their custom resource, and in the same one.
+NETWORK = {"annotations": {"sriovnetwork.openshift.io/owner-ref": "SriovNetwork.sriovnetwork.openshift.io/ns/rail0"}}
+BESIDE = {
+    "ownerReferences": [
+        {"apiVersion": "sriovnetwork.openshift.io/v1", "kind": "SriovNetwork", "name": "rail0", "uid": "network"}
+    ]
+}
 MARKED: list[tuple[dict[str, Any], str]] = [
     (CONTROLLED, "the controller of NicClusterPolicy nic-cluster-policy"),
     ({"labels": {"nvidia.network-operator.state": "state-multus-cni"}}, "the NVIDIA Network Operator"),
@@ -39,6 +46,7 @@ MARKED: list[tuple[dict[str, Any], str]] = [
     ({"annotations": {"meta.helm.sh/release-name": "network-operator"}}, "Helm (meta.helm.sh/release-name"),
     ({"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "Argo CD"),
     ({"labels": {"helm.toolkit.fluxcd.io/name": "x"}}, "Flux"),
+    (NETWORK, "the SR-IOV Network Operator"),
 ]
 
 
@@ -48,7 +56,7 @@ def put(server: FakeServer, body: dict[str, Any], metadata: dict[str, Any]) -> N
     server.put("configmaps" if body["kind"] == "ConfigMap" else "daemonsets", body)
 
 
-@pytest.mark.parametrize(("metadata", "owner"), MARKED)
+@pytest.mark.parametrize(("metadata", "owner"), [*MARKED, (BESIDE, "the controller of SriovNetwork rail0")])
 @pytest.mark.parametrize("check", [False, True])
 def test_an_object_that_somebody_else_looks_after_is_refused_before_anything_is_changed(
     metadata: dict[str, Any], owner: str, check: bool
@@ -58,7 +66,7 @@ def test_an_object_that_somebody_else_looks_after_is_refused_before_anything_is_
     with pytest.raises(BatchError) as refused:
         apply(server, wave(config_map("a")), wave(daemon_set("kube-multus-ds")), check=check)
     assert f"DaemonSet ns/kube-multus-ds is managed by {owner}" in str(refused.value)
-    adoptable = "Operator" in owner or "NicClusterPolicy" in owner
+    adoptable = "Operator" in owner or "controller of" in owner
     hint = "stop the operator and run rdma.fabric.adopt" if adoptable else "remove it there, or leave it out here"
     assert hint in str(refused.value)
     assert server.written() == []
@@ -139,6 +147,9 @@ def test_a_mark_is_ours_only_where_we_have_applied_it(entry: dict[str, Any], own
         (MARKED[1][0], True),
         ({**CONTROLLED, **MARKED[1][0]}, True),
         ({**CONTROLLED, **MARKED[4][0]}, False),
+        (NETWORK, True),
+        (BESIDE, True),
+        ({**NETWORK, **BESIDE}, True),
         (MARKED[4][0], False),
         ({}, False),
     ],

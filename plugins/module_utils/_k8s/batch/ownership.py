@@ -14,13 +14,14 @@ from typing import Any, Mapping
 from ..api.errors import ApiFault, Fault
 from ..api.snapshot import get_object, list_objects
 from ..objects.objects import MANAGED_BY, MANAGER, Item, Json, Key
-from ..objects.operators import STATE_LABEL, is_of_operator, without_operator
+from ..objects.operators import NETWORK, STATE_LABEL, is_custom_resource, is_of_operator, without_operator
 from ..objects.projection import is_ours
 from .session import Session
 
 # Labels and annotations that a tool puts on each object it manages, and the tool.
 _MARKS = {
     STATE_LABEL: "the NVIDIA Network Operator",
+    NETWORK: "the SR-IOV Network Operator",
     "olm.owner": "the Operator Lifecycle Manager",
     "meta.helm.sh/release-name": "Helm",
     "argocd.argoproj.io/tracking-id": "Argo CD",
@@ -42,7 +43,9 @@ def other_owner(live: Mapping[str, Any], desired: Mapping[str, Any] | None = Non
     wanted = (desired or {}).get("metadata") or {}
     ours = {str(entry.get("uid")) for entry in wanted.get("ownerReferences") or [] if isinstance(entry, dict)}
     for entry in metadata.get("ownerReferences") or []:
-        if isinstance(entry, dict) and entry.get("controller") is True and str(entry.get("uid")) not in ours:
+        if not isinstance(entry, dict) or str(entry.get("uid")) in ours:
+            continue
+        if entry.get("controller") is True or is_custom_resource(entry):
             return f"the controller of {entry.get('kind')} {entry.get('name')}"
     marks = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
     own = {**(wanted.get("labels") or {}), **(wanted.get("annotations") or {})}

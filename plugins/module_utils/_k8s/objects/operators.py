@@ -6,7 +6,9 @@
 Mellanox/network-operator, pkg/state/state_skel.go: each object of the NVIDIA Network Operator has an owner reference to
 its custom resource, with which it goes, a label with its state, by which the operator finds what it wants no more, and
 an annotation with the digest of what it was made from, without which the operator writes it again. The objects of the
-SR-IOV Network Operator (k8snetworkplumbingwg/sriov-network-operator, pkg/apply) have the owner reference.
+SR-IOV Network Operator (k8snetworkplumbingwg/sriov-network-operator, controllers) have the owner reference. Its network
+attachments name their custom resource in an annotation, by which it deletes them with that resource; beside it, in the
+same namespace, they have an owner reference that is not the controller's.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from .projection import is_ours
 
 STATE_LABEL = "nvidia.network-operator.state"
 REVISION = "nvidia.network-operator.revision"
-_MARKS = {"labels": STATE_LABEL, "annotations": REVISION}
+NETWORK = "sriovnetwork.openshift.io/owner-ref"
+_MARKS = {"labels": (STATE_LABEL,), "annotations": (REVISION, NETWORK)}
 _GROUPS = ("mellanox.com", "sriovnetwork.openshift.io")
 _RELEASE_MARK = "meta.helm.sh/release-"
 # The last part of the name of their images, whatever the registry.
@@ -30,15 +33,21 @@ _IMAGES = ("network-operator", "sriov-network-operator")
 def is_of_operator(live: Mapping[str, Any]) -> bool:
     """Tell whether an operator that this collection replaces manages a live object, or did."""
     metadata = live["metadata"]
-    return STATE_LABEL in (metadata.get("labels") or {}) or bool(_references(metadata))
+    is_marked = STATE_LABEL in (metadata.get("labels") or {}) or NETWORK in (metadata.get("annotations") or {})
+    return is_marked or bool(_references(metadata))
+
+
+def is_custom_resource(reference: Any) -> bool:
+    """Tell whether an owner reference is to an operator's custom resource, with which the object is deleted."""
+    return isinstance(reference, Mapping) and str(reference.get("apiVersion", "")).partition("/")[0] in _GROUPS
 
 
 def without_operator(live: Mapping[str, Any]) -> Json:
     """Return a live object without what an operator put on it beside what it is for."""
     metadata = dict(live["metadata"])
     metadata["ownerReferences"] = _other_references(metadata)
-    for name, mark in _MARKS.items():
-        metadata[name] = {key: value for key, value in (metadata.get(name) or {}).items() if key != mark}
+    for name, marks in _MARKS.items():
+        metadata[name] = {key: value for key, value in (metadata.get(name) or {}).items() if key not in marks}
     return {**live, "metadata": metadata}
 
 
@@ -54,7 +63,7 @@ def adopting(live: Mapping[str, Any], labels: Mapping[str, str]) -> Json:
     change: Json = {
         "resourceVersion": metadata.get("resourceVersion"),
         "labels": {**labels, STATE_LABEL: None},
-        "annotations": {REVISION: None},
+        "annotations": dict.fromkeys(_MARKS["annotations"]),
         "managedFields": _records(metadata),
     }
     if _references(metadata):
@@ -107,8 +116,7 @@ def _images(workload: Mapping[str, Any]) -> set[str]:
 
 def _references(metadata: Mapping[str, Any]) -> list[Any]:
     """Return the owner references to an operator's custom resources."""
-    entries = [entry for entry in metadata.get("ownerReferences") or [] if isinstance(entry, Mapping)]
-    return [entry for entry in entries if str(entry.get("apiVersion", "")).partition("/")[0] in _GROUPS]
+    return [entry for entry in metadata.get("ownerReferences") or [] if is_custom_resource(entry)]
 
 
 def _other_references(metadata: Mapping[str, Any]) -> list[Any]:
@@ -141,7 +149,9 @@ def _brought_marks(record: Any, uids: Collection[str]) -> bool:
         return False
     metadata = _at(record, "fieldsV1", "f:metadata")
     owners = _at(metadata, "f:ownerReferences") or {}
-    return any(_uid(key) in uids for key in owners) or f"f:{STATE_LABEL}" in (_at(metadata, "f:labels") or {})
+    marks = ("f:labels", STATE_LABEL), ("f:annotations", NETWORK)
+    is_marked = any(f"f:{mark}" in (_at(metadata, part) or {}) for part, mark in marks)
+    return is_marked or any(_uid(key) in uids for key in owners)
 
 
 def _without_marks(fields: Any, uids: Collection[str]) -> Any:
@@ -150,9 +160,9 @@ def _without_marks(fields: Any, uids: Collection[str]) -> Any:
     if not isinstance(metadata, Mapping):
         return fields
     kept = {**metadata}
-    for name, mark in _MARKS.items():
+    for name, marks in _MARKS.items():
         if f"f:{name}" in kept:
-            kept[f"f:{name}"] = {key: below for key, below in kept[f"f:{name}"].items() if key != f"f:{mark}"}
+            kept[f"f:{name}"] = {key: below for key, below in kept[f"f:{name}"].items() if key[2:] not in marks}
     if "f:ownerReferences" in kept:
         references = kept["f:ownerReferences"]
         kept["f:ownerReferences"] = {key: below for key, below in references.items() if _uid(key) not in uids}
