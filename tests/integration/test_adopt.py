@@ -29,7 +29,7 @@ from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
 )
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
-from ansible_collections.rdma.fabric.tests.integration.operated import MANAGER, NAMESPACE, Json, Operated
+from ansible_collections.rdma.fabric.tests.integration.operated import LABELS, MANAGER, NAMESPACE, Json, Operated
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.integration.test_k8s_batch_faults import Faulty, Killed, Mortal
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
@@ -196,6 +196,27 @@ def test_the_policy_goes_and_takes_nothing_of_ours_with_it(run: Run) -> None:
     assert STAY.isdisjoint(left)
     assert all(SET in body["metadata"]["labels"] for body in left.values())
     run.printed("kubectl scale", "--replicas=1")
+
+
+def test_the_chart_goes_without_a_label_of_its_feature_discovery(run: Run) -> None:
+    """That a master without that list leaves the labels alone was tried with nfd-master v0.17.3."""
+    api, labels = run.operated.api, {"app.kubernetes.io/name": "node-feature-discovery"}
+    listed = "nfd.node.kubernetes.io/feature-labels"
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "master", "image": "nfd"}]}}
+    master = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "nfd-of-the-chart", "namespace": NAMESPACE, "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    api.call("POST", path_of(master).rpartition("/")[0], master)
+    run.operated.cluster.kubectl("annotate", "nodes", "--all", f"{listed}=pci-15b3.present")
+    run.printed("kubectl scale", "--selector")
+    assert api.call("GET", path_of(master))["spec"]["replicas"] == 0
+    run.printed("kubectl annotate")
+    for node in api.call("GET", collection_path("v1", "nodes"))["items"]:
+        assert listed not in node["metadata"]["annotations"]
+        assert LABELS.items() <= node["metadata"]["labels"].items()
 
 
 class Owned:
