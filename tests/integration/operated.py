@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_nodes
 from tools.checkout import CHECKOUT
+from tools.differences import rendered
 
 Json = dict[str, Any]
 
@@ -38,6 +39,7 @@ PLURALS = {
     "IPoIBNetwork": "ipoibnetworks",
     "NicNodePolicy": "nicnodepolicies",
 }
+POOLS = ("nv-ipam.nvidia.com/v1alpha1", "ippools")
 ATTACHMENTS = ("k8s.cni.cncf.io", "NetworkAttachmentDefinition", "network-attachment-definitions")
 WAIT_SECONDS = 120.0
 # What its objects ask of nodes, as node feature discovery and the operator label them.
@@ -70,6 +72,23 @@ def recorded() -> list[Json]:
     found: list[Json] = []
     for name in ("definitions.json", "objects.json"):
         found += json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    return found + definitions_of_pools()
+
+
+def definitions_of_pools() -> list[Json]:
+    """Return what the recording lacks: the definitions of pools, which the operator makes as they are rendered here.
+
+    Its release v26.4.1 has them in manifests/state-nv-ipam-cni, with these fields.
+    """
+    group = POOLS[0].partition("/")[0]
+    owner = {"apiVersion": f"{GROUP}/v1alpha1", "kind": "NicClusterPolicy", "name": "nic-cluster-policy"}
+    found = [body for body in rendered({}) if body["metadata"]["name"].endswith(f".{group}")]
+    for body in found:
+        body["metadata"] = {
+            "name": body["metadata"]["name"],
+            "labels": {"nvidia.network-operator.state": "state-nv-ipam-cni"},
+            "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+        }
     return found
 
 
@@ -105,6 +124,8 @@ class Operated:
             for owner in body["metadata"]["ownerReferences"]:
                 owner["uid"] = self.owners[owner["kind"], owner["name"]]
             self._create(body, fieldManager=MANAGER)
+        (pool,) = (body for body in yaml.safe_load_all(POLICY.read_text(encoding="utf-8")) if body["kind"] == "IPPool")
+        self._until(lambda: self.api.request("POST", collection_path(*POOLS, NAMESPACE), pool).status == 201)
         self._create(THE_OPERATOR)
         self._until(lambda: len(self.pods()) >= self.wanted_pods())
 
@@ -116,6 +137,11 @@ class Operated:
             if answer.status != 404:
                 found[f"{body['kind']} {body['metadata']['name']}"] = answer.body
         return found
+
+    def pools(self) -> list[str]:
+        """Return the names of the pools of nv-ipam, which are nobody's."""
+        items = self.api.call("GET", collection_path(*POOLS, NAMESPACE))["items"]
+        return [item["metadata"]["name"] for item in items]
 
     def pods(self) -> dict[str, str]:
         """Return the uid of each pod of the operator's workloads, by name."""

@@ -29,7 +29,14 @@ from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
 )
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
-from ansible_collections.rdma.fabric.tests.integration.operated import LABELS, MANAGER, NAMESPACE, Json, Operated
+from ansible_collections.rdma.fabric.tests.integration.operated import (
+    LABELS,
+    MANAGER,
+    NAMESPACE,
+    Json,
+    Operated,
+    definition,
+)
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.integration.test_k8s_batch_faults import Faulty, Killed, Mortal
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
@@ -195,6 +202,7 @@ def test_the_policy_goes_and_takes_nothing_of_ours_with_it(run: Run) -> None:
     left = run.operated.objects()
     assert STAY.isdisjoint(left)
     assert all(SET in body["metadata"]["labels"] for body in left.values())
+    assert run.operated.pools() == ["my-pool"]
     run.printed("kubectl scale", "--replicas=1")
 
 
@@ -217,6 +225,22 @@ def test_the_chart_goes_without_a_label_of_its_feature_discovery(run: Run) -> No
     for node in api.call("GET", collection_path("v1", "nodes"))["items"]:
         assert listed not in node["metadata"]["annotations"]
         assert LABELS.items() <= node["metadata"]["labels"].items()
+
+
+def test_definitions_that_stay_the_operators_are_named(run: Run, cluster: ControlPlane) -> None:
+    """With them everything of their kind is deleted, as with the operator's own definitions of pools."""
+    run.printed("kubectl scale", " network-operator --replicas=0")
+    body = definition("owned.example", "Thing", "things", "Cluster", "v1")
+    body["metadata"]["labels"] = {STATE: "state-x"}
+    cluster.api.call("POST", path_of(body).rpartition("/")[0], body)
+    namespace = f"owned-{uuid.uuid4().hex[:8]}"
+    cluster.create_namespace(namespace)
+    adoptable = config_map(namespace, "theirs")
+    adoptable["metadata"]["labels"] = {STATE: "state-x"}
+    cluster.api.call("POST", path_of(adoptable).rpartition("/")[0], adoptable)
+    result = apply(cluster.kubeconfig, namespace, wave(config_map(namespace, "theirs")), adopted=True, check=True)
+    assert any("CustomResourceDefinition things.owned.example" in notice for notice in result.notices)
+    cluster.api.call("DELETE", path_of(body))
 
 
 class Owned:

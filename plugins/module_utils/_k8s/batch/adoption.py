@@ -22,6 +22,8 @@ from .record import record
 from .session import ADOPTED, Change, Session
 
 _DAEMON_SETS = Key("apps/v1", "DaemonSet", "", "")
+# With one of these goes everything of its kind, whoever made it.
+_DEFINITIONS = Key("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "")
 _DEPLOYMENTS = Key("apps/v1", "Deployment", "", "")
 _MOST_NAMED = 10
 
@@ -91,7 +93,7 @@ def _say_what_stays(session: Session) -> None:
     """Name what the operator has beside what is wanted here."""
     wanted = {item.key.identity for item in session.items}
     adopted = [item.key for item in session.items if item.key.identity in session.adopting]
-    kinds = {(key.api_version, key.kind) for key in [*adopted, _DAEMON_SETS]}
+    kinds = {(key.api_version, key.kind) for key in [*adopted, _DAEMON_SETS, _DEFINITIONS]}
     found = [
         key
         for api_version, kind in sorted(kinds)
