@@ -42,8 +42,12 @@ def _failures(report: dict[str, Any]) -> Iterator[Need]:
         yield Need("bad", "Not ready in the cluster", "cluster", [], named([wait["name"] for wait in lame], 3))
     unknown = report["summary"]["unknown_interfaces"]
     if unknown:
-        said = f"{unknown[0]}{f'; and {len(unknown) - 1} more' if len(unknown) > 1 else ''}"
-        yield Need("bad", "Interfaces that no host has", "notices", [], said)
+        yield Need("bad", "Interfaces that no host has", "notices", [], named([*map(_interface, unknown)], 2))
+
+
+def _interface(notice: str) -> str:
+    """Return who asks for an interface, and its name: the start of a notice, whose rest is in its section."""
+    return ": ".join(notice.split(": ")[:2])
 
 
 def _failing_nodes(network: dict[str, Any]) -> list[str]:

@@ -95,7 +95,7 @@ def test_an_interface_that_no_host_has_is_what_a_settled_fleet_needs() -> None:
     assert recap_lines(report)[:2] == [summary["headline"], f"attention: {said}"]
     assert said in report["notices"]
     (need,) = needs_view(report)["entries"]
-    assert (need.place, need.note) == ("notices", said)
+    assert (need.place, need.note) == ("notices", "network ai/net: master ens3f0")
 
 
 def test_workloads_that_nobody_waited_for_are_told() -> None:

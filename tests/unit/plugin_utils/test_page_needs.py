@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.needs import MOST, needs_view
+from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import render_page
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document as proof_of
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet
@@ -57,6 +58,22 @@ def test_a_push_that_failed_and_pairs_that_failed_come_first_with_who_is_at_faul
     failed = {"failed": True, "msg": "no route to host"}
     report = report_of([], spec=None, cluster=failed, rendered=[], notices=[], validation=proof)
     assert lines(report)[:2] == [("bad", "The push failed", []), ("bad", "3 pairs failed on the wire", ["dgx-03"])]
+
+
+def test_what_has_long_names_says_how_many_there_are() -> None:
+    network, workload = (
+        "a-team-of-people-with-a-long-name/network-of-the-",
+        "a-workload-with-a-name-as-long-as-charts-make-",
+    )
+    unknown = [f"network {network}{rail}: master ens{rail}: no host has it; others are a, b" for rail in range(4)]
+    waits = [
+        {**sample_fleet.batch_result()["waits"][0], "name": f"{workload}{place}", "ready": False} for place in "abcd"
+    ]
+    report = report_of(cluster={**sample_fleet.batch_result(), "waits": waits}, unknown_interfaces=unknown)
+    html = render_page(report)
+    named = f"network {network}0: master ens0, network {network}1: master ens1 and 2 more"
+    assert f"<span>{named}</span>" in html
+    assert f"<span>{workload}a, {workload}b, {workload}c and 1 more</span>" in html
 
 
 def test_where_nothing_needs_a_person_nothing_is_listed() -> None:
