@@ -24,7 +24,7 @@ from markupsafe import Markup
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, short_address
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import Fold, fold, host_list
 
-from .view import LEVELS, Detail, page_view
+from .view import LEVELS, Detail, page_view, words
 
 TEMPLATES = Path(__file__).parent / "templates"
 MAX_BYTES = 2 * 1024 * 1024
@@ -103,6 +103,6 @@ def _environment(detail: Detail) -> Environment:
         folds=lambda names: Markup(",").join(each.text for each in folds(names)),
         counted=counted,
         short=lambda address: name(short_address(address)),
-        words=lambda text: str(text).replace("_", " "),
+        words=words,
     )
     return environment

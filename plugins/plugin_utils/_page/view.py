@@ -25,12 +25,7 @@ from .proof import proof_view
 from .rails import rails_view
 from .rollout import rollout_view
 
-STATUS_WORDS = {
-    "planned": "planned",
-    "needs_consent": "needs consent",
-    "refused": "refused",
-    "needs_reboot": "needs a reboot",
-}
+_OF_SEVERAL = {"needs_consent": "need consent", "needs_reboot": "need reboot"}
 TAKES_HOLD = {"now": "now", "boot": "at boot", "now+boot": "now and at boot"}
 STACKS = {"mlnx-ofed": "MLNX_OFED", "doca-ofed": "DOCA-OFED"}
 VERDICT_WORDS = {"attention": "Needs attention", "pending": "Waits for you", "settled": "Settled"}
@@ -93,7 +88,7 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "summary": report["summary"],
         "verdict": VERDICT_WORDS[report["summary"]["verdict"]],
         "headline": report["summary"]["headline"].split(", "),
-        "status_words": STATUS_WORDS,
+        "statuses": STEP_STATUSES,
         "takes_hold": TAKES_HOLD,
         "stacks": STACKS,
         "tiles": _tiles(report["summary"]),
@@ -112,6 +107,12 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "notices": _cut(report["notices"], detail.notices),
         "not_done": report["summary"]["not_done"],
     }
+
+
+def words(state: str, count: int = 1) -> str:
+    """Return a state in words, such as the status of a step; of so many of them."""
+    spoken = state.replace("_", " ")
+    return spoken if count == 1 else _OF_SEVERAL.get(state, spoken)
 
 
 def _cut(entries: list[Any], limit: int) -> dict[str, Any]:
@@ -133,7 +134,7 @@ def _fleet(hosts: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
     ]
     shown = rows[: detail.hosts]
     return {
-        "states": [(state, words) for state, words in _STATES.items() if any(state in row["states"] for row in shown)],
+        "states": [(state, whose) for state, whose in _STATES.items() if any(state in row["states"] for row in shown)],
         "open": shown[: detail.open_hosts],
         "folded": shown[detail.open_hosts :],
         "more_folded": sum(len(row["hosts"]) for row in shown[detail.open_hosts :]),
@@ -193,7 +194,7 @@ def _tiles(summary: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _tile(title: str, value: int, note: str, parts: list[tuple[str, int]] | None = None) -> dict[str, Any]:
-    known = [{"name": name, "words": name.replace("_", " "), "count": count} for name, count in parts or [] if count]
+    known = [{"name": name, "words": words(name, count), "count": count} for name, count in parts or [] if count]
     return {"title": title, "value": value, "note": note, "parts": known}
 
 
@@ -260,7 +261,7 @@ def _plans(plans: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:
             {
                 **plan,
                 "concerns": [(concern.replace("_", " "), found[concern]) for concern in found],
-                "parts": [(status, STATUS_WORDS[status], plan["counts"][status]) for status in STEP_STATUSES],
+                "parts": [(status, plan["counts"][status]) for status in STEP_STATUSES],
                 "cut": _cut(plan["steps"], detail.steps),
                 "open": few,
             }

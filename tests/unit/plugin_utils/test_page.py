@@ -24,6 +24,7 @@ STYLE = (TEMPLATES / "page.css").read_text(encoding="utf-8")
 HOSTILE = (
     "<script>alert(1)</script>\"'><img src=x onerror=y>{{ 7*7 }}{% raw %}\u202egnp\u2066.exe\x00\x1b[31m\u200b\ud800"
 )
+SECTIONS = ('<section id="fleet">', '<section id="plans">')
 # More than the page shows of any text.
 LONG = HOSTILE * 8
 
@@ -209,6 +210,20 @@ def test_what_there_is_is_counted_with_its_parts() -> None:
         *("Objects9", "1 created1 configured1 deleted7 unchanged", "Workloads3", "2 ready1 not ready"),
     ]
     assert '<b class="bad">7 of 8 up</b>' in html[html.index('<section id="fleet">') :]
+
+
+def test_states_of_steps_are_said_in_the_same_words_everywhere_and_of_several_as_of_several() -> None:
+    steps = sample_fleet.h100_steps(4)
+    one = sample_fleet.document("a", sample_fleet.h100_facts("a"), steps)
+    again = [{**step, "id": f"{step['id']}-again"} for step in steps]
+    two = sample_fleet.document("b", sample_fleet.h100_facts("b"), [*steps, *again])
+    html = page_of([one, two])
+    tiles, fleet, plans = (Page(html[html.index(start) :]).text for start in ('<dl class="tiles">', *SECTIONS))
+    assert "3 need consent3 need reboot" in tiles
+    for section in (fleet, plans):
+        assert re.search("1 needs consent *1 needs reboot", section)
+        assert re.search("2 need consent *2 need reboot", section)
+    assert "needs a reboot" not in html
 
 
 def test_the_uplink_is_marked_where_it_is_drawn() -> None:
