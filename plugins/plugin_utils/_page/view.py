@@ -219,13 +219,13 @@ def _remark_groups(report: dict[str, Any], detail: Detail) -> list[dict[str, Any
     return groups
 
 
-def _sightings(devices: list[dict[str, str]], detail: Detail) -> list[dict[str, Any]]:
+def _sightings(devices: list[dict[str, str]], detail: Detail) -> dict[str, Any]:
     """Group the devices of a remark by what was seen, so that a sentence is not said once for each of them."""
     grouped: dict[str, list[dict[str, str]]] = {}
     for device in devices:
         grouped.setdefault(device["seen"], []).append(device)
     groups = [{"seen": seen, "devices": _cut(members, detail.devices)} for seen, members in grouped.items()]
-    return groups[: detail.devices]
+    return _cut(groups, detail.devices)
 
 
 def _classes(topologies: list[dict[str, Any]], detail: Detail) -> dict[str, Any]:

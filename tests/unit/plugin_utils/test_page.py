@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.report import build_report
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import MAX_BYTES, TEMPLATES, render_page, visible
+from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document as proof_of
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
 VOID = {"meta", "link", "br", "input"}
@@ -347,6 +348,24 @@ def test_a_thousand_hosts_that_differ_in_everything_fit_and_say_what_was_left_ou
     assert len(html.encode()) < MAX_BYTES
     for what in ("hosts", "classes", "plans", "notices"):
         assert re.search(rf"[0-9]+ more {what} in report\.json", html), what
+
+
+def test_nothing_is_cut_short_without_a_count_of_the_rest() -> None:
+    nodes = [f"dgx-{number}" for number in range(6)]
+    report = report_of(validation=proof_of(nodes))
+    report["images"][0]["used_by"] = [f"DaemonSet/driver-{number}" for number in range(8)]
+    changed = next(item for wave in report["cluster"]["waves"] for item in wave["objects"] if item["fields"])
+    changed["fields"] = [f"spec.field{number}" for number in range(15)]
+    report["plans"][0]["notices"] = [f"notice {number}" for number in range(23)]
+    report["remarks"][0]["devices"] = [
+        {"address": "", "name": f"mlx5_{number}", "seen": f"seen {number}"} for number in range(20)
+    ]
+    html = render_page(report)
+    assert "DaemonSet/driver-5 and 2 more</span>" in html
+    assert "spec.field11</code> and 3 more</td>" in html
+    assert "3 more notices in report.json" in html
+    assert "<small>and 4 more</small></span></li>" in html
+    assert "3 more pairs in report.json" in html
 
 
 def test_when_hosts_are_left_out_those_that_need_attention_stay() -> None:
