@@ -60,6 +60,21 @@ def test_a_push_that_failed_and_pairs_that_failed_come_first_with_who_is_at_faul
     assert lines(report)[:2] == [("bad", "The push failed", []), ("bad", "3 pairs failed on the wire", ["dgx-03"])]
 
 
+def test_of_workloads_those_that_are_not_ready_are_named() -> None:
+    (need,) = (need for need in needs_view(report_of())["entries"] if need.place == "cluster")
+    assert (need.hosts, need.note) == ([], "whereabouts")
+
+
+def test_where_nobody_is_suspected_both_sides_of_the_pairs_that_failed_are_named() -> None:
+    report = report_of([], validation=proof_of(["a", "b", "c", "d"], bad=("c",)))
+    (network,) = report["validation"]["networks"]
+    network["suspects"] = []
+    for pair in network["pairs"]:
+        pair["verdict"] = "fail" if {pair["a"], pair["b"]} == {"b", "c"} else "pass"
+    (hosts,) = (need.hosts for need in needs_view(report)["entries"] if need.place == "proof")
+    assert hosts == ["b", "c"]
+
+
 def test_what_has_long_names_says_how_many_there_are() -> None:
     network, workload = (
         "a-team-of-people-with-a-long-name/network-of-the-",
