@@ -105,6 +105,25 @@ def test_the_slots_of_a_node_in_its_domain_and_of_all_are_one_line() -> None:
     assert groups == ["upgrade", "upgrade-rack-1-0a1b2c3d"]
 
 
+def test_nodes_are_in_their_order_by_number_whatever_order_the_server_has_them_in() -> None:
+    nodes = [marked("gpu-10"), marked("gpu-9"), node("gpu-12", cordoned=True), node("gpu-11", cordoned=True)]
+    new = [node("gpu-14", taint=TAINT, ready=False), node("gpu-13", taint=TAINT)]
+    leases = [lease("gpu-16"), lease("gpu-15"), lease("gpu-10", WHY), lease("gpu-9", "it did not come back")]
+    lines, _attention = shown([*nodes, *new], leases, TAINT)
+    assert lines == [
+        f"  cordoned    gpu-9: since {SINCE} by root@ctl: {WHY}",
+        f"              gpu-10: since {SINCE} by root@ctl: {WHY}",
+        "              2 nodes by somebody else (SchedulingDisabled): gpu-11, gpu-12",
+        "  slots       gpu-9: failed: it did not come back",
+        f"              gpu-10: failed: {WHY}",
+        f"              gpu-15: held by run run-1, renewed {SINCE}",
+        f"              gpu-16: held by run run-1, renewed {SINCE}",
+        f"  joining     2 nodes have the taint {TAINT}",
+        "              gpu-13: Ready",
+        "              gpu-14: not Ready",
+    ]
+
+
 def test_a_node_that_node_drain_has_cordoned_is_given_back_by_it() -> None:
     _lines, attention = shown([marked("gpu-2", run="", reason="new cables")], [])
     assert attention == [
