@@ -269,7 +269,7 @@ def _drift(result: Mapping[str, Any], run: Run) -> Ending:
     word = {"same": UNCHANGED, "drift": PENDING}.get(result["outcome"], FAILED)
     step = {UNCHANGED: Step(), PENDING: Step("", f"{OWN}site")}.get(word, Step(_FIX, _AGAIN))
     counts = "; ".join(
-        f"{what}: {', '.join(f'{number} {state}' for state, number in numbers.items() if number)}"
+        f"{what}: {', '.join(_numbers(numbers))}"
         for what, numbers in ((each, result["summary"].get(each)) for each in ("hosts", "objects"))
         if isinstance(numbers, Mapping) and any(numbers.values())
     )
@@ -281,6 +281,10 @@ def _drift(result: Mapping[str, Any], run: Run) -> Ending:
         "report": result["drift_json"],
     }
     return Ending(word, counts, paths, step, data)
+
+
+def _numbers(numbers: Mapping[str, int]) -> list[str]:
+    return [" ".join([str(number), *state.split("_")]) for state, number in numbers.items() if number]
 
 
 def _status(result: Mapping[str, Any], run: Run) -> Ending:

@@ -39,13 +39,13 @@ _WORDS = {
     FAILED: "failed",
     NOT_COMPARED: "not compared",
 }
-# States, what they are called together, and what to do about them.
+# States, what they are called together, and what to do about one or several.
 _OF_HOSTS: Sequence[tuple[Sequence[str], str, str]] = (
     ((DIFFERS,), "different", "rdma.fabric.site --check --diff shows what a run would do about it"),
-    (_UNREAD, "not read", "fix them, or leave them out with --limit"),
+    (_UNREAD, "not read", "fix {them}, or leave {them} out with --limit"),
 )
 _OF_OBJECTS: Sequence[tuple[Sequence[str], str, str]] = (
-    (_DIFFERENT, "different", "rdma.fabric.site reverts them; to keep a value, put it into the input"),
+    (_DIFFERENT, "different", "rdma.fabric.site reverts {them}; to keep a value, put it into the input"),
     ((FAILED,), "that can't be compared", "the reason of each is above"),
 )
 _MOST_NAMED = 6
@@ -113,18 +113,23 @@ def attention_of(document: Mapping[str, Any]) -> list[str]:
     for states, text, step in _OF_HOSTS:
         hosts = [row["host"] for row in document["hosts"] if row["state"] in states]
         if hosts:
-            found.append(f"{counted(len(hosts), 'host')} {text}: {fold_names(hosts)}; next: {step}")
+            found.append(f"{counted(len(hosts), 'host')} {text}: {fold_names(hosts)}; next: {_of(hosts, step)}")
     cluster = document["cluster"]
     if cluster is None:
         return found
     for states, text, step in _OF_OBJECTS:
         objects = [one_line(name_of(row)) for row in cluster["objects"] if row["state"] in states]
         if objects:
-            found.append(f"{counted(len(objects), 'object')} {text}: {named(objects, _MOST_NAMED)}; next: {step}")
+            names = named(objects, _MOST_NAMED)
+            found.append(f"{counted(len(objects), 'object')} {text}: {names}; next: {_of(objects, step)}")
     for error in cluster["errors"]:
         step = f"; next: {error['next_step']}" if error["next_step"] else ""
         found.append(f"the cluster was not compared: {error['message']}{step}")
     return found
+
+
+def _of(names: Sequence[str], step: str) -> str:
+    return step.format(them="it" if len(names) == 1 else "them")
 
 
 def screen(document: Mapping[str, Any]) -> list[str]:

@@ -242,6 +242,14 @@ class TestHosts:
         assert found["outcome"] == "error"
         assert found["summary"]["hosts"] == {"total": 6, "same": 1, "different": 0, "not_compared": 5}
 
+    def test_the_next_step_is_for_one_or_for_several(self, server: FakeServer) -> None:
+        edit(server, "a", key="theirs")
+        for lost, them in ((["x"], "it"), (["x", "y"], "them")):
+            found = attention_of(document(host_rows({}, dict.fromkeys(lost, "unreachable: gone"))))
+            assert found[0].endswith(f"; next: fix {them}, or leave {them} out with --limit")
+        (one,) = attention_of(document(cluster=compared(server, *BASE)))
+        assert "next: rdma.fabric.site reverts it; to keep a value" in one
+
     def test_an_error_outweighs_a_difference(self) -> None:
         assert document(host_rows({"a": [step()]}, {"b": "unreachable: gone"}))["outcome"] == "error"
 

@@ -288,11 +288,11 @@ def test_what_a_turn_has_left_to_a_person_comes_before_hosts_that_differ(
 
 @pytest.mark.parametrize(("outcome", "word"), [("same", "unchanged"), ("drift", "pending"), ("error", "failed")])
 def test_drift_keeps_its_own_word_beside_that_of_all(outcome: str, word: str) -> None:
-    summary = {"hosts": {"total": 2, "same": 1, "different": 1}, "objects": {"total": 0}}
+    summary = {"hosts": {"total": 4, "same": 1, "different": 1, "not_compared": 2}, "objects": {"total": 0}}
     result = {"outcome": outcome, "summary": summary, "drift_json": "/r/drift.json", "drift_xml": "/r/drift.xml"}
     found = after("drift", result, "drift")
     assert (found["outcome"], found["result"], found["report"]) == (outcome, word, "/r/drift.json")
-    assert found["counts"] == "hosts: 2 total, 1 same, 1 different"
+    assert found["counts"] == "hosts: 4 total, 1 same, 1 different, 2 not compared"
 
 
 def test_what_discovery_wrote_is_given_beside_the_inventory_of_before() -> None:
