@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.feature
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.driver_wait import drivers_of, waits
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
-from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import placed, why_unplaced
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import left_out, placed, why_unplaced
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import FIXTURES, Fabric, of_policy, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
 from tools.stored_form import leaves
@@ -305,8 +305,26 @@ class TestNodesThatWereRead:
         assert "were not read: gpu01" in why and "rdma_fabric_driver_nodes" in why
 
     def test_given_groups_need_no_host(self) -> None:
-        found = placed(fabric({}).accepted().spec, {})
-        assert found.unread == [] and why_unplaced(fabric({}).spec, ["gpu01"]) == ""
+        given = fabric({}).accepted().spec
+        for spec in (given, {**given, "hosts": self.spec()["hosts"]}):
+            assert placed(spec, {}) == (spec, [])
+            assert why_unplaced(spec, ["gpu01"]) == ""
+
+    def test_without_a_host_the_groups_are_asked_for(self) -> None:
+        why = why_unplaced({**self.spec(), "hosts": {}}, [])
+        assert "the input has no host" in why and "rdma_fabric_driver_nodes" in why
+
+    def test_hosts_of_no_given_group_are_named_and_others_are_not(self) -> None:
+        spec = {**fabric({}).accepted().spec, "hosts": self.spec()["hosts"]}
+        variables = self.variables("gpu01", "gpu02")
+        assert left_out(spec, variables) == []
+        # The labels of the input win over those that were read.
+        spec["hosts"]["gpu02"] = {"node_labels": {"feature.node.kubernetes.io/kernel-version.full": "6.8.0-45-generic"}}
+        (notice,) = left_out(spec, variables)
+        assert notice.startswith("no group of rdma_fabric_driver_nodes is for the nodes of gpu02: ")
+        assert left_out(spec, self.variables("gpu01")) == [], "one that was not read"
+        packages = {**spec, "settings": {**spec["settings"], "driver_source": None}}
+        assert left_out(packages, variables) == []
 
 
 class TestTheLabelOfNodes:
