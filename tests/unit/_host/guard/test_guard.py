@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
     REVERTING,
     UNKNOWN,
     confirm,
+    confirm_start,
     confirmation,
     read_record,
     revert,
@@ -102,9 +103,12 @@ class TestRecord:
             RemoveFile("/etc/y"),
             SetAttribute("/sys/z", "1"),
             Run(("ip", "link"), 5.0, (0, 2)),
+            Run(("ip", "address"), 5, (0,)),
         ]
         record = records.with_step(self.RECORD, "line", undo, 5.0)
         assert records.parse(records.text_of(record)) == record
+        whole_seconds = record._replace(deadline=1000, at_boot=True, problems=("one",))
+        assert records.parse(records.text_of(whole_seconds)) == whole_seconds
 
     def test_the_last_change_is_taken_back_first_and_waits_are_left_out(self) -> None:
         wait = WaitFor("it", lambda _host: True, 1.0)
@@ -112,6 +116,15 @@ class TestRecord:
         record = records.with_step(record, "two", [RemoveFile("/2a"), RemoveFile("/2b")], 0.0)
         assert record.undo == (RemoveFile("/2a"), RemoveFile("/2b"), RemoveFile("/1"))
         assert record.steps == ("one", "two")
+
+    def test_the_last_change_of_the_next_boot_is_written_down_once_and_what_follows_all_comes_last(self) -> None:
+        one, two, rebuild = RemoveFile("/1"), RemoveFile("/2"), Run(("update-initramfs",), 300.0)
+        record = records.staged(self.RECORD, "one", [one])
+        assert records.staged(record, "one", [one]) == record
+        record = records.followed_by(record, [rebuild])
+        assert records.followed_by(record, [rebuild]) == record
+        record = records.staged(record, "two", [two])
+        assert (record.steps, record.undo) == (("one", "two"), (two, one, rebuild))
 
     @pytest.mark.parametrize(
         ("boot", "now", "due"),
@@ -237,6 +250,12 @@ class TestConfirmation:
         kernel.revive()
         assert not guarded(kernel)["changed"]
         assert kernel.mutations == []
+
+    def test_a_run_that_reaches_the_host_does_not_confirm_what_another_has_changed(self) -> None:
+        kernel = host()
+        assert guarded(kernel)["guard"] is not None
+        assert confirm_start(kernel, kernel) == ""
+        assert kernel.exists(GUARD_FILE)
 
     def test_only_its_own_token_confirms_it(self) -> None:
         kernel = host()
