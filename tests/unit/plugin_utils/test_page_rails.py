@@ -48,6 +48,13 @@ def test_of_two_hundred_hosts_the_six_with_an_odd_rail_have_rows_of_their_own_be
     assert states[-1] == ["up"] * 8
 
 
+def test_the_legend_has_the_states_that_are_seen_and_hosts_are_in_their_order_by_number() -> None:
+    fine = [host(f"gpu-{number}") for number in (10, 9, 8)]
+    found = view([*fine, host("gpu-11", ports=[(0, {"state": "DOWN"})])])
+    assert found["legend"] == [("down", "no link"), ("up", "up")]
+    assert [row["hosts"] for row in found["open"]] == [["gpu-11"], ["gpu-8", "gpu-9", "gpu-10"]]
+
+
 def test_faults_are_counted_by_rail_as_a_leaf_switch_would_have_them() -> None:
     hosts = [host(f"h{place}", ports=[(0, {"state": "DOWN"})]) for place in range(5)] + [host("well")]
     found = view(hosts)
