@@ -122,5 +122,5 @@ screen:
   returned: always
   type: list
   elements: str
-  sample: ["hosts: 7", "     7  as asked      gpu-1, gpu-2", "result: everything matches the input"]
+  sample: ["hosts: 7", "     7  matching      gpu-1, gpu-2", "result: everything matches the input"]
 """

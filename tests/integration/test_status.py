@@ -74,7 +74,7 @@ def test_without_a_cluster_equal_hosts_are_one_line_and_nothing_needs_a_person(u
     done = user.run("status", "-e", "rdma_fabric_status_file=status.json", inventory=hosts).succeeded()
     assert lines_of(done)[:-1] == [
         "hosts: 3",
-        "     3  as asked      cpu-01, egx-01, egx-02",
+        "     3  matching      cpu-01, egx-01, egx-02",
         "cluster: not contacted, with hosts only; rdma_fabric_kubeconfig has nodes out of service shown",
         "result: everything matches the input; next: nothing to do",
     ]
@@ -113,7 +113,7 @@ def test_hosts_that_need_a_person_fail_the_run_and_all_are_on_the_screen(user: U
     screen = "\n".join(lines_of(done))
     assert "     1  failed        broken" in screen, done.output
     assert "     1  unreachable   gone" in screen
-    assert "     1  as asked      cpu-01" in screen
+    assert "     1  matching      cpu-01" in screen
     assert "link down: rail3 (ibp94s0)" in screen
     assert "pending: dgx-h100-02, dgx-h100-01; next: rdma.fabric.site" in screen
     assert "rail3" in done.failures["localhost"]["msg"]

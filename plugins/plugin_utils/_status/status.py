@@ -26,9 +26,9 @@ from .counters import counter_lines
 from .gpus import gpu_lines
 from .service import service_attention, service_lines
 
-AS_ASKED, PENDING, REBOOT, CONSENT, REFUSED = "as asked", "pending", "reboot", "needs consent", "refused"
+MATCHING, PENDING, REBOOT, CONSENT, REFUSED = "matching", "pending", "reboot", "needs consent", "refused"
 UNREACHABLE, FAILED = "unreachable", "failed"
-_WORST_FIRST = (FAILED, UNREACHABLE, REFUSED, CONSENT, PENDING, REBOOT, AS_ASKED)
+_WORST_FIRST = (FAILED, UNREACHABLE, REFUSED, CONSENT, PENDING, REBOOT, MATCHING)
 _STATUS_STATES = (("refused", REFUSED), ("needs_consent", CONSENT), ("planned", PENDING), ("needs_reboot", REBOOT))
 _NEXT = {
     FAILED: "its own error above says why",
@@ -55,7 +55,7 @@ def host_classes(documents: Iterable[Json], unfinished: Mapping[str, str], spec:
         desired = (spec.get("hosts") or {}).get(document["host"]) or {}
         steps = Counter((step["status"], step["concern"]) for step in document["plan"]["steps"])
         statuses = {status for status, _concern in steps}
-        state = next((state for status, state in _STATUS_STATES if status in statuses), AS_ASKED)
+        state = next((state for status, state in _STATUS_STATES if status in statuses), MATCHING)
         detail = ", ".join(f"{count} {_words(status, concern)}" for (status, concern), count in sorted(steps.items()))
         reboot = "needs_reboot" in statuses
         links = tuple(links_down(document["facts"], desired))
@@ -115,7 +115,7 @@ def cluster_state(result: Mapping[str, Any], nodes: Sequence[Json], resources: S
     return {
         "objects": {
             "total": sum(row["action"] != "deleted" for row in rows),
-            "as_asked": sum(row["action"] == _UNCHANGED for row in rows),
+            "matching": sum(row["action"] == _UNCHANGED for row in rows),
             "differing": [f"{_named(row)} ({row['action']})" for row in rows if row["action"] in _DIFFERING],
         },
         "components": {
@@ -148,7 +148,7 @@ def _named(row: Mapping[str, Any]) -> str:
 
 
 def attention_of(classes: Sequence[Json], cluster: Mapping[str, Any] | None) -> list[str]:
-    """Return everything that needs a person, each with the next step; nothing where all is as asked for."""
+    """Return everything that needs a person, each with the next step; nothing where everything matches."""
     found = []
     for state in _WORST_FIRST[:-1]:
         hosts = [host for each in classes if each["state"] == state for host in each["hosts"]]
@@ -226,7 +226,7 @@ def _cluster_lines(cluster: Mapping[str, Any] | None) -> list[str]:
     there = sum(each["state"] == "there" for each in networks)
     lines = [
         f"cluster: {cluster['server']}",
-        f"  objects     {objects['as_asked']} of {objects['total']} as asked",
+        f"  objects     {objects['matching']} of {objects['total']} matching",
         f"  components  {components['ready']} of {components['total']} ready",
     ]
     lines += [f"              {each['name']}: {each['reason']}" for each in components["not_ready"]]

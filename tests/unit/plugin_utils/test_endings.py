@@ -213,15 +213,15 @@ def test_a_failure_before_anything_was_touched_is_a_refusal_and_any_other_is_non
 
 def classes(*states: str) -> Json:
     rows = [{"state": state, "hosts": [f"{state}-1", f"{state}-2"]} for state in states]
-    attention = [state for state in states if state != "as asked"]
+    attention = [state for state in states if state != "matching"]
     return {"status": {"hosts": {"classes": rows}, "cluster": None, "attention": attention}}
 
 
 @pytest.mark.parametrize(
     ("states", "word"),
     [
-        (["as asked"], "unchanged"),
-        (["pending", "as asked"], "pending"),
+        (["matching"], "unchanged"),
+        (["pending", "matching"], "pending"),
         (["refused", "pending"], "refused"),
         (["unreachable", "pending"], "failed"),
     ],
@@ -236,10 +236,10 @@ def test_the_status_of_hosts_is_the_worst_of_theirs(states: list[str], word: str
     ("states", "cluster", "word", "step", "count"),
     [
         (["pending"], {"error": "unreachable"}, "failed", SAME.format("status"), "1 thing to look at"),
-        (["as asked"], {"objects": {"differing": ["a"]}}, "pending", SAME.format("site"), "1 object to be changed"),
+        (["matching"], {"objects": {"differing": ["a"]}}, "pending", SAME.format("site"), "1 object to be changed"),
         (["reboot"], {}, "pending", SAME.format("site"), "1 thing to look at"),
         (["refused"], {}, "refused", f"{SAME.format('site')} --diff --check", "1 thing to look at"),
-        (["as asked"], {}, "failed", SAME.format("status"), "1 thing to look at"),
+        (["matching"], {}, "failed", SAME.format("status"), "1 thing to look at"),
     ],
 )
 def test_the_next_step_after_a_status_is_about_what_is_to_be_seen_to_first(

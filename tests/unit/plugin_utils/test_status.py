@@ -77,7 +77,7 @@ def test_reasons_that_name_each_host_are_not_a_line_for_each() -> None:
 def test_hosts_in_the_same_state_are_one_line_with_their_number() -> None:
     classes = host_classes([document(f"gpu-{number}") for number in range(1, 31)], {}, {})
     text = shown(classes, None)
-    assert "    30  as asked      gpu-1, gpu-2, gpu-3, gpu-4, gpu-5, gpu-6 and 24 more" in text
+    assert "    30  matching      gpu-1, gpu-2, gpu-3, gpu-4, gpu-5, gpu-6 and 24 more" in text
     assert text.splitlines()[-1] == "result: everything matches the input; next: nothing to do"
     assert len(text.splitlines()) == 4
 
@@ -110,7 +110,7 @@ def test_hosts_that_were_not_read_come_first_with_the_reason() -> None:
     assert [(each["state"], each["hosts"]) for each in classes] == [
         ("failed", ["gpu-3"]),
         ("unreachable", ["gpu-2"]),
-        ("as asked", ["gpu-1"]),
+        ("matching", ["gpu-1"]),
     ]
     assert "gpu-2; no route to host" in shown(classes, None)
 
@@ -141,7 +141,7 @@ def test_a_cluster_as_asked_for_is_a_few_lines_and_nothing_to_do() -> None:
     assert attention_of([], cluster) == []
     assert shown([], cluster).splitlines()[1:-1] == [
         "cluster: https://c",
-        "  objects     2 of 2 as asked",
+        "  objects     2 of 2 matching",
         "  components  1 of 1 ready",
         "  resources   2 nodes: rdma/rail0 63 (gpu-1, gpu-2)",
         "  networks    1 of 1 there",
@@ -162,7 +162,7 @@ def test_everything_of_the_cluster_that_needs_a_person_is_named() -> None:
     nodes = [node("gpu-1", rail0="63"), node("gpu-2", conditions=[], rail0="0", rail1="0")]
     cluster = cluster_of("s", result, nodes, ["rdma/rail0", "rdma/rail1"], {"gpu-1", "gpu-2"})
     text = shown([], cluster)
-    assert "objects     1 of 4 as asked" in text
+    assert "objects     1 of 4 matching" in text
     assert "components  0 of 2 ready" in text
     assert "DaemonSet fabric/plugin: 1 of 2 pods are available" in text
     assert "DaemonSet fabric/multus: not in the cluster" in text
