@@ -8,7 +8,10 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
+import sys
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Iterator
 
 import yaml
@@ -59,6 +62,22 @@ def refusals() -> Iterator[str]:
 
 def test_the_modules_of_awx_take_the_data() -> None:
     none_of(refusals())
+
+
+def test_ansible_builder_takes_the_execution_environment_with_the_artifact_of_this_release(tmp_path: Path) -> None:
+    """Its build begins with a context; there the artifact is where the collections are installed from."""
+    (block,) = re.findall(r"^```yaml\n(version: 3\n.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    (tmp_path / "execution-environment.yml").write_text(block, encoding="utf-8")
+    version = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text(encoding="utf-8"))["version"]
+    (tmp_path / f"rdma-fabric-{version}.tar.gz").write_bytes(b"")
+    argv = [sys.executable, "-m", "ansible_builder", "create", "--output-filename", "Containerfile"]
+    subprocess.run(argv, cwd=tmp_path, capture_output=True, timeout=120, check=True)
+    build = tmp_path / "context" / "_build"
+    recipe = (build.parent / "Containerfile").read_text(encoding="utf-8")
+    (collection,) = yaml.safe_load((build / "requirements.yml").read_text(encoding="utf-8"))["collections"]
+    assert collection == {"name": f"collections/rdma-fabric-{version}.tar.gz", "type": "file"}
+    assert (build / collection["name"]).is_file()
+    assert "COPY _build /build\nWORKDIR /build\n" in recipe
 
 
 def test_templates_start_playbooks_of_the_collection_on_what_is_defined() -> None:
