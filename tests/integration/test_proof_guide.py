@@ -22,7 +22,7 @@ FILTERS = ("perftest_result", "bandwidth_verdict", "nccl_test_result", "nccl_env
 # What a block of the guide has to show, by its name.
 SHOWN = {
     "Judge an output of ib_write_bw": "98% is at least the 90% required",
-    "Tell why a test failed": "start the server side first",
+    "Show why a test failed": "start the server side first",
     "Judge an output of all_reduce_perf": "the data went over sockets, not over RDMA",
     "Compute the environment of NCCL": "=mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_9,mlx5_10,mlx5_11",
 }
