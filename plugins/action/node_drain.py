@@ -263,8 +263,8 @@ class ActionModule(ClusterAction):
             # Of both failures the first one tells more.
             return stays
         if step.notice:
-            return True, f"As it was before, {step.notice}: run again when that is mended"
-        return False, "It takes pods again, as nothing of it was changed: run again when that is mended"
+            return True, f"As it was before, {step.notice}: fix that, then run again"
+        return False, "It takes pods again, because nothing on it was changed: fix that, then run again"
 
     def _result(
         self,

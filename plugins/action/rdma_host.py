@@ -267,8 +267,8 @@ def refuse_nonsense(host: str, result: Mapping[str, Any], *, keeps: bool) -> Non
     more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
     said = f" It says: {one_line(result['msg'])}" if isinstance(result.get("msg"), str) else ""
     raise ActionFailure(
-        f"{host} has answered what can't be read: {one_line(problems[0])}{more}. Nothing of it is kept, and what was "
-        f"done there is not known.{said} (next: look at the host's memory, its Python, and who runs in place of it; "
+        f"the answer of {host} can't be read: {one_line(problems[0])}{more}. It is discarded, and what was done "
+        f"there is not known.{said} (next: look at the host's memory, its Python, and who runs in place of it; "
         "then run again)"
     )
 

@@ -151,7 +151,7 @@ def test_recordings_that_cannot_be_read_are_named_before_the_cluster_is_touched(
     user, mark = User(tmp_path / "user"), control_plane.audit.mark()
     outcome = user.run("site", inventory=tmp_path / "hosts.json", cluster=control_plane).refused()
     assert set(outcome.failures) == {*hosts, "localhost"}
-    assert "5 of 6 hosts of this run were not brought to the end" in outcome.failures["localhost"]["msg"]
+    assert "5 of 6 hosts of this run did not finish" in outcome.failures["localhost"]["msg"]
     for number, name in enumerate(names):
         assert outcome.failures[f"h{number}"]["msg"].startswith(str(tmp_path / name))
     assert control_plane.audit.requests(mark, user=ADMINISTRATOR) == []

@@ -194,7 +194,7 @@ def test_another_release_of_the_operator_is_refused(cluster: ControlPlane, user:
     other = {**INPUT, "rdma_fabric_helm_release": "other", "rdma_fabric_namespace": "other", "rdma_fabric_set": "other"}
     refused = user.run("site", variables=other, cluster=cluster).refused()
     theirs = "nvidia-network-operator/network-operator (Helm's release network-operator in nvidia-network-operator)"
-    assert f"that is not the release other in other: {theirs}" in refused.message
+    assert f"that is not of the release other in other: {theirs}" in refused.message
     assert "rdma_fabric_helm_release and rdma_fabric_namespace" in refused.message
     assert stored_writes(cluster.audit, mark) == []
 
@@ -216,7 +216,7 @@ def test_a_release_that_failed_is_upgraded_again(cluster: ControlPlane, user: Us
 
 def test_kinds_that_nobody_brings_are_named(cluster: ControlPlane, user: User) -> None:
     refused = user.run("site", variables={**INPUT, "rdma_fabric_wait_timeout": 15}, cluster=cluster).refused()
-    assert "the cluster does not know IPPool (nv-ipam.nvidia.com/v1alpha1), which an operator brings" in refused.message
+    assert "the cluster lacks IPPool (nv-ipam.nvidia.com/v1alpha1), which an operator installs" in refused.message
     assert "see that the operator runs" in refused.message
     assert (
         stored(cluster, "nicclusterpolicy", "nic-cluster-policy")["spec"]

@@ -57,7 +57,7 @@ def test_a_host_that_fails_keeps_its_node_tainted_and_says_why_while_the_others_
     assert mark is not None
     assert f"could not write {LIMITS}" in mark.reason
     assert [event["message"] for event in fleet.events("two")] == [mark.reason]
-    assert "1 of 2 hosts of this run was not brought to the end" in outcome.output
+    assert "1 of 2 hosts of this run did not finish" in outcome.output
     fleet.hosts["two"].switch("read-only", on=False)
     fleet.join().succeeded()
     assert (fleet.joined(), fleet.changed()) == (["one", "two"], ["one", "two"])

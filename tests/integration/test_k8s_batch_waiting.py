@@ -101,7 +101,7 @@ def test_a_dead_node_is_named_and_not_waited_for(
         result = apply(control_plane.kubeconfig, namespace, wave(body), wait=True, wait_timeout=90.0)
         (row,), (notice,) = result.waits, result.notices
         assert (row["desired"], row["available"], row["ready"]) == (4, 3, True)
-        assert f"not Ready: {dead_node}: nobody waited for the pods there of DaemonSet {namespace}/d," in notice
+        assert f"not Ready: {dead_node}: the run did not wait there for pods of DaemonSet {namespace}/d," in notice
         alive = {f"{nodes}-{number}": {image} for number in range(3)}
         assert images_of(control_plane, namespace) == {**alive, dead_node: {"1"}}
     body["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = 1

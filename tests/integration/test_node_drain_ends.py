@@ -115,7 +115,7 @@ def test_a_node_that_can_not_be_drained_is_given_back_where_that_is_wanted_and_n
     assert "disruption budget all needs 1 healthy pods" in result["msg"]
     said, cordoned, marked = {
         "in-service": (
-            "It takes pods again, as nothing of it was changed: run again when that is mended",
+            "It takes pods again, because nothing on it was changed: fix that, then run again",
             False,
             False,
         ),

@@ -141,6 +141,6 @@ def test_without_the_variable_nothing_is_changed(cluster: ControlPlane, user: Us
     refused = user.run(
         "site", inventory=tmp_path / "hosts.yml", cluster=cluster, kubeconfig=cluster.client_kubeconfig("ci")
     ).refused()
-    assert "it is OpenShift, which would admit no privileged pod of this" in refused.message
-    assert "it is OpenShift, which would admit no privileged pod of this" in PAGE
+    assert "it is OpenShift, which would reject these privileged pods" in refused.message
+    assert "it is OpenShift, which would reject these privileged pods" in PAGE
     assert listed(cluster, "daemonsets") == {}

@@ -187,7 +187,7 @@ def test_openshift_that_was_not_said_to_be_one_is_told_before_a_host_is_changed(
 ) -> None:
     message = before_any_host(user.run("site", inventory=host, variables=fabric, cluster=openshift), user)
     assert "it is OpenShift" in message
-    assert "next: rdma_fabric_openshift: true" in message
+    assert "next: set rdma_fabric_openshift: true" in message
     said = {**fabric, "rdma_fabric_openshift": True}
     user.run("site", inventory=host, variables=said, cluster=openshift).succeeded()
 

@@ -98,7 +98,7 @@ def test_a_host_that_can_not_be_changed_fails_with_the_cause_before_the_cluster_
     message = outcome.failures[HOST]["msg"]
     assert "rdma_fabric_host_strict" in message
     assert "find the interface" in message
-    assert "1 of 1 host of this run was not brought to the end" in outcome.failures["localhost"]["msg"]
+    assert "1 of 1 host of this run did not finish" in outcome.failures["localhost"]["msg"]
     assert stored_writes(control_plane.audit, mark) == []
     (row,) = user.report()["hosts"]
     assert (row["name"], row["steps"]["refused"]) == (HOST, 1)

@@ -130,7 +130,7 @@ def test_a_changed_fact_refuses_its_host_by_name_and_nothing_is_pushed(fleet: Fl
     outcome = fleet.sealed().refused()
     assert set(outcome.failures) == {"egx-02", "localhost"}
     assert "+ fact kernel: 6.8.0-99-generic" in outcome.failures["egx-02"]["msg"]
-    assert "1 of 3 hosts of this run was not brought to the end" in outcome.failures["localhost"]["msg"]
+    assert "1 of 3 hosts of this run did not finish" in outcome.failures["localhost"]["msg"]
     fleet.sealed("--limit", "all,!egx-02").succeeded()
 
 

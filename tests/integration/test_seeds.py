@@ -240,6 +240,6 @@ def test_the_two_flawed_pods_stop_the_run_with_file_and_line_before_anything_is_
     assert number["hint"] == 'quote it: "11.0"'
     assert (annotation["source"], annotation["line"]) == (str(flawed[1]), line_of(flawed[1], "networks:rdma-net-ipam"))
     assert annotation["path"] == "metadata.annotations"
-    assert "put a blank after the colon" in annotation["hint"]
+    assert "put a space after the colon" in annotation["hint"]
     assert fleet_cluster.audit.requests(mark, user=ADMINISTRATOR) == []
     assert user.files() == []

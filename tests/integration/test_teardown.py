@@ -252,7 +252,7 @@ def test_the_cluster_side_stays_while_a_host_is_left_behind(fleet: Fleet, bring:
     bring()
     fleet.hosts["two"].switch("read-only", on=True)
     outcome = fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_canaries="two").refused()
-    assert "2 of 2 hosts of this run were not brought to the end" in outcome.output, outcome.output
+    assert "2 of 2 hosts of this run did not finish" in outcome.output, outcome.output
     assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (list(fleet.names), ["two"], [fleet.nodes["two"]])
     assert f"DaemonSet {fleet.namespace}/kube-multus-ds" in everything(fleet.api)
     fleet.hosts["two"].switch("read-only", on=False)

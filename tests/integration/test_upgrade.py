@@ -120,7 +120,7 @@ def test_a_canary_that_fails_keeps_its_slot_and_the_others_are_not_touched_until
     (slot,) = fleet.slots()
     assert f"could not write {LIMITS}" in slot["metadata"]["annotations"]["rdma.fabric/slot-failed"]
     assert "no further node begins, as one has failed" in outcome.output
-    assert "2 of 2 hosts of this run were not brought to the end" in outcome.output
+    assert "2 of 2 hosts of this run did not finish" in outcome.output
     (turn,) = fleet.turns()
     assert (turn["host"], turn["end"]) == ("two", "failed")
     assert stages(turn) == ["drain", "change", "roll_back"]
@@ -207,7 +207,7 @@ def test_the_node_of_the_api_server_is_refused_and_those_that_need_nothing_keep_
     outcome = fleet.run(**refuse).refused()
     assert (fleet.changed(), stored_writes(fleet.cluster.audit, mark)) == ([], [])
     head, why, step = outcome.message.splitlines()
-    assert head.startswith("1 of 2 hosts of this run was not brought to the end")
+    assert head.startswith("1 of 2 hosts of this run did not finish")
     assert why == (
         f"  - two: failed: node {fleet.nodes['two']} runs the API server (it is the only node of the control plane), "
         "so it is not interrupted: set rdma_fabric_allow_controller_node: true for its host"

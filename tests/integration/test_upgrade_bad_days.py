@@ -178,7 +178,7 @@ def test_a_node_that_is_deleted_while_it_is_drained_is_named_and_keeps_no_other_
         failed = outcome().refused()
     gone = f"node {fleet.nodes[FIRST]} was deleted while it was drained; take it out of the run"
     assert gone in failed.failures[FIRST]["msg"]
-    assert "1 of 2 hosts of this run was not brought to the end" in failed.output
+    assert "1 of 2 hosts of this run did not finish" in failed.output
     assert (fleet.changed(), fleet.holders()) == (["one"], [])
     apply_nodes(fleet.api, [kwok_node(fleet.nodes[FIRST])])
     fleet.api.call("DELETE", f"{path}/all")

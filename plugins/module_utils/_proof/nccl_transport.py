@@ -47,7 +47,7 @@ def _message(pattern: str, cause: str, next_step: str, ends: bool = True) -> Mes
 
 _STATES = {
     4: (
-        "local protection error: ACS or the IOMMU stands between NIC and GPU",
+        "local protection error: ACS or the IOMMU is between NIC and GPU",
         "check ACS and the IOMMU (iommu=pt, on Arm iommu.passthrough=1)",
     ),
     5: ("the queue was flushed after an earlier error", "look for the first error, mostly on another rank"),

@@ -218,7 +218,7 @@ class _Run:
             cause = "the program was ended before it ended itself, or the connection to it broke"
             self._object("the output is cut off before its end", cause, "run the test again with more time")
         elif not self.ended_table:
-            self.notices.append("the lines of dashes are missing, so whether the output is whole cannot be told")
+            self.notices.append("the lines of dashes are missing, so the output may be incomplete")
 
     def _unit(self, unit: str) -> str | None:
         if self.header and self.header.unit:

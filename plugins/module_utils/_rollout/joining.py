@@ -95,8 +95,8 @@ def to_taint(node: Json, taint: Json, pods: Iterable[Json], mark: Mark) -> Step:
     if running:
         raise NotNew(
             f"node {name} is not new: it has no taint {written(taint)} and runs {named(running, _MOST_NAMED)}. "
-            "rdma.fabric.upgrade brings its host, and node_join with state: joined marks a node that works. To have it "
-            "verified all the same, drain it and taint it by hand"
+            "rdma.fabric.upgrade changes its host, and node_join with state: joined marks a node that works. To verify "
+            "it anyway, drain it and add the taint by hand"
         )
     return Step(_patch(node, new, [*_taints(node), taint]))
 

@@ -337,9 +337,9 @@ def hooks_of(hosts: Iterable[str], variables: Mapping[str, Mapping[str, Any]]) -
 
 
 def headline(unfinished: Sequence[Unfinished], total: int) -> str:
-    """Return how many of ``total`` hosts were not brought to the end."""
-    noun, verb = ("host", "was") if total == 1 else ("hosts", "was" if len(unfinished) == 1 else "were")
-    return f"{len(unfinished)} of {total} {noun} of this run {verb} not brought to the end"
+    """Return how many of ``total`` hosts did not finish."""
+    noun = "host" if total == 1 else "hosts"
+    return f"{len(unfinished)} of {total} {noun} of this run did not finish"
 
 
 def reasons(unfinished: Sequence[Unfinished], total: int, limit: str | None) -> list[str]:

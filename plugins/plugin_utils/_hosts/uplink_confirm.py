@@ -119,7 +119,7 @@ def _forgotten(guard: Mapping[str, Any]) -> str:
 def _unfinished(guard: Mapping[str, Any]) -> str:
     return (
         f"{' and '.join(guard['steps'])}: the host could not be reached in time over a new connection with this change "
-        "of the uplink, and is still taking it back; next: run again in a minute, which tells what became of it"
+        "of the uplink, and is still reverting it; next: run again in a minute, which reports the outcome"
     )
 
 

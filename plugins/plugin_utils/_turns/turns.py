@@ -186,7 +186,7 @@ def skip_notice(hosts: Sequence[str]) -> list[str]:
 
 def unskipped_notice(hosts: Sequence[str]) -> list[str]:
     """Return the notice that names hosts which are torn down, though their nodes are to be left out of upgrades."""
-    return _naming(f"torn down all the same, as the label {SKIP_NODE} is about upgrades", hosts)
+    return _naming(f"torn down anyway, as the label {SKIP_NODE} is about upgrades", hosts)
 
 
 def _naming(said: str, hosts: Sequence[str]) -> list[str]:

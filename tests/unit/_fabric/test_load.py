@@ -134,7 +134,7 @@ class TestSeeds:
         fabric = of_files(SEEDS / "slides", "gpu-example.yaml", "rdma-pod.yaml")
         assert [(found.source, found.line, found.hint) for found in fabric.violations] == [
             ("gpu-example.yaml", 14, 'quote it: "11.0"'),
-            ("rdma-pod.yaml", 6, "put a blank after the colon: k8s.v1.cni.cncf.io/networks: rdma-net-ipam"),
+            ("rdma-pod.yaml", 6, "put a space after the colon: k8s.v1.cni.cncf.io/networks: rdma-net-ipam"),
         ]
 
     def test_the_guides_helm_values_are_accepted_beside_its_policy(self) -> None:

@@ -52,7 +52,7 @@ def container(**fields: Any) -> dict[str, Any]:
         ("  nodeSelector:\n    cuda: 11.0\n", "spec.nodeSelector.cuda", 11, 'quote it: "11.0"'),
         ("  nodeSelector:\n    gpu: yes\n", "spec.nodeSelector.gpu", 11, 'quote it: "yes"'),
         ("  nodeSelector: {a: 'x y'}\n", "spec.nodeSelector.a", 10, "letters"),
-        ("  nodeSelector: gpu:true\n", "spec.nodeSelector", 10, "put a blank after the colon: gpu: true"),
+        ("  nodeSelector: gpu:true\n", "spec.nodeSelector", 10, "put a space after the colon: gpu: true"),
         ("    env:\n    - {name: A, value: 1}\n", "spec.containers[0].env[0].value", 11, 'quote it: "1"'),
         ("    env:\n    - {name: A, value: 1.10}\n", "spec.containers[0].env[0].value", 11, 'quote it: "1.10"'),
         ("  restartPolicy: Sometimes\n", "spec.restartPolicy", 10, ""),

@@ -65,7 +65,7 @@ def refusing(user: str) -> Connection:
 
 @pytest.mark.parametrize("connection", [connect(Reviewer(user="system:anonymous")), refusing("system:anonymous")])
 def test_nobody_is_told_to_show_credentials(connection: Connection) -> None:
-    with pytest.raises(ApiFault, match="system:anonymous: no credentials were shown") as raised:
+    with pytest.raises(ApiFault, match="system:anonymous: it got no credentials") as raised:
         who_am_i(connection)
     assert "token, a client certificate or a credential plugin" in raised.value.next_step
 

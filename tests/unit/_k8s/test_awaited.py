@@ -85,7 +85,7 @@ def test_nothing_is_pruned_while_a_kind_is_awaited() -> None:
 
 def test_a_kind_that_does_not_come_is_named_with_what_was_applied() -> None:
     server = FakeServer()
-    with pytest.raises(BatchError, match=r"does not know Pool \(example.com/v1\)") as failed:
+    with pytest.raises(BatchError, match=r"lacks Pool \(example.com/v1\)") as failed:
         awaited(server, Operator(server, Policy=0))
     assert [str(key) for key in failed.value.result.not_applied] == ["Pool x"]
     assert recorded(server) == ["a", "x"]
@@ -117,7 +117,7 @@ def test_workloads_that_need_the_kind_to_start_do_not_keep_it_waiting() -> None:
 
 def test_without_a_wait_no_kind_is_waited_for() -> None:
     server, time = FakeServer(), FakeTime()
-    with pytest.raises(BatchError, match=r"does not know Policy \(example.com/v1\)"):
+    with pytest.raises(BatchError, match=r"lacks Policy \(example.com/v1\)"):
         awaited(server, time, wait=False)
     assert time.slept == []
 
@@ -125,7 +125,7 @@ def test_without_a_wait_no_kind_is_waited_for() -> None:
 def test_a_long_wait_says_every_ten_seconds_what_it_waits_for() -> None:
     server, said = FakeServer(), list[str]()
     awaited(server, Operator(server, Policy=25, Pool=26), progress=said.append)
-    assert said == ["waiting for the operator to bring Policy (example.com/v1)"] * 2
+    assert said == ["waiting for the operator to install Policy (example.com/v1)"] * 2
 
 
 def test_what_was_changed_is_told_whatever_a_later_part_ends_with() -> None:

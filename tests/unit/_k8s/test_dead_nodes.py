@@ -39,8 +39,7 @@ RULE = {
     "spec": {"rules": []},
 }
 NEXT_STEP = (
-    "which may not run, or be of an old version; bring these nodes back or remove them from the cluster; run again"
-    " afterwards"
+    "which may not run, or be of an old version; bring these nodes back or remove them from the cluster; then run again"
 )
 
 
@@ -159,7 +158,7 @@ def test_one_notice_names_five_nodes_and_the_daemon_sets_that_lack_them() -> Non
     one, other, fine = (Key("apps/v1", "DaemonSet", "ns", name) for name in ("one", "other", "fine"))
     nodes = tuple(f"n{number}" for number in range(7))
     assert dead_node_notices({one: nodes, fine: (), other: nodes}) == [
-        "not Ready: n0, n1, n2, n3, n4 and 2 more: nobody waited for the pods there of DaemonSet ns/one, DaemonSet"
+        "not Ready: n0, n1, n2, n3, n4 and 2 more: the run did not wait there for pods of DaemonSet ns/one, DaemonSet"
         f" ns/other, {NEXT_STEP}"
     ]
 
@@ -215,7 +214,7 @@ def test_a_wait_for_a_dead_node_ends_with_a_notice_and_few_requests() -> None:
         (True, "", 3, 2)
     ] * 2
     assert result.notices == [
-        f"not Ready: c: nobody waited for the pods there of DaemonSet ns/d, DaemonSet ns/e, {NEXT_STEP}"
+        f"not Ready: c: the run did not wait there for pods of DaemonSet ns/d, DaemonSet ns/e, {NEXT_STEP}"
     ]
     assert 10 <= cluster.time.seconds - started < 16
     sent = [path.rpartition("/")[2] for _method, path, _query in cluster.server.requests[before:]]

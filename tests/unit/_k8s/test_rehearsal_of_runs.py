@@ -120,7 +120,7 @@ class TestRelease:
         assert rehearse_release(connect(server), "own", "ns") == Rehearsal("some")
         operator(server, "other")
         (problem,) = rehearse_release(connect(server), "own", "ns").problems
-        assert "that is not the release own in ns: ns/other-operator (Helm's release other in ns)" in problem
+        assert "that is not of the release own in ns: ns/other-operator (Helm's release other in ns)" in problem
 
     def test_who_may_not_keep_it_is_told_that_first(self) -> None:
         server = Reviewer({"": [rule("*", "*", "get")]})

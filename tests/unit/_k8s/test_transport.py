@@ -151,7 +151,7 @@ def test_who_sends_elsewhere_is_named_without_what_the_address_carries() -> None
 def test_a_page_for_people_is_named_as_such() -> None:
     with pytest.raises(ApiFault) as refused:
         ask(Script(*[Reply(200, {"content-type": "text/html; charset=utf-8"}, b"<html>")] * 99))
-    assert "something that answers text/html stands at the server's address" in refused.value.next_step
+    assert "the server's address answers with text/html" in refused.value.next_step
 
 
 def test_an_absurd_retry_after_ends_the_request_instead_of_the_day() -> None:

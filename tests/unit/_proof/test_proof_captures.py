@@ -144,7 +144,7 @@ def test_a_completion_with_status_12() -> None:
 
 def test_a_completion_with_error_4() -> None:
     facts = facts_of("nccl_errors", "completion-error-4")
-    cause = "local protection error: ACS or the IOMMU stands between NIC and GPU"
+    cause = "local protection error: ACS or the IOMMU is between NIC and GPU"
     assert only_problem(nccl_test_result(printed.nccl_completion(facts)))[1] == cause
 
 

@@ -197,7 +197,7 @@ def test_a_host_that_was_left_behind_is_named_with_the_reason(variables: dict[st
     assert result["failed"] is True
     assert result["unfinished"] == [{"host": "b", "why": why}]
     head, line, step = result["msg"].splitlines()
-    assert head == "1 of 3 hosts of this run was not brought to the end, so this run only writes its report:"
+    assert head == "1 of 3 hosts of this run did not finish, so this run only writes its report:"
     assert line == f"  - b: {why}"
     assert step == "next: fix it and run again, or leave it out: --limit 'all,!b'"
 
@@ -222,7 +222,7 @@ def test_hosts_outside_of_the_limit_are_no_matter(limit: str, tmp_path: Path) ->
 
 def test_the_next_step_keeps_the_limit_of_the_run() -> None:
     message = look(done(b={"rdma_fabric_host_result": REFUSED}, c={}), limit="pair,localhost")["msg"]
-    assert message.startswith("1 of 2 hosts of this run was")
+    assert message.startswith("1 of 2 hosts of this run did not finish")
     assert message.endswith("--limit 'pair,localhost,!b'")
 
 
@@ -252,7 +252,7 @@ def test_of_many_hosts_the_first_are_named_and_the_rest_is_counted() -> None:
     result = look(done(), hosts=["a", *names])
     assert len(result["unfinished"]) == 30
     lines = result["msg"].splitlines()
-    assert lines[0].startswith("30 of 31 hosts of this run were not brought to the end")
+    assert lines[0].startswith("30 of 31 hosts of this run did not finish")
     assert lines[-2:] == ["  - and 20 more", "next: fix them and run again, or leave them out with --limit"]
     assert len(lines) == 13
 
@@ -261,7 +261,7 @@ def test_without_strict_it_warns() -> None:
     result = look(done(b={"rdma_fabric_host_result": REFUSED}), strict=False)
     assert result.get("failed") is None
     assert [each["host"] for each in result["unfinished"]] == ["b"]
-    assert result["notices"][0].startswith("1 of 3 hosts of this run was not brought to the end:\n  - b: unreachable: ")
+    assert result["notices"][0].startswith("1 of 3 hosts of this run did not finish:\n  - b: unreachable: ")
 
 
 def test_plans_that_were_kept_are_printed_once_for_equal_hosts_in_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

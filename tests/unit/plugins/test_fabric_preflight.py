@@ -149,7 +149,7 @@ def test_the_user_is_named_and_nothing_is_written(tmp_path: Path, server: Server
     ("is_openshift", "said", "words"),
     [
         (True, {}, "it is OpenShift"),
-        (True, {"openshift": False}, "next: rdma_fabric_openshift: true"),
+        (True, {"openshift": False}, "next: set rdma_fabric_openshift: true"),
         (True, {"openshift": True}, ""),
         (False, {"openshift": True}, "it is not OpenShift, as it has no clusterversions.config.openshift.io"),
         (False, {"openshift": False}, ""),

@@ -104,7 +104,7 @@ def test_a_node_with_that_label_that_an_earlier_run_has_begun_goes_on() -> None:
 def test_a_teardown_takes_nodes_with_that_label_as_well_and_says_so() -> None:
     result = find({"b": {"rdma_fabric_host_result": TO_CHANGE}}, skip_nodes=["a", "b"], state="absent")
     assert (turns(result), result["left_out"]) == (["b"], [])
-    assert result["notices"][1:] == [f"torn down all the same, as the label {SKIP} is about upgrades: b"]
+    assert result["notices"][1:] == [f"torn down anyway, as the label {SKIP} is about upgrades: b"]
 
 
 HERE = {"rdma_fabric_host_result": {**TO_CHANGE, "is_controller": True}}

@@ -418,7 +418,7 @@ class TestLiveHost:
         output.write_text("of an earlier run")
         result = plan(live=lambda _arguments: dict(answer), output_file=str(output), grouped=True)
         assert (result["failed"], output.read_text()) == (True, "of an earlier run")
-        assert f"egx-01 has answered what can't be read: {why}. Nothing of it is kept" in result["msg"]
+        assert f"the answer of egx-01 can't be read: {why}. It is discarded" in result["msg"]
         assert ("It says: no disk" in result["msg"]) == ("msg" in answer)
 
     def test_a_failure_without_plan_is_passed_on(self, plan: Plan, tmp_path: Path) -> None:
@@ -685,7 +685,7 @@ class TestGuard:
         assert (result["failed"], result["guard"]) == (True, {**self.GUARD, "state": "reverting"})
         assert "could not be asked" not in result["msg"]
         assert "set the MTU to 9000: the host could not be reached in time over a new connection" in result["msg"]
-        assert "is still taking it back; next: run again in a minute" in result["msg"]
+        assert "is still reverting it; next: run again in a minute" in result["msg"]
 
     def test_a_failed_step_and_its_reason_stay_in_the_message(self, host: Any) -> None:
         result, _calls = host({"state": "confirmed"}, failed=True, msg="step two failed")

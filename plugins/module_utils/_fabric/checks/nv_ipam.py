@@ -268,7 +268,7 @@ def _check_static_excluded(spec: Mapping[str, Any]) -> list[Problem]:
         for path, first, last in over_parts if entry.get("nodeName") else ():
             part = ipaddress.ip_network(entry["prefix"])
             if first < int(part.network_address) and int(part.broadcast_address) < last:
-                problem = f"{part} lies inside of {path}, and nv-ipam hands out its addresses all the same"
+                problem = f"{part} lies inside of {path}, and nv-ipam hands out its addresses anyway"
                 problems.append(
                     Problem(f"{where}.prefix", problem, "end the exclusion at the part, or begin one there")
                 )

@@ -223,7 +223,7 @@ def _type_hint(field: Field, value: Any, place: Place) -> str:
 def missing_blank(value: str) -> str:
     """Return how to fix text that would be a mapping if a blank stood after its colon; empty for other text."""
     match = _BLANKLESS.fullmatch(value)
-    return f"put a blank after the colon: {match[1]}: {match[2]}" if match else ""
+    return f"put a space after the colon: {match[1]}: {match[2]}" if match else ""
 
 
 def _judge_scalar(field: Field, value: Any, place: Place) -> bool:

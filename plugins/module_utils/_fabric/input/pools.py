@@ -108,7 +108,7 @@ def check_room(pools: Sequence[Pool], hosts: Mapping[str, Any]) -> None:
             hint = "a pod that asks for one does not start: leave out less"
             pool.place.notice("hands out no address by itself: exclusions and the gateway are all that it has", hint)
         elif parts.empty:
-            problem = f"has no address for a pod in {named(parts.empty)}, which nv-ipam gives to nodes all the same"
+            problem = f"has no address for a pod in {named(parts.empty)}, which nv-ipam gives to nodes anyway"
             pool.place.notice(problem, "have exclusions hold all of such a part, then nv-ipam passes it over")
         if parts.refused:
             problem = f"has exclusions that nv-ipam takes for faulty in {named(parts.refused)}: no pod gets an address"

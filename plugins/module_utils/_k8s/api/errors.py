@@ -78,10 +78,10 @@ _TYPED_PATCH = "failed to create typed patch object"
 _UNKNOWN_FIELD_WORDS = (_TYPED_PATCH, "strict decoding error", "field not declared in schema", "unknown field")
 _REDIRECTED = (
     "the address is not an API server's: check the server's address in the kubeconfig, and whether a login page or"
-    " proxy stands before it"
+    " proxy is in front of it"
 )
 PROXY_LOGIN = (
-    "the proxy wants a login, or another one: give it by proxy_headers (proxy_basic_auth: USER:PASSWORD),"
+    "the proxy requires credentials, or rejects these: give them by proxy_headers (proxy_basic_auth: USER:PASSWORD),"
     " K8S_AUTH_PROXY_HEADERS_PROXY_BASIC_AUTH or the proxy's address (http://USER:PASSWORD@...)"
 )
 # Who refuses is not the API server itself; the words are those of k8s.io/apiserver's admission plugins.

@@ -20,10 +20,10 @@ def objection_to_platform(connection: Connection, *, said: bool) -> str:
     listed = fetch_group(connection, path) or {}
     found = any(each.get("name") == name for each in listed.get("resources") or [])
     if found and not said:
-        return "it is OpenShift, which would admit no privileged pod of this (next: rdma_fabric_openshift: true)"
+        return "it is OpenShift, which would reject these privileged pods (next: set rdma_fabric_openshift: true)"
     if said and not found:
         return (
-            f"it is not OpenShift, as it has no {name}.config.openshift.io, and lacks what is left out for one (next: "
+            f"it is not OpenShift, as it has no {name}.config.openshift.io, and lacks what OpenShift includes (next: "
             "remove rdma_fabric_openshift, or give the kubeconfig of the right cluster)"
         )
     return ""

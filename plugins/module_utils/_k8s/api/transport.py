@@ -202,7 +202,7 @@ def _parse(reply: Reply, what: str) -> Json:
         return parsed
     if reply.code < 300:
         kind = reply.headers.get("content-type", "").partition(";")[0].strip()
-        hint = f"something that answers {kind} stands at the server's address: check it and the proxy settings"
+        hint = f"the server's address answers with {kind}: check it and the proxy settings"
         raise ApiFault(
             Fault.UNREACHABLE,
             f"{what}: the answer is not a whole JSON object",

@@ -100,12 +100,12 @@ def _wait(connection: Connection, request: BatchRequest, lacking: Collection[Ite
     while any(item.position == position for item in left):
         kinds = sorted({f"{item.key.kind} ({item.key.api_version})" for item in left if item.position == position})
         if clock.now() >= deadline:
-            hint = "see that the operator runs, and that values of its chart and the policy switch on what reads them"
-            message = f"the cluster does not know {named(kinds)}, which an operator brings{trouble}"
+            hint = "check that the operator runs, and that the policy or values of its chart enable what reads them"
+            message = f"the cluster lacks {named(kinds)}, which an operator installs{trouble}"
             raise _ended(request, lacking, first, ApiFault(Fault.TIMEOUT, message, hint=f"{hint}; then run again"))
         if clock.now() - spoken >= PROGRESS_INTERVAL:
             spoken = clock.now()
-            request.progress(f"waiting for the operator to bring {named(kinds)}")
+            request.progress(f"waiting for the operator to install {named(kinds)}")
         clock.sleep(_PAUSE)
         try:
             with connection.until(deadline):

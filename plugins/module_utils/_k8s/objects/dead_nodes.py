@@ -86,8 +86,8 @@ def dead_node_notices(found: Mapping[Key, tuple[str, ...]]) -> list[str]:
     for key, nodes in found.items():
         groups.setdefault(nodes, []).append(str(key))
     return [
-        f"not Ready: {named(nodes, _SHOWN)}: nobody waited for the pods there of {named(keys, _SHOWN)}, which may not "
-        "run, or be of an old version; bring these nodes back or remove them from the cluster; run again afterwards"
+        f"not Ready: {named(nodes, _SHOWN)}: the run did not wait there for pods of {named(keys, _SHOWN)}, which may "
+        "not run, or be of an old version; bring these nodes back or remove them from the cluster; then run again"
         for nodes, keys in groups.items()
         if nodes
     ]

@@ -64,7 +64,7 @@ def who_am_i(connection: Connection) -> str:
 def _known(name: str, groups: Any) -> str:
     """Return the name. Raises :class:`ApiFault` for nobody's."""
     if name == _ANONYMOUS or (isinstance(groups, list) and _UNAUTHENTICATED in groups):
-        problem = f"the server takes the user for {_ANONYMOUS}: no credentials were shown"
+        problem = f"the server treats the user as {_ANONYMOUS}: it got no credentials"
         raise ApiFault(Fault.UNAUTHORIZED, problem, hint=_NO_CREDENTIALS)
     return name
 

@@ -183,7 +183,7 @@ def rehearse_release(connection: Connection, release: str, namespace: str) -> Re
     others = of_other_release(list_objects(connection, _DEPLOYMENTS, _SERVED_AS, {}), release, namespace)
     step = "name its release with rdma_fabric_helm_release and rdma_fabric_namespace, or remove it"
     problems = [
-        f"a Network Operator is there that is not the release {release} in {namespace}: {each} (next: {step})"
+        f"a Network Operator runs that is not of the release {release} in {namespace}: {each} (next: {step})"
         for each in others
     ]
     return replace(found, problems=problems)
@@ -269,7 +269,7 @@ def _notices(user: str, besides: frozenset[Need], unknown: frozenset[Need]) -> l
     found = []
     if not user:
         found.append(
-            "the API server is older than 1.28 and does not tell the user's name; the rights were checked all the same"
+            "the API server is older than 1.28 and does not report the user's name; the rights were checked anyway"
         )
     if besides:
         rights = "; ".join(grouped(besides))
