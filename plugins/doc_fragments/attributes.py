@@ -42,5 +42,5 @@ attributes:
     HOST = r"""
 options: {}
 requirements:
-  - python >= 3.8 (on the host, and nothing else)
+  - python >= 3.8 (on the host, without other packages of Python)
 """

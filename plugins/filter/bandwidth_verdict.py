@@ -119,7 +119,7 @@ _value:
       description: Measured by expected.
       type: float
     threshold:
-      description: The share that was asked for, V(none) where the rate was not judged.
+      description: The required share of the rate, V(none) if the rate was not judged.
       type: float
     hints:
       description: What to look at, for a rate that did not pass.

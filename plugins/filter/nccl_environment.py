@@ -69,7 +69,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The environment, and what stands in its way.
+  description: The environment, and the problems that were found.
   type: dict
   contains:
     environment:

@@ -150,13 +150,13 @@ unfinished:
       type: str
       sample: "unreachable: Failed to connect to the host via ssh: Connection timed out"
 reboot:
-  description: Hosts that need a reboot and have the consent to it. Empty if any host was not finished.
+  description: Hosts that need a reboot and have the consent to it. Empty if any host did not finish.
   returned: when O(reboots) is true
   type: list
   elements: str
 reload:
   description:
-    - Hosts whose NIC driver is to be reloaded. A host can also be in RV(reboot). Empty if any host was not finished.
+    - Hosts whose NIC driver is to be reloaded. A host can also be in RV(reboot). Empty if any host did not finish.
   returned: when O(reboots) is true
   type: list
   elements: str
@@ -188,7 +188,7 @@ parallel:
   type: str
   sample: '2'
 joining:
-  description: Hosts that were finished and whose nodes are not verified yet.
+  description: Hosts that finished and whose nodes are not verified yet.
   returned: when O(joining) is true
   type: list
   elements: str
@@ -239,7 +239,7 @@ give_back:
   description:
     - The other hosts whose nodes are drained before a reload or a reboot (C(rdma_fabric_drain), or C(safe_load) of
       RV(drains)), each with its node, because a killed run may have left it cordoned. Hosts that are only read, or that
-      wait for a reload or a reboot, are not included. Empty if any host was not finished.
+      wait for a reload or a reboot, are not included. Empty if any host did not finish.
   returned: when O(reboots) is true
   type: dict
   sample: {dgx-01: dgx-01.example.org}

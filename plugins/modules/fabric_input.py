@@ -191,7 +191,7 @@ options:
   sealed_plan:
     description:
       - A file that M(rdma.fabric.fabric_seal) has written. A file that was changed, and variables, settings or rendered
-        objects that are not what was sealed, are refused by name. So is a host of this run without a plan in it.
+        objects that are not what was sealed, are refused. So is a host of this run without a plan in it.
       - What hosts need is compared by M(rdma.fabric.rdma_host), which takes the plan of its host from RV(sealed).
     type: path
   plan_file:

@@ -32,7 +32,7 @@ description:
     folders (k3s or MicroK8s), the run is refused with the variable to set (C(rdma_fabric_cni_bin_dir),
     C(rdma_fabric_cni_conf_dir)). Folders that you set are used; RV(notices) names those that differ from the
     distribution's.
-  - Nodes with the labels of several NicNodePolicies are refused by name, because at most one may select a node.
+  - Nodes with the labels of several NicNodePolicies are refused, because at most one may select a node.
   - If nodes are read for that, RV(notices) names nodes with GPUs that lack a part of the GPU side (a device plugin that
     offers them, a handler of the NVIDIA container toolkit), and those whose GPUs are partitioned by MIG. None of it is
     changed.

@@ -15,7 +15,7 @@ description:
     M(rdma.fabric.k8s_batch). No cluster is needed.
   - It renders the namespaces, Node Feature Discovery with the rule that labels nodes with a NIC, Multus, the CNI
     plugins, whereabouts, the RDMA shared and the SR-IOV device plugin, ipoib-cni, and every network. A section of a
-    policy that is not rendered is refused by name.
+    policy that is not rendered is refused.
   - With the engine V(helm) these are the unchanged objects for the operator of the chart, that is, the namespace of its
     release and the custom resources, policies before networks and pools.
   - The same specification always gives the same objects.

@@ -17,7 +17,7 @@ description:
     its own.
   - Fields of other managers stay. Objects of an earlier run that are no longer given are deleted, if they are recorded
     in the inventory of the set, still carry its label, and were applied by this collection.
-  - An object that somebody else manages is refused by name before anything is changed, and never deleted. This applies
+  - An object that somebody else manages is refused before anything is changed, and never deleted. This applies
     to an object with an owner reference to a controller, or with the label or annotation of the NVIDIA Network
     Operator, the Operator Lifecycle Manager, Helm, Argo CD or Flux, or C(app.kubernetes.io/managed-by). A C(Namespace)
     is shared, with a notice.
@@ -69,7 +69,7 @@ options:
   set:
     description:
       - Names the set of objects that this task owns. Every object gets the label C(rdma.fabric/set) with this value.
-      - Objects that carry the label of another set are refused by name before anything is changed.
+      - Objects that carry the label of another set are refused before anything is changed.
     type: str
     default: rdma-fabric
   inventory_namespace:

@@ -20,10 +20,10 @@ description:
     restarts the pods. With this module alone, restart them yourself.
 notes:
   - This action runs on the controller. It never connects to the host of the task.
-  - The object belongs to no set of M(rdma.fabric.k8s_batch). An object that is part of a set is refused by name.
+  - The object belongs to no set of M(rdma.fabric.k8s_batch). An object that is part of a set is refused.
 requirements:
   - kubernetes.core >= 5.0.0 (with O(state=present) and O(state=absent))
-  - kubernetes >= 24.2.0 (Python package, likewise)
+  - kubernetes >= 24.2.0 (Python package, in the same cases)
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

@@ -16,7 +16,7 @@ description:
   - The configuration, including address ranges, is validated before any pod can fail on it.
 notes:
   - This action runs on the controller. It never connects to the host of the task.
-  - The object belongs to no set of M(rdma.fabric.k8s_batch). An object that is part of a set is refused by name.
+  - The object belongs to no set of M(rdma.fabric.k8s_batch). An object that is part of a set is refused.
   - Ranges are compared with those of other networks by M(rdma.fabric.fabric_input), which sees all of them.
 requirements:
   - kubernetes.core >= 5.0.0 (with O(state=present) and O(state=absent))

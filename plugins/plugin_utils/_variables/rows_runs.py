@@ -145,7 +145,7 @@ RUN = (
         "path",
         (
             "A file on the controller that C(rdma.fabric.site --check) has written. The run executes that plan. It "
-            "refuses by name anything that has changed since: a variable, an object of the cluster side or a host.",
+            "refuses, and names, anything that has changed since: a variable, an object of the cluster side or a host.",
         ),
         ("preflight",),
     ),
@@ -220,7 +220,7 @@ OF_RUNS = (
         "bool",
         (
             "Consent to drain, reload and reboot the host although it is the machine that Ansible runs on, or its node "
-            "runs the API server that the run talks to. Without it such a host is refused by name.",
+            "runs the API server that the run talks to. Without it such a host is refused.",
             "Ansible reboots no machine over a local connection.",
         ),
         (*TURNS, "playbook join", "playbook site"),
