@@ -93,7 +93,7 @@ def _commented(text: str) -> str:
 def _inventory(fleet: Fleet) -> str:
     lines = [
         f"{MARKER}: hosts with the same hardware are one group.",
-        "# How to reach them stays in your own inventory; give both: -i YOURS -i THIS_FILE",
+        "# Your own inventory says how to reach them; give both: -i YOURS -i THIS_FILE",
         "---",
         "rdma_fabric:",
         "  children:",
@@ -102,7 +102,7 @@ def _inventory(fleet: Fleet) -> str:
         lines += [f"    # {each.title}", f"    {_scalar(each.name)}:", "      hosts:"]
         lines += [f"        {_scalar(host.name)}:" for host in each.hosts]
     if fleet.without:
-        lines.append("  # Left out, as no port of them can be a rail:")
+        lines.append("  # Skipped, because none of their ports can be a rail:")
         lines += [f"  #   {one_line(host.name)}: {_reasons(host)}" for host in fleet.without]
     lines += [
         "ungrouped:",
@@ -131,7 +131,7 @@ def _host_file(each: HostClass, at: int, fleet: Fleet) -> str:
     other = sum(one != two for one, two in zip(each.addresses(at), each.addresses(each.common)))
     lines = [
         f"{MARKER}: the hardware of the group {each.name}, {_count(other, 'port')} at another PCI address.",
-        "# A list in host_vars takes the place of the group's, so the whole list is here.",
+        "# A list in host_vars replaces that of the group, so this one is complete.",
         "---",
         "rdma_fabric_interfaces:",
     ]
@@ -142,7 +142,7 @@ def _host_file(each: HostClass, at: int, fleet: Fleet) -> str:
 
 def _not_set(each: HostClass, fleet: Fleet) -> list[str]:
     """Return what the entries do not set, and why."""
-    lines = ["Name, MTU and state count now and after every boot."]
+    lines = ["Name, MTU and state apply now and after every boot."]
     infiniband = [port for slot in each.slots if slot.link_layer == INFINIBAND for port in slot.ports]
     partitions = sorted({port.mtu for port in infiniband if port.mtu is not None})
     if partitions:
@@ -151,9 +151,9 @@ def _not_set(each: HostClass, fleet: Fleet) -> list[str]:
         )
     room = min((slot.ports[each.common].most_vfs for slot in each.slots if slot.rail and slot.vfs is None), default=0)
     if room:
-        lines.append(f"No vfs: rails have none now and room for {room} each; rdma_fabric_discover_vfs asks for them.")
+        lines.append(f"No vfs: rails have none now, and room for {room} each; rdma_fabric_discover_vfs sets them.")
     if any(not slot.rail for slot in each.slots):
-        lines.append("storage0 and on: ports that the vendor of the machine means for storage; not offered to pods.")
+        lines.append("storage0 and so on: ports that the machine's vendor intends for storage; not offered to pods.")
     return lines
 
 
@@ -179,20 +179,20 @@ def _mtu_lines(slot: Slot, port: Port, fleet: Fleet) -> list[str]:
     if slot.mtu is None:
         return [f"    # {slot.unset_mtu}"] if slot.unset_mtu else []
     if slot.rail and fleet.wish.mtu is not None:
-        why = f"asked for; {port.mtu} now" if port.mtu != slot.mtu else "asked for, and so now"
+        why = f"requested; {port.mtu} now" if port.mtu != slot.mtu else "requested; the same now"
     else:
         now = sorted({one.mtu for one in slot.ports if one.mtu is not None})
         why = "as it is now" if now == [slot.mtu] else f"as on most hosts now; {_numbers(now)} are found"
-        why += f"; {_JUMBO} where the switches carry it" if slot.mtu < _JUMBO and slot.rail else ""
+        why += f"; {_JUMBO} if the switches support it" if slot.mtu < _JUMBO and slot.rail else ""
     return [f"    mtu: {slot.mtu} # {why}"]
 
 
 def _function_lines(slot: Slot, port: Port, fleet: Fleet) -> list[str]:
     if slot.vfs is None:
         return []
-    why = "asked for" if slot.rail and fleet.wish.vfs is not None else "as it is now"
+    why = "requested" if slot.rail and fleet.wish.vfs is not None else "as it is now"
     lines = [f"    vfs: {slot.vfs} # {why}; up to {port.most_vfs}"]
-    if slot.vfs and why == "asked for" and slot.link_layer == INFINIBAND:
+    if slot.vfs and why == "requested" and slot.link_layer == INFINIBAND:
         lines.append("    vf_guids: deterministic # without GUIDs, functions of InfiniBand ports have no link")
     if slot.vfs and slot.mtu and slot.rail and fleet.wish.mtu is not None:
         lines.append(f"    vf_mtu: {slot.mtu} # functions do not follow the port by themselves")
@@ -219,7 +219,7 @@ def _remarks(each: HostClass) -> list[str]:
 
 
 def _left_out(entries: Sequence[tuple[LeftOut, int]], hosts: int) -> list[str]:
-    lines = ["  # Left out:"] if entries else []
+    lines = ["  # Skipped:"] if entries else []
     for each, count in entries:
         where = f" (on {count} of {hosts} hosts)" if count < hosts else ""
         lines.append(f"  #   {each.pci} {each.netdev}: {each.why}{where}")
@@ -243,8 +243,8 @@ def clashes(fleet: Fleet) -> list[str]:
         names = {slot.name for each in fleet.classes for slot in each.slots if slot.rail}
     hosts = [*fleet.without, *(host for each in fleet.classes for host in each.hosts)]
     return [
-        f"look at {host.name}: {left.netdev} there is no rail ({left.why}), and elsewhere a rail has this name, so the "
-        "device plugin would offer it to pods as well"
+        f"look at {host.name}: {left.netdev} is not a rail there ({left.why}), but a rail elsewhere has this name, so "
+        "the device plugin would offer it to pods as well"
         for host in hosts
         for left in host.left_out
         if left.netdev in names

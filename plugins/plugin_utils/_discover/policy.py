@@ -29,8 +29,8 @@ def policy_file(fleet: Fleet) -> str:
     ]
     if shared:
         lines += [
-            "  # Rails without virtual functions: pods share the port itself. One resource per rail;",
-            f"  # rdmaHcaMax is how many pods of a node may. A pod asks for {_asked('rdma', shared)}.",
+            "  # Rails without virtual functions: pods share the port itself, at most rdmaHcaMax on a node.",
+            f"  # One resource per rail: a pod requests {_asked('rdma', shared)}.",
             "  rdmaSharedDevicePlugin:",
             "    config: |",
             *_config("configList", [_shared_item(name, *each) for name, each in shared.items()]),
@@ -38,13 +38,13 @@ def policy_file(fleet: Fleet) -> str:
     if functions:
         lines += [
             "  # Rails with virtual functions: a pod gets one of its own. One resource per rail.",
-            f"  # A pod asks for {_asked('nvidia.com', functions)}.",
+            f"  # A pod requests {_asked('nvidia.com', functions)}.",
             "  sriovDevicePlugin:",
             "    config: |",
             *_config("resourceList", [_sriov_item(name, *each) for name, each in functions.items()]),
         ]
     lines += [
-        "  # What networks over the rails call on the nodes; drop what the cluster has already.",
+        "  # CNI programs for networks over the rails; remove those that the cluster has already.",
         "  secondaryNetwork:",
         "    multus: {} # gives pods more than one interface",
         "    cniPlugins: {} # macvlan and host-device among others",

@@ -195,7 +195,7 @@ def test_the_ports_of_a_known_machine_that_carry_storage_are_named_so() -> None:
 def test_kept_names_that_mean_another_port_elsewhere_are_told() -> None:
     facts = {"a": host([nic(1)]), "b": host([nic(2), nic(1)], uplinks=["0000:02:00.0"])}
     (line,) = clashes(found(facts, Wish(rename=False)))
-    assert line.startswith("look at b: eth0 there is no rail (the uplink")
+    assert line.startswith("look at b: eth0 is not a rail there (the uplink")
     assert clashes(found(facts)) == []
 
 

@@ -244,7 +244,7 @@ def test_a_second_run_changes_nothing_and_files_that_differ_stay_unless_asked(tm
     assert len(refused["files"]) == len(refused["diff"]) == 3, "the files without an Ethernet rail are as they were"
     assert {path: path.read_text() for path in tmp_path.rglob("*.yml")} == before
     assert discover(tmp_path, mtu=9000, overwrite=True)["changed"] is True
-    assert "mtu: 9000 # asked for; 1500 now" in (tmp_path / "group_vars" / "connectx7_vf.yml").read_text()
+    assert "mtu: 9000 # requested; 1500 now" in (tmp_path / "group_vars" / "connectx7_vf.yml").read_text()
 
 
 def test_hosts_that_are_as_written_are_no_reason_to_refuse_and_comments_stay(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_hosts_that_are_as_written_are_no_reason_to_refuse_and_comments_stay(tmp
     assert (again["changed"], again.get("failed", False)) == (False, False), again
     assert {path: path.read_text() for path in tmp_path.rglob("*.yml")} == before
     assert discover(tmp_path, mtu=9000, facts=applied, overwrite=True)["changed"] is True
-    assert "mtu: 9000 # asked for, and so now" in (tmp_path / "group_vars" / "connectx7_vf.yml").read_text()
+    assert "mtu: 9000 # requested; the same now" in (tmp_path / "group_vars" / "connectx7_vf.yml").read_text()
 
 
 @pytest.mark.parametrize("more", ["mine: 1\n", "mine: !vault x\n", "mine: [\n"])
