@@ -175,7 +175,7 @@ def _add_state_of_ports(probe: Probe, tables: Tables, facts: Facts) -> None:
         facts["settings"]["shared_subnets"] = found
     if not ports:
         return
-    from .sysctls import read_neighbours
+    from .neighbours import read_neighbours
 
     short = read_neighbours(probe)
     if short:

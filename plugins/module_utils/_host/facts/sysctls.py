@@ -1,12 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads settings of /proc/sys, what other files make of them at boot, and whether neighbour tables are large enough.
-
-There is one table for IPv4 and one for IPv6, with the entries of all interfaces and of all pods. Above ``gc_thresh2``
-entries that are in use are looked for others to drop, and at ``gc_thresh3`` a new one fails with ENOBUFS
-(net/core/neighbour.c, neigh_alloc; Documentation/networking/ip-sysctl.rst).
-"""
+"""Reads wanted settings of /proc/sys and what other files would make of them at boot."""
 
 from __future__ import annotations
 
@@ -14,10 +9,10 @@ import posixpath
 from typing import Iterable, Iterator, NamedTuple
 
 from ..machine.access import HostError
-from ..machine.probe import Probe, files_by_name, parse_int, printable
+from ..machine.probe import Probe, files_by_name, printable
 from ..spec import sysctls
 from ..spec.host import HostSpec
-from .settings_shapes import Later, Neighbours, Settings
+from .settings_shapes import Later, Settings
 
 # sysctl.d(5): of files with one name the first directory's counts; all of them are applied in the order of names.
 DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
@@ -114,45 +109,3 @@ def parse(text: str) -> list[Assignment]:
             continue
         assignments.append(Assignment(sysctls.canonical(name), printable(value.strip())))
     return assignments
-
-
-_TABLES = (("ipv4", "arp_cache"), ("ipv6", "ndisc_cache"))
-# What kernels start with (net/ipv4/arp.c and net/ipv6/ndisc.c): nobody has made the table larger.
-_KERNELS_OWN = 1024
-
-
-def read_neighbours(probe: Probe) -> dict[str, Neighbours]:
-    """Return the tables that are too small, by ``ipv4`` and ``ipv6``.
-
-    One is where its entries have come to ``gc_thresh2``, or where it was full since the boot and is no larger than the
-    kernel makes it: the count of that stays when it is made larger.
-    """
-    found = {family: _read(probe, family, name) for family, name in _TABLES}
-    return {family: table for family, table in found.items() if table is not None and _is_short(table)}
-
-
-def _is_short(table: Neighbours) -> bool:
-    return table["entries"] >= table["soft"] or (table["overflows"] > 0 and table["hard"] <= _KERNELS_OWN)
-
-
-def _read(probe: Probe, family: str, name: str) -> Neighbours | None:
-    limits = [probe.number(f"/proc/sys/net/{family}/neigh/default/gc_thresh{number}") for number in (2, 3)]
-    soft, hard = limits
-    if soft is None or hard is None:
-        return None
-    counts = parse_statistics(probe.content(f"/proc/net/stat/{name}") or "")
-    return None if counts is None else {"entries": counts[0], "overflows": counts[1], "soft": soft, "hard": hard}
-
-
-def parse_statistics(text: str) -> tuple[int, int] | None:
-    """Parse a table's file in /proc/net/stat: its entries, and how often it was full since the boot.
-
-    A line of names, then one of hexadecimal numbers for each processor; entries are those of the whole table in each.
-    """
-    names, *rows = [line.split() for line in text.splitlines()] or [[]]
-    if not rows or not {"entries", "table_fulls"} <= set(names):
-        return None
-    of_processors = [dict(zip(names, row)) for row in rows if len(row) == len(names)]
-    entries = [parse_int(row["entries"], 16) for row in of_processors]
-    fulls = [parse_int(row["table_fulls"], 16) for row in of_processors]
-    return max((count or 0 for count in entries), default=0), sum(count or 0 for count in fulls)

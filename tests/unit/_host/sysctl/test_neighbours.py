@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.sysctls import parse_statistics
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.neighbours import parse_statistics
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import interface
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.system_hosts import CHECK_REMOVAL, host, previewed
