@@ -148,6 +148,30 @@ def test_an_operator_that_runs_is_told_by_its_image(body: dict[str, Any], runs: 
     assert running([body]) == (["ns/op"] if runs else [])
 
 
+def test_the_sriov_operator_of_openshift_is_told_by_its_command() -> None:
+    body = deployment("registry.redhat.io/openshift4/ose-sriov-network-rhel9-operator@sha256:0123")
+    assert running([body]) == []
+    body["spec"]["template"]["spec"]["containers"][1]["command"] = ["sriov-network-operator"]
+    assert running([body]) == ["ns/op"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "image"),
+    [
+        ({"labels": {STATE_LABEL: "state-x"}}, "network-operator"),
+        ({"ownerReferences": [POLICY]}, "network-operator"),
+        ({"annotations": {NETWORK: "SriovNetwork.sriovnetwork.openshift.io/ns/rail0"}}, "sriov-network-operator"),
+        ({"ownerReferences": [{**POLICY, "apiVersion": "sriovnetwork.openshift.io/v1"}]}, "sriov-network-operator"),
+    ],
+)
+def test_only_the_operator_of_an_object_takes_it_back(metadata: dict[str, Any], image: str) -> None:
+    operators = [deployment("network-operator"), deployment("sriov-network-operator")]
+    for body in operators:
+        (body["metadata"]["name"],) = (each["image"] for each in body["spec"]["template"]["spec"]["containers"][1:])
+    assert running(operators, [live(**metadata), live()]) == [f"ns/{image}"]
+    assert running(operators, [live()]) == []
+
+
 def test_released_are_only_our_label_and_our_record() -> None:
     labels = {"app": "x", "rdma.fabric/set": "s", "app.kubernetes.io/managed-by": "rdma-fabric"}
     change = unlabelled(live(labels=labels, managedFields=[OURS, EDIT]), "s")["metadata"]

@@ -42,7 +42,7 @@ def find_adoptable(session: Session) -> None:
     if not session.adopting:
         return
     _say_what_stays(session)
-    for name in running(_all_of(session, _DEPLOYMENTS)):
+    for name in running(_all_of(session, _DEPLOYMENTS), session.adopting.values()):
         namespace, _slash, deployment = name.partition("/")
         hint = f"stop it: kubectl scale deployment --namespace={namespace} {deployment} --replicas=0"
         message = f"the operator {name} runs and would take back what is adopted"

@@ -24,22 +24,20 @@ STATE_LABEL = "nvidia.network-operator.state"
 REVISION = "nvidia.network-operator.revision"
 NETWORK = "sriovnetwork.openshift.io/owner-ref"
 _MARKS = {"labels": (STATE_LABEL,), "annotations": (REVISION, NETWORK)}
-_GROUPS = ("mellanox.com", "sriovnetwork.openshift.io")
+_NVIDIAS, _SRIOV = "network-operator", "sriov-network-operator"
+_GROUPS = {"mellanox.com": _NVIDIAS, "sriovnetwork.openshift.io": _SRIOV}
+"""The last part of the name of the operators' images, whatever the registry, by the group of their custom resources."""
 _RELEASE_MARK = "meta.helm.sh/release-"
-# The last part of the name of their images, whatever the registry.
-_IMAGES = ("network-operator", "sriov-network-operator")
 
 
 def is_of_operator(live: Mapping[str, Any]) -> bool:
     """Tell whether an operator that this collection replaces manages a live object, or did."""
-    metadata = live["metadata"]
-    is_marked = STATE_LABEL in (metadata.get("labels") or {}) or NETWORK in (metadata.get("annotations") or {})
-    return is_marked or bool(_references(metadata))
+    return bool(_managers(live))
 
 
 def is_custom_resource(reference: Any) -> bool:
     """Tell whether an owner reference is to an operator's custom resource, with which the object is deleted."""
-    return isinstance(reference, Mapping) and str(reference.get("apiVersion", "")).partition("/")[0] in _GROUPS
+    return isinstance(reference, Mapping) and _group(reference) in _GROUPS
 
 
 def without_operator(live: Mapping[str, Any]) -> Json:
@@ -71,13 +69,19 @@ def adopting(live: Mapping[str, Any], labels: Mapping[str, str]) -> Json:
     return {"metadata": change}
 
 
-def running(deployments: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return those of the Deployments, as ``namespace/name``, that are an operator and want pods."""
+def running(deployments: Iterable[Mapping[str, Any]], managed: Iterable[Mapping[str, Any]] | None = None) -> list[str]:
+    """Return those of the Deployments, as ``namespace/name``, that are an operator and want pods.
+
+    ``managed``: live objects; an operator that manages none of them is left out. The image of the SR-IOV operator has
+    another name in OpenShift, where its program is the container's command.
+    """
+    asked = set(_GROUPS.values()) if managed is None else {name for live in managed for name in _managers(live)}
     found = []
     for body in deployments:
-        images = _images(body)
+        programs = {str(word) for container in containers_of(body) for word in (container.get("command") or [])[:1]}
+        is_asked = bool(_images(body) & asked) or _SRIOV in programs & asked
         # The API server fills in 1 where it is left out.
-        if images & set(_IMAGES) and _at(body, "spec", "replicas") != 0:
+        if is_asked and _at(body, "spec", "replicas") != 0:
             found.append(f"{body['metadata'].get('namespace')}/{body['metadata'].get('name')}")
     return sorted(found)
 
@@ -89,7 +93,7 @@ def of_other_release(deployments: Iterable[Mapping[str, Any]], release: str, nam
         images = _images(body)
         marks = _at(body, "metadata", "annotations") or {}
         of = marks.get(f"{_RELEASE_MARK}name", ""), marks.get(f"{_RELEASE_MARK}namespace", "")
-        if _IMAGES[0] in images and of != (release, namespace):
+        if _NVIDIAS in images and of != (release, namespace):
             name = f"{body['metadata'].get('namespace')}/{body['metadata'].get('name')}"
             found.append(f"{name} (Helm's release {of[0]} in {of[1]})" if of[0] else f"{name} (of no release of Helm)")
     return sorted(found)
@@ -112,6 +116,21 @@ def base_name(image: str) -> str:
 
 def _images(workload: Mapping[str, Any]) -> set[str]:
     return {base_name(str(container.get("image", ""))) for container in containers_of(workload)}
+
+
+def _managers(live: Mapping[str, Any]) -> set[str]:
+    """Return the operators that manage a live object, by their images."""
+    metadata = live["metadata"]
+    found = {_GROUPS[_group(entry)] for entry in _references(metadata)}
+    if STATE_LABEL in (metadata.get("labels") or {}):
+        found.add(_NVIDIAS)
+    if NETWORK in (metadata.get("annotations") or {}):
+        found.add(_SRIOV)
+    return found
+
+
+def _group(reference: Mapping[str, Any]) -> str:
+    return str(reference.get("apiVersion", "")).partition("/")[0]
 
 
 def _references(metadata: Mapping[str, Any]) -> list[Any]:
