@@ -84,10 +84,11 @@ options:
       - With V(absent), every object of the set is deleted, those of the last wave first. No object has to be
         given.
       - With V(adopted), given objects that the NVIDIA Network Operator or the SR-IOV Network Operator managed become
-        objects of the set unchanged. They lose the operator's owner references, label and digest, so that they stay
-        when its custom resources are deleted. Nothing else of them changes, so that no pod is recreated. Fields that
-        the operator had set count as applied by this collection, so that a later V(present) changes them to the given
-        values. A running operator is refused before anything is changed. Other objects stay.
+        objects of the set unchanged. They lose the operator's owner references, label and annotations, so that they
+        stay when its custom resources are deleted. Nothing else of them changes, so that no pod is recreated. Fields
+        that the operator had set count as applied by this collection, so that a later V(present) changes them to the
+        given values. A running operator that manages one of them is refused before anything is changed. Other objects
+        stay.
       - With V(released), every object of the set stays as it is, without an owner. The set's label and what the server
         recorded for this collection are taken off it, and the set's inventory is deleted. An operator that is started
         then takes the objects over. Objects that are given have no effect.
