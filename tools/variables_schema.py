@@ -92,7 +92,7 @@ def survey(rows: Iterable[Any]) -> dict[str, Any]:
     """Return a survey of what the person who starts a run may choose; an answer that is left out changes nothing."""
     return {
         "name": "rdma.fabric",
-        "description": "What a run of rdma.fabric may be asked for. Take out the questions that do not fit.",
+        "description": "Questions before a run of rdma.fabric. Remove those that do not fit.",
         "spec": [_question(row) for row in rows if row.asked],
     }
 
