@@ -54,7 +54,7 @@ ENDS = {
     "pip install": (0, ""),
     "ansible-galaxy collection install": (0, "rdma.fabric:0.1.0 was installed successfully"),
     "rdma.fabric.preflight": (0, "the input is valid; 2 hosts"),
-    "rdma.fabric.preview": (0, "2 hosts planned, 16 steps pending"),
+    "rdma.fabric.preview": (0, "2 hosts planned, 18 steps pending"),
     "rdma.fabric.site -i hosts.yml --check --diff": (0, "+++ after: DaemonSet nvidia-network-operator/kube-multus-ds"),
     "rdma.fabric.site -i hosts.yml": (0, "37 objects in the cluster"),
     "rdma.fabric.join": (2, "rdma_fabric_join_taint is not set"),
