@@ -217,7 +217,7 @@ def test_a_release_that_failed_is_upgraded_again(cluster: ControlPlane, user: Us
 def test_kinds_that_nobody_brings_are_named(cluster: ControlPlane, user: User) -> None:
     refused = user.run("site", variables={**INPUT, "rdma_fabric_wait_timeout": 15}, cluster=cluster).refused()
     assert "the cluster lacks IPPool (nv-ipam.nvidia.com/v1alpha1), which an operator installs" in refused.message
-    assert "see that the operator runs" in refused.message
+    assert "check that the operator runs" in refused.message
     assert (
         stored(cluster, "nicclusterpolicy", "nic-cluster-policy")["spec"]
         == GIVEN["nicclusterpolicy/nic-cluster-policy"]
