@@ -40,7 +40,8 @@ SHELL_MODULES = {"shell", "command", "raw", "script", "expect"}
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), filename=str(path))
+    """Return a file as Python 3.8 reads it."""
+    return ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), filename=str(path), feature_version=(3, 8))
 
 
 @cache
@@ -205,7 +206,7 @@ def test_every_file_parses_as_python_3_8() -> None:
 def newer_syntax(path: Path) -> Iterator[str]:
     """Yield where a file stops being Python 3.8."""
     try:
-        ast.parse((CHECKOUT / path).read_text(encoding="utf-8"), feature_version=(3, 8))
+        parsed(path)
     except SyntaxError as error:
         yield f"{path}:{error.lineno}: {error.msg}"
 
