@@ -166,12 +166,17 @@ def test_that_ends_its_process(): os._exit(3)
 """
 
 
+def pytest_of(folder: Path, *options: str, **environment: str) -> Step:
+    """Return a run of the tests in a folder that loads no plugin beyond the one that runs them in parallel."""
+    argv = (sys.executable, "-m", "pytest", str(folder), "--rootdir", str(folder), "-c", os.devnull, "-p", "xdist")
+    return Step((*argv, *options), {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment})
+
+
 def parallel_run(folder: Path, tests: str, monkeypatch: pytest.MonkeyPatch) -> Outcome:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1})
     (folder / "test_mixed.py").write_text(tests)
     junit = folder / "junit.xml"
-    argv = (sys.executable, "-m", "pytest", str(folder), "--rootdir", str(folder), "-c", os.devnull)
-    step = Step((*argv, f"--junit-xml={junit}", *parallel()))
+    step = pytest_of(folder, f"--junit-xml={junit}", *parallel())
     (outcome,) = runner(folder).run([Gate("tests", "", lambda: (step,), junit=junit)])
     return outcome
 
@@ -207,8 +212,7 @@ def test_one_worker_has_whole_files_and_all_those_that_run_modules_on_this_machi
     here, elsewhere = {"ansible_connection": "local"}, {"ansible_connection": "ssh"}
     for name, host in {"a": here, "b": elsewhere, "c": here, "d": elsewhere, "e": here}.items():
         (tmp_path / f"test_{name}.py").write_text(SAYING_WHERE.replace("{HOST}", json.dumps(host)))
-    argv = (sys.executable, "-m", "pytest", str(tmp_path), "--rootdir", str(tmp_path), "-c", os.devnull)
-    step = Step((*argv, *parallel_in_units()), {"PYTHONPATH": str(COLLECTIONS)})
+    step = pytest_of(tmp_path, *parallel_in_units(), PYTHONPATH=str(COLLECTIONS))
     (outcome,) = runner(tmp_path).run([Gate("tests", "", lambda: (step,))])
     assert outcome.verdict is Verdict.PASSED
     workers = {
