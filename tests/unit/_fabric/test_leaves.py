@@ -225,7 +225,7 @@ class Outcome:
             for request in spec["host_requests"]
         ]
         rollouts = [{**rollout, "source": ""} for rollout in spec["rollouts"]]
-        self.output = json.dumps([render(spec), requests, rollouts], sort_keys=True)
+        self.output = (render(spec), requests, rollouts)
         self._fabric = fabric
 
     @cached_property
