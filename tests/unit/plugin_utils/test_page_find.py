@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from types import FrameType
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import MAX_BYTES
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet
 from ansible_collections.rdma.fabric.tests.unit.plugin_utils.test_page import HOSTILE, Page, page_of
+from ansible_collections.rdma.fabric.tests.unit.profiled import profiled
 
 RANGE = re.compile(r"(.*)\[(\d+):(\d+)\](.*)")
 # What one more host may add to the page when it is like no other, in bytes and elements.
@@ -36,10 +39,16 @@ def found_in(page: Page, tag: str) -> list[str]:
     ]
 
 
+@lru_cache(maxsize=1)
+def page_of_two_hundred() -> tuple[str, Page]:
+    """Return the page of hosts that are alike, and what is on it."""
+    html = page_of(large_fleet(200))
+    return html, Page(html)
+
+
 def test_every_host_is_named_once_in_fleet_and_rails_and_in_the_plans_that_it_has() -> None:
-    documents = large_fleet(200)
-    everyone = [document["host"] for document in documents]
-    page = Page(page_of(documents))
+    everyone = [document["host"] for document in large_fleet(200)]
+    _html, page = page_of_two_hundred()
     assert sorted(found_in(page, "tr")) == sorted(everyone * 2)  # the fleet and the rails
     assert sorted(found_in(page, "details")) == everyone
     assert sorted(found_in(page, "figure")) == everyone
@@ -53,15 +62,17 @@ def test_a_host_without_a_row_is_found_by_its_remark() -> None:
 
 
 def test_the_choice_offers_the_states_that_there_are() -> None:
-    def offered(hosts: list[dict[str, Any]]) -> list[str | None]:
-        return [attrs["value"] for tag, attrs in Page(page_of(hosts)).elements if tag == "option"]
+    def offered(page: Page) -> list[str | None]:
+        return [attrs["value"] for tag, attrs in page.elements if tag == "option"]
 
-    assert offered(large_fleet(200)) == ["", "attention", "refused", "needs_reboot", "steps"]
-    assert offered([sample_fleet.document("a", sample_fleet.h100_facts("a"), [])]) == ["", "settled"]
+    _html, page = page_of_two_hundred()
+    settled = Page(page_of([sample_fleet.document("a", sample_fleet.h100_facts("a"), [])]))
+    assert offered(page) == ["", "attention", "refused", "needs_reboot", "steps"]
+    assert offered(settled) == ["", "settled"]
 
 
 def test_without_a_script_everything_is_shown_and_no_control_is() -> None:
-    page = Page(page_of(large_fleet(200)))
+    _html, page = page_of_two_hundred()
     hidden = [attrs.get("id") for _tag, attrs in page.elements if "hidden" in attrs]
     assert hidden == ["find"]
     assert page.count("button") == 0
@@ -93,6 +104,18 @@ def test_what_a_further_host_adds_is_bounded_also_when_no_two_are_alike() -> Non
 
 
 def test_of_hosts_that_are_alike_a_thousand_take_little_more_than_two_hundred() -> None:
-    few, many = page_of(large_fleet(200)), page_of(large_fleet(1000))
+    (few, page), many = page_of_two_hundred(), page_of(large_fleet(1000))
     assert len(many.encode()) <= 1.2 * len(few.encode())
-    assert len(Page(many).elements) <= 1.1 * len(Page(few).elements)
+    assert len(Page(many).elements) <= 1.1 * len(page.elements)
+
+
+def test_a_name_is_taken_apart_once_however_often_hosts_are_sorted() -> None:
+    names: list[str] = []
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call" and frame.f_code.co_name == "natural_key":
+            names.append(frame.f_locals["name"])
+
+    with profiled(note):
+        page_of(large_fleet(30))
+    assert sorted(names) == sorted(set(names))
