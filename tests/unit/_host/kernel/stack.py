@@ -92,7 +92,7 @@ def only_on_stacks(
 
         @program(name, reads)
         def run(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
-            if stack_of(kernel) is not None:
+            if kernel.tree.exists(STACK):
                 result = handler(kernel, argv)
                 if result is not None:
                     return result
