@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
@@ -48,8 +47,7 @@ def guarded(kernel: Kernel, desired: dict[str, Any]) -> Guard:
 
 
 def settings(kernel: Kernel) -> list[Any]:
-    paths = [f"{vfs.PCI}/{address(rail)}/{vfs.SETTINGS}" for rail in range(RAILS)]
-    return [json.loads(kernel.read(path)) if kernel.exists(path) else [] for path in paths]
+    return [vfs.settings_of(kernel, address(rail)) for rail in range(RAILS)]
 
 
 def mtu(kernel: Kernel) -> str:

@@ -72,7 +72,7 @@ def set_number(kernel: Kernel, match: Match[str], text: str) -> None:
         remove_functions(kernel, address)
         return
     kernel.tree.add_file(f"{PCI}/{address}/sriov_numvfs", f"{wanted}\n")
-    _keep(kernel, address, [_new_settings(_is_infiniband(kernel, address)) for _number in range(wanted)])
+    _keep_lines(kernel, address, [json.dumps(_new_settings(_is_infiniband(kernel, address)))] * wanted)
     for name in ("drivers_probe", f"drivers/{VF_DRIVERS[driver]}/unbind", f"drivers/{VF_DRIVERS[driver]}/bind"):
         kernel.tree.add_file(f"/sys/bus/pci/{name}", "")
     for number in range(wanted):
@@ -103,24 +103,24 @@ def probe(kernel: Kernel, match: Match[str], text: str) -> None:
 @attribute(r"/sys/devices/(?:.*/)?(?P<pf>[0-9a-f:.]+)/sriov/(?P<number>\d+)/(?P<name>node|port|policy)")
 def set_by_file(kernel: Kernel, match: Match[str], text: str) -> None:
     """The files of the vendor's mlx5_ib set what ip sets."""
-    functions = _settings(kernel, match["pf"])
+    pf, number = match["pf"], int(match["number"])
+    settings = _setting(kernel, pf, number)
     states = {"Follow": "auto", "Up": "enable", "Down": "disable"}
     if match["name"] == "policy":
-        functions[int(match["number"])]["link_state"] = states[text.strip()]
+        settings["link_state"] = states[text.strip()]
     else:
-        functions[int(match["number"])][f"{match['name']} guid"] = text.strip()
-    _keep(kernel, match["pf"], functions)
+        settings[f"{match['name']} guid"] = text.strip()
+    _keep(kernel, pf, number, settings)
     kernel.tree.add_file(match.group(0), f"{text.strip()}\n")
 
 
 @link_setting("vf")
 def set_up(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
     address = posixpath.basename(kernel.realpath(f"{NET}/{name}/device"))
-    functions = _settings(kernel, address)
     number = int(words.popleft())
-    if number >= len(functions):
+    if number >= len(_lines(kernel, address)):
         return failed(2, INVALID)
-    settings = functions[number]
+    settings = _setting(kernel, address, number)
     while words:
         key, value = words.popleft(), words.popleft()
         if key in LACKING.get(driver_of(kernel, address) or "", ()) or _of_legacy_mode(kernel, address, key, value):
@@ -128,7 +128,7 @@ def set_up(kernel: Kernel, name: str, words: deque[str]) -> CommandResult:
         problem = INVALID if key == "max_tx_rate" and _lacks_link(kernel, name) else _set(settings, key, value)
         if problem:
             return failed(2, problem)
-        _keep(kernel, address, functions)
+        _keep(kernel, address, number, settings)
     return DONE
 
 
@@ -170,7 +170,7 @@ def show(kernel: Kernel, name: str) -> dict[str, Any]:
         link["permaddr"] = kernel.read(f"{NET}/{name}/permaddr").strip()
     device = f"{NET}/{name}/device"
     address = posixpath.basename(kernel.realpath(device)) if kernel.exists(device) else ""
-    functions = _settings(kernel, address) if address else []
+    functions = settings_of(kernel, address) if address else []
     listed = [{"vf": number, "link_type": "ether", **settings} for number, settings in enumerate(functions)]
     return {**link, "vfinfo_list": listed} if listed else link
 
@@ -273,12 +273,13 @@ def _add_interface(kernel: Kernel, physical: str, address: str) -> None:
     infiniband = _is_infiniband(kernel, address)
     name = f"{'ib' if infiniband else 'en'}p{int(bus, 16)}s{int(rest[:2], 16)}f{rest[3]}v{number}"
     place = f"{kernel.realpath(f'{PCI}/{address}')}/net/{name}"
-    admin = _settings(kernel, physical)[int(number)]["address"]
+    settings = _setting(kernel, physical, int(number))
+    admin = settings["address"]
     mac = admin if admin != NO_ADDRESS else f"f6:{bus}:{rest[:2]}:00:{rest[3]:0>2}:{int(number):02x}"
     values = {"address": mac, "mtu": 1500, "flags": "0x1002", "type": 1, "dev_port": 0, "operstate": "down"}
     if infiniband:
         values.update(type=32, mtu=2044, address=f"{IPOIB_PREFIX}:00:00:{mac}")
-        _add_hca(kernel, address, _settings(kernel, physical)[int(number)][GUIDS["node_guid"]])
+        _add_hca(kernel, address, settings[GUIDS["node_guid"]])
     for key, value in {**values, "name_assign_type": 4, "uevent": f"INTERFACE={name}"}.items():
         kernel.tree.add_file(f"{place}/{key}", f"{value}\n")
     kernel.tree.add_link(f"{place}/device", f"../../../{address}")
@@ -341,11 +342,27 @@ def _is_infiniband(kernel: Kernel, address: str) -> bool:
     return kernel.read(f"{PCI}/{address}/class").startswith("0x0207")
 
 
-def _settings(kernel: Kernel, address: str) -> list[dict[str, Any]]:
-    path = f"{PCI}/{address}/{SETTINGS}"
-    found: list[dict[str, Any]] = json.loads(kernel.read(path)) if kernel.exists(path) else []
+def settings_of(kernel: Kernel, address: str) -> list[dict[str, Any]]:
+    """Return what is set for each virtual function of a port."""
+    return [json.loads(line) for line in _lines(kernel, address)]
+
+
+def _setting(kernel: Kernel, address: str, number: int) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_lines(kernel, address)[number])
     return found
 
 
-def _keep(kernel: Kernel, address: str, settings: list[dict[str, Any]]) -> None:
-    kernel.tree.add_file(f"{PCI}/{address}/{SETTINGS}", json.dumps(settings))
+def _lines(kernel: Kernel, address: str) -> list[str]:
+    """Return what is kept of a port: a line for each function, as they are set one by one."""
+    path = f"{PCI}/{address}/{SETTINGS}"
+    return kernel.read(path).splitlines() if kernel.exists(path) else []
+
+
+def _keep(kernel: Kernel, address: str, number: int, settings: dict[str, Any]) -> None:
+    lines = _lines(kernel, address)
+    lines[number] = json.dumps(settings)
+    _keep_lines(kernel, address, lines)
+
+
+def _keep_lines(kernel: Kernel, address: str, lines: Sequence[str]) -> None:
+    kernel.tree.add_file(f"{PCI}/{address}/{SETTINGS}", "\n".join(lines))
