@@ -79,9 +79,9 @@ def set_altname(kernel: Kernel, verb: str, name: str, alternative: str) -> Comma
 
 @link_shown
 def altnames(kernel: Kernel, name: str) -> dict[str, Any]:
-    there = [path for path in kernel.tree.files if path.startswith(ALTNAMES)]
-    found = [path.rsplit("/", 1)[-1] for path in there if kernel.read(path) == _device(kernel, name)]
-    return {"altnames": sorted(found)} if found else {}
+    there, device = kernel.list(ALTNAMES) if kernel.exists(ALTNAMES) else [], _device(kernel, name)
+    found = [alternative for alternative in there if kernel.read(f"{ALTNAMES}/{alternative}") == device]
+    return {"altnames": found} if found else {}
 
 
 def _device(kernel: Kernel, name: str) -> str:
