@@ -109,16 +109,19 @@ def wait_until_whole(
     """Look at the node until nothing is missing, or the limit in seconds is over; return what is missing then.
 
     ``missing_of`` is asked about the node, None while it is not there, and may raise Unanswered; so does this where the
-    last look had no answer.
+    last two looks had no answer. No request of the last one is tried again, so one without answer says little.
     """
     pace = Pace(cluster, limit, progress)
+    before: list[str] = []
     while True:
         try:
-            missing = missing_of(cluster.node())
+            missing = before = missing_of(cluster.node())
         except Unanswered as err:
             if pace.is_over():
+                if before:
+                    return before
                 raise
-            missing = [str(err)]
+            missing, before = [str(err)], []
         if not missing or pace.is_over():
             return missing
         pace.wait(partial(_said, missing))

@@ -104,6 +104,17 @@ def test_a_node_is_waited_for_until_the_limit() -> None:
     assert late.time <= 10.0
 
 
+def test_a_last_look_without_answer_takes_nothing_of_what_the_one_before_it_has_found() -> None:
+    def at_the_end(silent_since: float) -> list[str]:
+        cluster = Memory({}, found=reporting(ready="False"))
+        cluster.events[silent_since] = lambda: setattr(cluster, "mute", True)
+        return wait_for_node(cluster, MARK, rebooted=False, limit=10.0, progress=SAID.append)
+
+    assert at_the_end(10.0) == ["it is not Ready: kubelet stopped posting node status"]
+    with pytest.raises(Unanswered, match="connection refused"):
+        at_the_end(5.0)
+
+
 def test_each_look_is_told_before_its_judgement_and_what_is_missing_now_and_then() -> None:
     cluster, said, looks = Memory({}, found=reporting(ready="False")), list[str](), list[str]()
 
