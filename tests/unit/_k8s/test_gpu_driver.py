@@ -15,6 +15,13 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import daemon_s
 from ansible_collections.rdma.fabric.tests.unit._k8s.gpu_operator import gpu_driver
 
 
+def with_first_container(body: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a DaemonSet whose one init container has other fields."""
+    (container,) = body["spec"]["template"]["spec"]["initContainers"]
+    container.update(fields)
+    return body
+
+
 def nic_driver() -> dict[str, Any]:
     body = daemon_set("mofed-ubuntu24.04-5d9b4b7c5c-ds")
     body["spec"]["template"]["spec"]["containers"][0]["name"] = DRIVER
@@ -32,6 +39,8 @@ def test_a_gpu_driver_that_waits_for_the_nic_drivers_container_is_named_with_the
     [
         pytest.param(gpu_driver(USE_HOST_MOFED="true"), id="waits for the module alone"),
         pytest.param(gpu_driver(GPU_DIRECT_RDMA_ENABLED="false"), id="without GPUDirect RDMA"),
+        pytest.param(with_first_container(gpu_driver(), env=None), id="without variables"),
+        pytest.param(with_first_container(gpu_driver(), name="other"), id="another container with the variable"),
         pytest.param(daemon_set("other"), id="no driver of GPUs"),
         pytest.param({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "a"}}, id="without pods"),
     ],
