@@ -34,6 +34,7 @@ FIRST, SECOND = (node(f"cp-{n}", f"10.0.0.1{n}", f"fd00::1{n}", role=CONTROL_PLA
         ("api.example", ["10.0.0.21"], {"w": "10.0.0.21 is its address"}),
         ("W.example.", [], {"w": "w.example is its address"}),
         ("api.example", ["10.0.0.11", "10.0.0.12"], {f"cp-{n}": f"10.0.0.1{n} is its address" for n in (1, 2)}),
+        ("api.example", ["fd00::11", "10.0.0.11"], {"cp-1": "10.0.0.11 is its address"}),
         ("api.example", ["10.0.0.99"], {}),
         ("api.example", [], {}),
         ("", [], {}),
