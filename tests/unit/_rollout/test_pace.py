@@ -58,6 +58,18 @@ def test_a_wait_that_is_renewed_counts_anew_and_still_says_what_it_waits_for() -
     assert min(later - before for before, later in zip(said, said[1:])) >= 10
 
 
+def test_who_has_come_nearer_looks_often_again_and_has_waited_since_then() -> None:
+    time = Time()
+    pace = Pace(time, 1000.0, lambda _text: None)
+    for _look in range(10):
+        pace.wait(lambda: "x")
+    renewed = time.seconds
+    assert pace.waited() == renewed > 20
+    pace.renew()
+    pace.wait(lambda: "x")
+    assert pace.waited() == time.seconds - renewed == 0.5
+
+
 def looks_of(limit: float) -> list[float]:
     """Return when a wait of this limit looks, the last time at its end."""
     time, looks = Time(), [0.0]
