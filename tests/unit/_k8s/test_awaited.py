@@ -140,6 +140,16 @@ def test_what_was_changed_is_told_whatever_a_later_part_ends_with() -> None:
     assert "nothing was changed" not in str(failed.value)
 
 
+def test_what_was_changed_is_told_where_the_last_part_ends_before_it_looks_at_anything() -> None:
+    server = FakeServer()
+    server.intercept = lambda _number, method, path: (
+        failure(403, "Forbidden", "no leases") if "Pool" in server.plurals.values() and "/leases" in path else None
+    )
+    with pytest.raises(BatchError, match="no leases") as failed:
+        awaited(server, Operator(server, Policy=2, Pool=2))
+    assert actions(failed.value.result)["ConfigMap ns/a"] == "created"
+
+
 def test_a_server_that_is_away_for_a_while_ends_no_wait_for_kinds() -> None:
     server = FakeServer()
     time = Operator(server, Policy=5, Pool=200)
