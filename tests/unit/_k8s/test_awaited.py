@@ -95,13 +95,14 @@ def test_a_kind_that_does_not_come_is_named_with_what_was_applied() -> None:
 
 def test_only_what_comes_before_the_kind_is_applied_and_the_rest_is_named_as_left() -> None:
     server = FakeServer()
-    waves = [wave(config_map("a")), wave(config_map("beside"), POLICY, name="policies"), wave(config_map("late"))]
+    policies = wave(config_map("beside"), POLICY, name="policies")
+    waves = [wave(config_map("a")), policies, wave(config_map("late")), wave(POOL, name="pools")]
     request = BatchRequest(waves=waves, set_name="web", inventory_namespace="ns", **LATER)
     with pytest.raises(BatchError) as failed:
         run(connect(server, FakeTime()), request)
     assert recorded(server) == ["a", "beside"]
     answer = failed.value.as_dict()
-    assert answer["not_applied"] == ["Policy x", "ConfigMap ns/late"]
+    assert answer["not_applied"] == ["Policy x", "ConfigMap ns/late", "Pool x"]
     assert [each["fault"] for each in answer["failures"]] == ["timeout"]
     assert "ConfigMap ns/beside" in str(failed.value).partition("changed before that: ")[2].partition("\n")[0]
 
