@@ -167,6 +167,8 @@ def test_a_server_that_does_not_answer_in_the_end_takes_nothing_of_what_was_appl
     server.intercept = lambda _number, _method, _path: failure(code, "x", "is forbidden") if time.seconds > 1 else None
     with pytest.raises(BatchError, match=words) as failed:
         awaited(server, time)
+    # What does not pass is not waited for.
+    assert (time.seconds < 10) is (code == 403)
     assert actions(failed.value.result)["ConfigMap ns/a"] == "created"
     assert [str(key) for key in failed.value.result.not_applied] == ["Policy x", "Pool x"]
 

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.gpu_exporters import MOST_BYTES, exporters_told
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, connect, failure
@@ -88,6 +91,32 @@ def test_who_may_not_ask_one_asks_no_other() -> None:
     assert len(asked) == 1 and told.silent == {} and "pods/proxy" in told.unread
     server.intercept = lambda *_request: failure(403, "Forbidden", "cannot list pods")
     assert "cannot list pods" in exporters_told(connect(server), {"n0"}).unread
+
+
+@pytest.mark.parametrize("fault", [Fault.UNREACHABLE, Fault.TLS, Fault.CONFIGURATION])
+def test_a_server_that_gives_no_answer_is_asked_about_no_other(fault: Fault) -> None:
+    server, asked = FakeServer(), list[str]()
+
+    def away(_number: int, _method: str, path: str) -> Reply | None:
+        if path.endswith("/proxy/metrics"):
+            asked.append(path)
+            raise ApiFault(fault, "no answer")
+        return None
+
+    server.intercept = away
+    for number in range(3):
+        put(server, f"p{number}", f"n{number}", OPERATOR)
+    told = exporters_told(connect(server), {"n0", "n1", "n2"})
+    assert (len(asked), told.silent, "no answer" in told.unread) == (1, {}, True)
+
+
+@pytest.mark.parametrize("code", [401, 429])
+def test_a_refusal_that_is_about_no_single_exporter_is_the_last(code: int) -> None:
+    server = FakeServer()
+    for number in range(3):
+        put(server, f"p{number}", f"n{number}", OPERATOR)
+    asked = proxied(server, failure(code, "x", "no"))
+    assert (exporters_told(connect(server), {"n0", "n1", "n2"}).silent, len(asked)) == ({}, 1)
 
 
 def test_an_answer_without_end_is_none() -> None:
