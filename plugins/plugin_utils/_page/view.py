@@ -87,7 +87,7 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "report": report,
         "summary": report["summary"],
         "verdict": VERDICT_WORDS[report["summary"]["verdict"]],
-        "headline": report["summary"]["headline"].split(", "),
+        "headline": _sentence(report["summary"]["headline"]).split(", "),
         "statuses": STEP_STATUSES,
         "takes_hold": TAKES_HOLD,
         "stacks": STACKS,
@@ -107,6 +107,10 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "notices": _cut(report["notices"], detail.notices),
         "not_done": report["summary"]["not_done"],
     }
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def words(state: str, count: int = 1) -> str:

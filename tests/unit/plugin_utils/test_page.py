@@ -25,6 +25,7 @@ STYLE = (TEMPLATES / "page.css").read_text(encoding="utf-8")
 HOSTILE = (
     "<script>alert(1)</script>\"'><img src=x onerror=y>{{ 7*7 }}{% raw %}\u202egnp\u2066.exe\x00\x1b[31m\u200b\ud800"
 )
+OF_HOSTS = ("remarks", "fleet", "nodes", "plans")
 SECTIONS = ('<section id="fleet">', '<section id="plans">')
 # More than the page shows of any text.
 LONG = HOSTILE * 8
@@ -420,7 +421,21 @@ def test_a_report_of_nothing_is_still_a_whole_page() -> None:
     html = page_of([], spec=None, cluster=None, rendered=[], notices=[])
     page = Page(html)
     assert (page.unbalanced, page.open) == ([], [])
-    assert "No host has a GPU or an NVIDIA NIC." in page.text
+    sections = {name: html[html.index(f'<section id="{name}">') :].split("</section>")[0] for name in OF_HOSTS}
+    for name, section in sections.items():
+        assert "No host was read." in section, name
+        assert "<table" not in section, name
+
+
+def test_hosts_without_gpus_and_nics_are_told_from_no_host() -> None:
+    html = page_of([sample_fleet.document("cpu-01", sample_fleet.plain_facts("cpu-01"), [])])
+    assert "No host has a GPU or an NVIDIA NIC." in html
+    assert "No host was read." not in html
+
+
+def test_the_heading_begins_as_a_sentence_does() -> None:
+    html = page_of([], cluster={"failed": True, "msg": "no route to host"})
+    assert "<h1><span>The push failed,</span>" in html
 
 
 def palette(block: str) -> dict[str, str]:
