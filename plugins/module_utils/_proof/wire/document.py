@@ -170,8 +170,11 @@ def suspect_lines(document: Document) -> list[str]:
         nodes = network["suspects"]
         if nodes:
             few = len(network["nodes"]) > 2 and len(nodes) < len(network["nodes"])
-            what = "all pairs fail of" if few else "nothing passes, so it is open which is at fault of"
-            lines.append(f"{network_label(network)}: {what} {named(nodes, _MOST_SUSPECTS)}")
+            names = named(nodes, _MOST_SUSPECTS)
+            what = (
+                f"all pairs of {names} fail" if few else f"nothing passes, so it is open which of {names} is at fault"
+            )
+            lines.append(f"{network_label(network)}: {what}")
     return lines
 
 

@@ -101,7 +101,7 @@ def test_a_failed_proof_names_pair_rail_test_cause_and_next_step() -> None:
     line = next(line for line in failure_lines(proof, 1000) if "dgx-03 - dgx-04" in line and "rail 1" in line)
     for words in ("rail 1 (default/rail1)", "ping from dgx-03 to dgx-04", "no answer", "wire between", "check cable"):
         assert words in line
-    assert suspect_lines(proof) == [f"rail {rail} (default/rail{rail}): all pairs fail of dgx-03" for rail in (0, 1)]
+    assert suspect_lines(proof) == [f"rail {rail} (default/rail{rail}): all pairs of dgx-03 fail" for rail in (0, 1)]
     report = report_of(proof)
     assert report["summary"]["verdict"] == "attention"
     assert any(line.startswith("attention: ") and "dgx-03" in line for line in recap_lines(report))
@@ -116,7 +116,7 @@ def test_of_many_failures_the_first_are_said_and_the_rest_counted() -> None:
 
 def test_two_nodes_that_fail_leave_open_which_is_at_fault() -> None:
     assert suspect_lines(document(TWO, bad=("rdma-2",))) == [
-        "default/rail0: nothing passes, so it is open which is at fault of rdma-1, rdma-2"
+        "default/rail0: nothing passes, so it is open which of rdma-1, rdma-2 is at fault"
     ]
 
 
@@ -185,7 +185,10 @@ def test_the_page_shows_the_failing_pair_first() -> None:
     page = render_page(report_of(document(EIGHT, bad=("dgx-03",))))
     first = page.index('<section id="proof">')
     assert first < page.index('<section id="remarks">')
-    assert page.index("All pairs fail of", first) < page.index("<bdi>dgx-01</bdi>", first)
+    said = 'All pairs of <b><bdi><span class="name">dgx-03</span></bdi></b> fail.'
+    assert page.index(said, first) < page.index("<bdi>dgx-01</bdi>", first)
+    for node in ("dgx-03", "dgx-08"):
+        assert f"<b>ping</b> to <bdi>{node}</bdi>: no answer" in page, "each direction says where to"
     cells = page[page.index('<table class="matrix">') : page.index("</table>", first)]
     assert cells.count('class="fail"') == 14
     assert cells.count('class="pass"') == 42
@@ -371,4 +374,4 @@ def test_hosts_that_take_no_part_for_the_same_reason_are_one_sentence() -> None:
 def test_suspects_of_a_dead_network_are_named_in_part() -> None:
     nodes = [f"n{number:03}" for number in range(300)]
     (line,) = suspect_lines({"networks": [{"network": "d/a", "rail": 0, "nodes": nodes, "suspects": nodes}]})
-    assert line.endswith("n019 and 280 more")
+    assert line.endswith("n019 and 280 more is at fault")
