@@ -55,6 +55,22 @@ def test_the_legend_has_the_states_that_are_seen_and_hosts_are_in_their_order_by
     assert [row["hosts"] for row in found["open"]] == [["gpu-11"], ["gpu-8", "gpu-9", "gpu-10"]]
 
 
+def test_after_faults_come_links_that_are_not_known_and_rails_of_a_host_are_named_in_their_order() -> None:
+    links = {"a": ("up", "up"), "b": ("unknown", "up"), "c": ("down", "down")}
+    hosts = [
+        {"name": name, "rails": [{"rail": rail, "nic": f"{name}{rail}", "link": found[rail]} for rail in (1, 0)]}
+        for name, found in links.items()
+    ]
+    found = rails_view(hosts, [], 100, 40)
+    assert found is not None
+    assert [(row["hosts"], row["told"]) for row in found["open"]] == [
+        (["c"], ["rails 0, 1: no link"]),
+        (["b"], ["rail 0: link unknown"]),
+        (["a"], []),
+    ]
+    assert found["lame"] == [1, 1], "what is not known is no fault"
+
+
 def test_faults_are_counted_by_rail_as_a_leaf_switch_would_have_them() -> None:
     hosts = [host(f"h{place}", ports=[(0, {"state": "DOWN"})]) for place in range(5)] + [host("well")]
     found = view(hosts)
