@@ -43,6 +43,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_fil
     PROGRAM_DIRECTORY,
     REVERTED_FILE,
     REVERTING_FILE,
+    STAGED_FILE,
     UNIT_FILE,
     BrokenState,
 )
@@ -478,4 +479,11 @@ class TestRevert:
         watch(kernel, kernel)
         assert obstacle(kernel, kernel) == ""
         with pytest.raises(BrokenState, match=f"{GUARD_FILE} does not hold .*; next: look at the uplink"):
+            preview(kernel, check_spec(WISH), CHECK, None)
+
+    @pytest.mark.parametrize("path", [STAGED_FILE, REVERTING_FILE, REVERTED_FILE])
+    def test_under_each_of_its_names_a_damaged_record_ends_the_next_run(self, path: str) -> None:
+        kernel = host()
+        kernel.tree.add_file(path, "{")
+        with pytest.raises(BrokenState, match=f"{path} does not hold .*; next: look at the uplink"):
             preview(kernel, check_spec(WISH), CHECK, None)
