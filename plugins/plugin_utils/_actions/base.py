@@ -266,7 +266,10 @@ def plain(value: Any) -> Any:
         return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set)):
         return [plain(item) for item in value]
-    for builtin in (str, int, float):
+    if isinstance(value, str):
+        # str(value) asks the value, and the unsafe text of ansible-core before 2.19 answers with itself.
+        return str.__str__(value)
+    for builtin in (int, float):
         if isinstance(value, builtin):
             return builtin.__call__(value)
     return value.isoformat() if isinstance(value, date) else str(value)
