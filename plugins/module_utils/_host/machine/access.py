@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a host is reached: one small object with a root path, and its clock."""
+"""Access to a host below a root directory: files, links, programs, and a clock."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from typing import Callable, List, NamedTuple, Protocol, Sequence
 
 
 class Clock(Protocol):
-    """A clock that never goes back."""
+    """A monotonic clock."""
 
     def now(self) -> float:
-        """Return the seconds since some fixed moment."""
+        """Return the seconds since a fixed moment."""
 
     def sleep(self, seconds: float) -> None:
-        """Let the time pass."""
+        """Suspend execution for this time."""
 
 
 class SystemClock:
-    """The clock of the machine this code runs on."""
+    """The clock of this machine."""
 
     def now(self) -> float:
-        """Return the seconds since some fixed moment."""
+        """Return the seconds since a fixed moment."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Let the time pass."""
+        """Suspend execution for this time."""
         time.sleep(seconds)
 
 
-# No attribute of sysfs is longer than a page (4 KiB); files of others are, and are cut here.
+# Attributes of sysfs have at most a page (4 KiB); other files may be longer and are truncated to this.
 READ_LIMIT = 64 * 1024
-# A node with hundreds of pods has hundreds of interfaces, some 400 bytes each in what ip(8) prints.
+# A node with hundreds of pods has hundreds of interfaces, for each of which ip(8) prints some 400 bytes.
 OUTPUT_LIMIT = 4 * 1024 * 1024
 # Routes and addresses: a node of a cluster of 500 has as many routes, of 128 bytes each.
 _TABLES = "/proc/net/"
-# Every pod of a node has several mounts, some of them of kilobytes.
+# Every pod of a node has several mounts, some of them with kilobytes of options.
 MOUNTS = "/proc/self/mountinfo"
-# The kernel follows at most 40 links while it resolves one path (MAXSYMLINKS).
+# The kernel follows at most 40 links while it resolves a path (MAXSYMLINKS).
 MAX_LINKS = 40
-# Programs of an administrator; the PATH of a connection by SSH often lacks them.
+# Directories of system programs, which the PATH of an SSH connection often lacks.
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OURS = "rdma-fabric"
 _MOST_DESCRIPTORS = 1024
@@ -59,7 +59,7 @@ Names = List[str]
 
 
 class HostError(Exception):
-    """What the host refused: ``code`` is the name of the errno (``ENOENT``), ``path`` the file or program."""
+    """An error from the host: ``code`` is the name of the errno (``ENOENT``), ``path`` the file or program."""
 
     def __init__(self, code: str, path: str) -> None:
         self.code = code
@@ -68,7 +68,7 @@ class HostError(Exception):
 
 
 class CommandResult(NamedTuple):
-    """What a finished program left: exit status and both outputs as text, each at most OUTPUT_LIMIT bytes."""
+    """The result of a program: exit status, and both outputs as text, each at most OUTPUT_LIMIT bytes."""
 
     rc: int
     stdout: str
@@ -76,20 +76,23 @@ class CommandResult(NamedTuple):
 
 
 class Host(Protocol):
-    """A host to look at: files, links, programs. Every failure is a HostError, paths are absolute, as the host sees
-    them. Facts and plans are made through it, so they can't change anything."""
+    """Read-only access to a host: files, links, programs.
+
+    Paths are absolute, as the host sees them, and every failure is a HostError. Facts and plans only get this, so they
+    can't change anything.
+    """
 
     def read(self, path: str) -> str:
-        """Return a file's text; bytes that are no UTF-8 become U+FFFD.
+        """Return a file's text; bytes that are not UTF-8 become U+FFFD.
 
-        A file of ours is whole or fails with EFBIG, any other has at most ``text_limit`` bytes.
+        A file of ours is complete, or fails with EFBIG; any other is truncated to ``text_limit`` bytes.
         """
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """Return a file's bytes, at most ``limit`` of them."""
 
     def exists(self, path: str) -> bool:
-        """Say whether the path leads somewhere; a dangling link does not."""
+        """Return whether the path exists; false for a dangling link."""
 
     def list(self, path: str) -> Names:
         """Return the names in a directory, sorted."""
@@ -98,43 +101,43 @@ class Host(Protocol):
         """Return the raw target of a symbolic link."""
 
     def realpath(self, path: str) -> str:
-        """Return the path with every link followed."""
+        """Return the path with all links resolved."""
 
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Run a program without a shell for at most ``timeout`` seconds."""
 
 
 class Machine(Host, Protocol):
-    """A host to change; only the execution of a plan is given one."""
+    """Access that can change a host; only the execution of a plan gets one."""
 
     def replace(self, path: str, text: str, mode: int) -> None:
-        """Make the file hold exactly ``text``: whoever reads it sees the old text or the new, never a part."""
+        """Replace the file's content by ``text`` atomically: readers see the old text or the new, never a part."""
 
     def remove(self, path: str) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Remove a file, if it exists."""
 
     def rename(self, path: str, to: str) -> None:
-        """Give a file another name in its directory in one step; of two who do it to one file, one gets ENOENT."""
+        """Rename a file in its directory atomically; if two callers rename the same file, one gets ENOENT."""
 
     def set_attribute(self, path: str, text: str, timeout: float) -> None:
         """Write ``text`` to an existing attribute of sysfs or procfs in one call of at most ``timeout`` seconds."""
 
     def write_at(self, path: str, offset: int, data: bytes) -> None:
-        """Write ``data`` at a place of an existing file in one call; the rest of the file stays as it is."""
+        """Write ``data`` at an offset of an existing file in one call; the rest of the file is unchanged."""
 
 
 def text_limit(path: str) -> int:
-    """Return how much of a file is read as text, in bytes.
+    """Return the maximum length of a file that is read as text, in bytes.
 
-    The kernel's tables of the network grow with the cluster, files of ours with the host.
+    The kernel's network tables grow with the cluster, files of ours with the host.
     """
     return OUTPUT_LIMIT if path.startswith(_TABLES) or path == MOUNTS or OURS in path else READ_LIMIT
 
 
 def read_text(path: str, read_bytes: Callable[[str, int], bytes]) -> str:
-    """Return a file's text as every ``Host`` does; ``read_bytes`` returns the start of a file, of that many bytes.
+    """Return a file's text, as every ``Host`` does; ``read_bytes`` returns the first bytes of a file.
 
-    A part of a file of ours would pass for all of it, so one that is too long fails with EFBIG.
+    A truncated file of ours could be mistaken for a complete one, so one that is too long fails with EFBIG.
     """
     limit = text_limit(path)
     data = read_bytes(path, limit + 1)
@@ -144,21 +147,23 @@ def read_text(path: str, read_bytes: Callable[[str, int], bytes]) -> str:
 
 
 def encoded(text: str) -> bytes:
-    """Return a file's bytes; a text may stand for any bytes at all, those that are no UTF-8 as lone surrogates."""
+    """Return the bytes of a text, in which lone surrogates stand for bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def temporary_name(path: str) -> str:
-    """Return where the text of ``path`` is prepared: beside it, hidden, with a suffix that no reader of a directory of
-    configuration takes for its own."""
+    """Return the name under which a new ``path`` is written: beside it and hidden.
+
+    Programs that read a configuration directory ignore its suffix.
+    """
     parent, name = posixpath.split(path)
     return posixpath.join(parent, f".{name}.{OURS}")
 
 
 def follow(path: str, target_of: Callable[[str], str | None]) -> str:
-    """Return ``path`` with every link followed, as the kernel does it below one root.
+    """Return ``path`` with all links resolved, as the kernel does below a root directory.
 
-    ``target_of`` returns the raw target of a link or None for anything else. ``..`` never leads above the root.
+    ``target_of`` returns the raw target of a link, or None for anything else. ``..`` never leads above the root.
     """
     done = "/"
     rest = [part for part in reversed(path.split("/")) if part not in {"", "."}]
@@ -183,25 +188,25 @@ def follow(path: str, target_of: Callable[[str], str | None]) -> str:
 
 
 def errno_name(error: OSError) -> str:
-    """Return the symbolic name of an error's number, ``EIO`` where it has none."""
-    # Linux has one number for both names; the kernel's documentation uses this one.
+    """Return the symbolic name of an error's number, ``EIO`` if it has none."""
+    # Linux uses one number for both names; the kernel's documentation uses this one.
     if error.errno == errno.EOPNOTSUPP:
         return "EOPNOTSUPP"
     return errno.errorcode.get(error.errno or 0, "EIO")
 
 
 class LiveHost:
-    """The machine this code runs on; ``root`` is where its tree is mounted (``/`` unless looked at from aside)."""
+    """The machine this code runs on, or a tree mounted at ``root``."""
 
     def __init__(self, root: str = "/") -> None:
         self._root = os.path.realpath(root)
 
     def read(self, path: str) -> str:
-        """Return a file's text, whole where it is ours."""
+        """Return a file's text; a file of ours is complete."""
         return read_text(path, self.read_bytes)
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
-        """Return a file's bytes, at most ``limit`` of them; a FIFO in the place of a file does not block."""
+        """Return a file's bytes, at most ``limit`` of them; does not block on a FIFO."""
         try:
             descriptor = os.open(self._local(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as stream:
@@ -210,7 +215,7 @@ class LiveHost:
             raise HostError(errno_name(error), path) from error
 
     def exists(self, path: str) -> bool:
-        """Say whether the path leads somewhere."""
+        """Return whether the path exists."""
         try:
             return Path(self._local(path)).exists()
         except (OSError, HostError):
@@ -232,14 +237,14 @@ class LiveHost:
             raise HostError(errno_name(error), path) from error
 
     def realpath(self, path: str) -> str:
-        """Return the path, as the host sees it, with every link followed."""
+        """Return the path, as the host sees it, with all links resolved."""
         resolved = follow(path, self._target)
         if not Path(self._below(resolved)).exists():
             raise HostError("ENOENT", path)
         return resolved
 
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Run a program without a shell; a tree mounted elsewhere has no programs that could run here."""
+        """Run a program without a shell; fails for a tree mounted elsewhere, whose programs can't run here."""
         if self._root != "/":
             raise HostError("ENOSYS", argv[0])
         return _finished(argv, timeout)
@@ -258,10 +263,10 @@ class LiveHost:
 
 
 class LiveMachine(LiveHost):
-    """The machine this code runs on, to be changed."""
+    """The machine this code runs on, with write access."""
 
     def replace(self, path: str, text: str, mode: int) -> None:
-        """Write a hidden file beside ``path``, make it durable and rename it over ``path``; parents are made."""
+        """Write a hidden file beside ``path``, sync it and rename it to ``path``; missing directories are created."""
         parent, name = posixpath.split(path)
         try:
             self._make_directories(parent)
@@ -272,7 +277,7 @@ class LiveMachine(LiveHost):
                 _write_durably(temporary, encoded(text), mode)
                 Path(temporary).rename(final)
             except OSError:
-                # What can't be removed now is replaced by the next run; the error that led here is the one to tell.
+                # What can't be removed now is replaced by the next run; report the original error.
                 with contextlib.suppress(OSError):
                     _unlink(temporary)
                 raise
@@ -281,7 +286,7 @@ class LiveMachine(LiveHost):
             raise HostError(errno_name(error), path) from error
 
     def remove(self, path: str) -> None:
-        """Remove a file, what an interrupted ``replace`` left of it, and a directory that was only made for it."""
+        """Remove a file, a leftover of an interrupted ``replace``, and a directory that was only made for the file."""
         parent, name = posixpath.split(path)
         try:
             directory = self._local(parent)
@@ -297,7 +302,7 @@ class LiveMachine(LiveHost):
             raise HostError(errno_name(error), path) from error
 
     def rename(self, path: str, to: str) -> None:
-        """Give a file another name in its directory in one step and make that durable."""
+        """Rename a file in its directory atomically, and sync the directory."""
         try:
             directory = self._local(posixpath.dirname(path))
             Path(directory, posixpath.basename(path)).rename(Path(directory, posixpath.basename(to)))
@@ -306,9 +311,9 @@ class LiveMachine(LiveHost):
             raise HostError(errno_name(error), path) from error
 
     def set_attribute(self, path: str, text: str, timeout: float) -> None:
-        """Write to an existing file in one call; the wait for the kernel ends after ``timeout`` with ETIMEDOUT.
+        """Write to an existing file in one call; fail with ETIMEDOUT if it takes longer than ``timeout``.
 
-        The write is made by a child: one that hangs in the kernel can't be interrupted, only left behind.
+        A child process writes: a process that hangs in the kernel can't be interrupted, only abandoned.
         """
         local = self._local(path)
         receiver, sender = os.pipe()
@@ -327,11 +332,11 @@ class LiveMachine(LiveHost):
             raise HostError("ETIMEDOUT", path)
         _reap(child)
         if answer != b"0":
-            # A child that was killed gives no answer.
+            # A killed child writes no answer.
             raise HostError(errno_name(OSError(int(answer or errno.EINTR), "")), path)
 
     def write_at(self, path: str, offset: int, data: bytes) -> None:
-        """Write at a place of an existing file, such as a PCI function's configuration space, in one call."""
+        """Write at an offset of an existing file, such as a PCI function's configuration space, in one call."""
         try:
             descriptor = os.open(self._local(path), os.O_WRONLY | os.O_CLOEXEC)
             try:
@@ -348,7 +353,7 @@ class LiveMachine(LiveHost):
             path = posixpath.dirname(path)
         for directory in reversed(missing):
             local = self._local(directory)
-            # Who reads the files need not be root (networkd, apt). A run that was killed before a chmod would leave
+            # Readers of the files need not be root (networkd, apt). A run that was killed before a chmod would leave
             # the mode of root's umask for ever.
             umask = os.umask(0o022)
             try:
@@ -359,7 +364,7 @@ class LiveMachine(LiveHost):
 
 
 def is_own_directory(path: str) -> bool:
-    """Say whether a directory is only there for files of ours: it has our name, or it holds drop-ins of one unit."""
+    """Return whether a directory only exists for files of ours: it has our name, or holds drop-ins of one unit."""
     name = posixpath.basename(path)
     return OURS in name or (name.endswith(".d") and "." in name[: -len(".d")])
 
@@ -381,7 +386,7 @@ def _sync_directory(path: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some file systems have nothing to do for a directory and say so.
+        # Some file systems can't sync a directory and return an error.
         if error.errno not in {errno.EINVAL, errno.EOPNOTSUPP}:
             raise
     finally:
@@ -400,16 +405,16 @@ def _remove_directory(path: str) -> bool:
     try:
         Path(path).rmdir()
     except OSError:
-        # It holds something of others, or it stays as an empty directory, which means nothing to anybody.
+        # It contains files of others, or stays as an empty directory, which is harmless.
         return False
     return True
 
 
 def _write_attribute(path: str, data: bytes, answer_to: int) -> None:
-    """Do the write in the child and end it: the number of the errno goes to ``answer_to``, 0 when it is done."""
+    """Write in the child process and exit: the errno number goes to ``answer_to``, 0 on success."""
     number = errno.EINVAL
     try:
-        # A child left behind in the kernel must not keep the caller's connection open.
+        # A child that hangs in the kernel must not keep the caller's connection open.
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):
             os.dup2(nowhere, standard)
@@ -425,14 +430,14 @@ def _write_attribute(path: str, data: bytes, answer_to: int) -> None:
 
 
 def _reap(child: int) -> None:
-    """Collect a child that ends in time; one that hangs in the kernel is left to init."""
+    """Wait for a child to exit; one that hangs in the kernel is left to init."""
     end = time.monotonic() + _GRACE
     while os.waitpid(child, os.WNOHANG)[0] == 0 and time.monotonic() < end:
         time.sleep(0.01)
 
 
 def _finished(argv: Sequence[str], timeout: float) -> CommandResult:
-    """Run a program to its end; one that takes longer is killed with all its children."""
+    """Run a program to its end; after the timeout it is killed with all its children."""
     path = os.pathsep.join(filter(None, (os.environ.get("PATH"), SYSTEM_PATH)))
     environment = {**os.environ, "LC_ALL": "C", "PATH": path}
     try:
@@ -461,7 +466,7 @@ def _kill_group(program: subprocess.Popen[bytes]) -> None:
         os.killpg(program.pid, signal.SIGKILL)
         program.wait(_GRACE)
     except (ProcessLookupError, subprocess.TimeoutExpired):
-        # Gone already, or it hangs in the kernel, where no signal reaches it.
+        # It has exited, or hangs in the kernel, where signals have no effect.
         pass
     for stream in (program.stdout, program.stderr):
         if stream is not None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells from where this run came in, and by which of the host's addresses."""
+"""Find the SSH connection of this run: the client's address, and the host's address that it uses."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _MOST_ANCESTORS = 32
 
 
 def server_address(host: Host, pid: int) -> str | None:
-    """Return the address on this host that the SSH connection of process ``pid`` ends at."""
+    """Return the host's address of the SSH connection of process ``pid``."""
     fields = _connection(host, pid)
     return fields[2] if fields else None
 
 
 def client_address(host: Host, pid: int) -> str | None:
-    """Return the address that the SSH connection of process ``pid`` comes from."""
+    """Return the client's address of the SSH connection of process ``pid``."""
     fields = _connection(host, pid)
     try:
         return str(ipaddress.ip_address(fields[0])) if fields else None
     except ValueError:
-        # A login shell may have set the variable to anything.
+        # A login shell may have set the variable to any text.
         return None
 
 
 def _connection(host: Host, pid: int) -> list[str] | None:
     """Return the SSH connection of process ``pid``: client address and port, server address and port (sshd(8)).
 
-    sshd leaves it in SSH_CONNECTION. sudo drops the variable for its children, so the ancestors' own environments are
-    asked as well, as far as they can be read.
+    sshd sets it in SSH_CONNECTION. sudo removes the variable for its children, so the environments of the ancestors are
+    searched too, if readable.
     """
     for _generation in range(_MOST_ANCESTORS):
         fields = _connection_in(text_at(host, f"/proc/{pid}/environ"))
@@ -53,6 +53,6 @@ def _connection_in(environment: str) -> list[str] | None:
     for variable in environment.split("\0"):
         fields = variable[len(_VARIABLE) :].split() if variable.startswith(_VARIABLE) else []
         if len(fields) == 4:
-            # A link-local address names its interface behind a percent sign.
+            # A link-local address has its interface after a percent sign.
             return [field.partition("%")[0] for field in fields]
     return None

@@ -1,12 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Has modules that come out of a zip file compiled once.
+"""Import modules from a zip file with a single compilation each.
 
-Ansible sends sources in a zip file, and the boot unit's program is one. Python's own importer of zip files compiles a
-module to find out its file name, compiles it again to run it, and keeps neither: on a slow machine that is most of what
-a run takes.
-Interfaces as in importlib.abc and zipimport, Python 3.8 and newer.
+Ansible sends sources in a zip file, and the boot unit's program is one. Python's own importer for zip files compiles a
+module to find its file name, compiles it again to run it, and caches neither: on a slow machine, this takes most of a
+run's time. Interfaces as in importlib.abc and zipimport, Python 3.8 and newer.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ _COLLECTION = "ansible_collections.rdma.fabric."
 
 
 def compile_once() -> None:
-    """Import the rest of this collection that way, where this module itself came out of a zip file."""
+    """Import the rest of this collection this way, if this module itself came from a zip file."""
     loader = sys.modules[__name__].__loader__
     if isinstance(loader, zipimporter) and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 class _Loader(ExecutionLoader):
-    """Loads what is directly in one directory of a zip file."""
+    """Load the modules that are directly in one directory of a zip file."""
 
     def __init__(self, directory: zipimporter) -> None:
         self._directory = directory
@@ -45,12 +44,12 @@ class _Loader(ExecutionLoader):
         return f"{place}/__init__.py" if self.is_package(fullname) else f"{place}.py"
 
     def place(self, fullname: str) -> str:
-        """Return where the module is, without the end of its file's name."""
+        """Return the module's path without the file extension."""
         return f"{self._directory.archive}/{self._directory.prefix}{fullname.rpartition('.')[2]}"
 
 
 class _Finder(MetaPathFinder):
-    """Finds modules of this collection in zip files and leaves all others to the finders behind it."""
+    """Find modules of this collection in zip files; leave all others to the next finders."""
 
     def __init__(self) -> None:
         self._loaders: dict[str, _Loader | None] = {}

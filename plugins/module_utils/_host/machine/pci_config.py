@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads registers out of PCI configuration space. Pure.
+"""Parse registers in PCI configuration space. Pure.
 
-Layout as in the PCI Express Base Specification and the kernel's include/uapi/linux/pci_regs.h. Without root the kernel
-shows the first 64 bytes only, which hold no capability.
+Layout as in the PCI Express Base Specification and the kernel's include/uapi/linux/pci_regs.h. Without root, the kernel
+only shows the first 64 bytes, which contain no capability.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ _ACS = 0x0D
 _ATS = 0x0F
 _CONTROL = 6
 _MOST_CAPABILITIES = 128
-# A whole configuration space.
+# The size of the whole configuration space.
 LONGEST = 4096
 ACS_CONTROL, DEVICE_CONTROL = "ACS control", "device control"
-# Registers that may be set: the capability they belong to, and where in it they are.
+# Registers that may be set: their capability, and their offset in it.
 REGISTERS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {ACS_CONTROL: (_ACS, _CONTROL), DEVICE_CONTROL: (_EXPRESS, _DEVICE_CONTROL)}
 )
-# Bits of the ACS control register: the first two send traffic between devices up to the root complex, the third what a
-# switch would turn around at its upstream port.
+# Bits of the ACS control register: the first two redirect traffic between devices up to the root complex, the third
+# traffic that a switch would turn around at its upstream port.
 REQUEST_REDIRECT = 0x04
 COMPLETION_REDIRECT = 0x08
 UPSTREAM_FORWARDING = 0x10
-# Bits of the device control register: 0 stands for 128 bytes, 5 for 4096.
+# Bits of the device control register: 0 means 128 bytes, 5 means 4096.
 MAX_READ_REQUEST = 0x7000
 _LEAST_READ_REQUEST = 128
 
 
 class Capability(NamedTuple):
-    """One capability: its id and where it starts."""
+    """A capability: its id and offset."""
 
     id: int
     offset: int
 
 
 class Registers(TypedDict):
-    """What decides about traffic between devices; None is what a function lacks or nobody may see."""
+    """Registers that affect traffic between devices; None if a function lacks one or it is not readable."""
 
     acs: int | None
     ats: bool | None
@@ -59,7 +59,7 @@ class Registers(TypedDict):
 
 
 def registers(config: bytes) -> Registers:
-    """Return what matters for traffic between devices; None is what the function lacks or nobody may see.
+    """Return the registers that affect traffic between devices; None if the function lacks one or it is not readable.
 
     ``acs`` is the ACS control register, ``ats`` whether address translation is on, ``max_read_request`` and
     ``max_payload`` are bytes, ``relaxed_ordering`` whether the function may use it.
@@ -87,7 +87,7 @@ def registers(config: bytes) -> Registers:
 
 
 def offset_of(config: bytes, register: str) -> int | None:
-    """Return where a register of ``REGISTERS`` is, None where the function has none or nobody may see it."""
+    """Return the offset of a register of ``REGISTERS``, None if the function lacks it or it is not readable."""
     capability, place = REGISTERS[register]
     found = _extended(config) if register == ACS_CONTROL else _standard(config)
     offset = next((entry.offset + place for entry in found if entry.id == capability), None)
@@ -95,12 +95,12 @@ def offset_of(config: bytes, register: str) -> int | None:
 
 
 def read_request_bits(size: int) -> int:
-    """Return the bits of the device control register that mean reads of at most ``size`` bytes (128 to 4096)."""
+    """Return the bits of the device control register for read requests of at most ``size`` bytes (128 to 4096)."""
     return (size.bit_length() - _LEAST_READ_REQUEST.bit_length()) << 12
 
 
 def without_identity(config: bytes) -> bytes:
-    """Return the same space with nothing left but what ``registers`` reads: others hold serial numbers."""
+    """Return the space with only the registers that ``registers`` reads: others contain serial numbers."""
     kept = bytearray(len(config))
     spans = [(0, _HEADER)]
     for capability in _standard(config):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads that never fail: what a host does not tell is None, and why is remembered."""
+"""Reads that never fail: a value that can't be read is None, and the reason is recorded."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .host_files import BOOT_ID
 
 Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
-# Where the kernel shows functions of PCI, network interfaces and RDMA devices by their names.
+# Directories of PCI functions, network interfaces and RDMA devices, by name.
 PCI = "/sys/bus/pci/devices"
 NET = "/sys/class/net"
 INFINIBAND = "/sys/class/infiniband"
-# An address written to it gets the driver that fits the function.
+# An address written to it binds the function to the matching driver.
 DRIVERS_PROBE = "/sys/bus/pci/drivers_probe"
 TEXT_LIMIT = 256
 _MOST_FAILURES = 24
@@ -38,12 +38,12 @@ _MEANINGS = {
     "EISDIR": "a directory stands where a file is expected",
     "ENOTDIR": "a file stands where a directory is expected",
 }
-# A device reached by its place in /sys/devices: the last PCI address on the way is the function it belongs to.
+# The path of a device in /sys/devices: its last PCI address is that of its function.
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 
 
 def printable(text: str, limit: int = TEXT_LIMIT) -> str:
-    """Return text of a host as one bounded line: what does not print is spelled out, so names stay distinct."""
+    """Return text of a host as one bounded line; unprintable characters are escaped, so names stay distinct."""
     cut = text[:limit]
     if cut.isprintable():
         return cut
@@ -51,12 +51,12 @@ def printable(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """Return lines as parts of one sentence: devlink and dcb tell the driver's reason first, then the kernel's."""
+    """Return lines joined to one sentence: devlink and dcb print the driver's reason first, then the kernel's."""
     return "; ".join(line.strip().rstrip(".;") for line in text.splitlines() if line.strip())
 
 
 def last_words(result: CommandResult) -> str:
-    """Return the last line that a program printed, of its errors first."""
+    """Return the last line that a program printed, of its error output if there is any."""
     lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
     return printable(lines[-1]) if lines else "it said nothing"
 
@@ -68,12 +68,12 @@ def pci_address_in(path: str) -> str | None:
 
 
 def is_pci_address(text: str) -> bool:
-    """Say whether text is a whole PCI address with its domain."""
+    """Return whether text is a complete PCI address with its domain."""
     return _PCI_ADDRESS.fullmatch(text) is not None
 
 
 def first_pci_address(text: str) -> str:
-    """Return the first PCI address that text holds, empty where it holds none."""
+    """Return the first PCI address in a text, empty if there is none."""
     found = _PCI_ADDRESS.search(text)
     return found.group() if found else ""
 
@@ -84,7 +84,7 @@ def natural(text: str) -> tuple[Any, ...]:
 
 
 def address_of(text: object) -> Address | None:
-    """Return the IP address that a text is, None for anything else."""
+    """Return the IP address in a text, None if it is none."""
     try:
         return ipaddress.ip_address(text) if isinstance(text, str) else None
     except ValueError:
@@ -92,7 +92,7 @@ def address_of(text: object) -> Address | None:
 
 
 def network_of(text: object) -> Network | None:
-    """Return the network that a text is, or that of an address with its prefix; None for anything else."""
+    """Return the network in a text, which may be an address with prefix; None if it is none."""
     try:
         return ipaddress.ip_network(text, strict=False) if isinstance(text, str) else None
     except ValueError:
@@ -100,7 +100,7 @@ def network_of(text: object) -> Network | None:
 
 
 def parsed(text: str) -> Any:
-    """Return what a program printed as JSON, None where it is none or was cut off."""
+    """Return the JSON in a program's output, None if it is invalid or truncated."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -108,16 +108,16 @@ def parsed(text: str) -> Any:
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list that was JSON, none where it is no list."""
+    """Return the objects in a JSON list; none if it is not a list."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 class Probe:
-    """A host read attribute by attribute.
+    """Read a host attribute by attribute.
 
-    Every failure is classified. ENOENT always means "not supported here" and is a plain None, and so is ENODATA, which
-    a recorded host gives for what was left out of it; ``states`` names the errors by which an attribute tells a state
-    (``carrier`` of a down interface gives EINVAL). All others are kept. A directory is listed once.
+    Every failure is classified. ENOENT always means "not supported here" and returns None without a record, and so does
+    ENODATA, which a recorded host raises for what was left out of it; ``states`` names errors that are states of an
+    attribute (``carrier`` of a down interface gives EINVAL). All others are recorded. A directory is listed once.
     """
 
     def __init__(self, host: Host) -> None:
@@ -126,7 +126,7 @@ class Probe:
         self._listed: dict[str, list[str]] = {}
 
     def unreadable(self) -> list[dict[str, str]]:
-        """Return the unexpected failures, at most 24 of them, each with its meaning."""
+        """Return the unexpected failures, at most 24, each with its meaning."""
         kept = list(self._failures)[:_MOST_FAILURES]
         return [
             {"path": printable(path), "error": code, "meaning": _MEANINGS.get(code, "unexpected")}
@@ -134,12 +134,12 @@ class Probe:
         ]
 
     def text(self, path: str, states: tuple[str, ...] = (), limit: int = TEXT_LIMIT) -> str | None:
-        """Return an attribute as one clean line of at most ``limit`` characters, None when it can't be read."""
+        """Return an attribute as one clean line of at most ``limit`` characters, None if it can't be read."""
         content = self.content(path, states)
         return None if content is None else printable(content.strip(" \t\r\n\0"), limit)
 
     def content(self, path: str, states: tuple[str, ...] = ()) -> str | None:
-        """Return a file as it is, for a parser; None when it can't be read."""
+        """Return a file's unmodified text, for a parser; None if it can't be read."""
         try:
             return self.host.read(path)
         except HostError as error:
@@ -147,7 +147,7 @@ class Probe:
             return None
 
     def data(self, path: str, limit: int = READ_LIMIT) -> bytes | None:
-        """Return a file's bytes, at most ``limit`` of them, None when it can't be read."""
+        """Return a file's bytes, at most ``limit`` of them, None if it can't be read."""
         try:
             return self.host.read_bytes(path, limit)
         except HostError as error:
@@ -155,12 +155,12 @@ class Probe:
             return None
 
     def number(self, path: str, states: tuple[str, ...] = (), base: int = 10) -> int | None:
-        """Return an attribute as an integer (base 16 takes an optional 0x), None when it is no number."""
+        """Return an attribute as an integer (base 16 accepts a 0x prefix), None if it is not a number."""
         text = self.text(path, states)
         return None if text is None else parse_int(text, base)
 
     def names(self, path: str, states: tuple[str, ...] = ()) -> list[str]:
-        """Return the names in a directory, none when it can't be listed."""
+        """Return the names in a directory, none if it can't be listed."""
         if path not in self._listed:
             try:
                 self._listed[path] = self.host.list(path)
@@ -170,7 +170,7 @@ class Probe:
         return list(self._listed[path])
 
     def target(self, path: str) -> str | None:
-        """Return the raw target of a link, None when there is no link."""
+        """Return the raw target of a link, None if there is no link."""
         try:
             return self.host.link(path)
         except HostError as error:
@@ -178,12 +178,12 @@ class Probe:
             return None
 
     def target_name(self, path: str) -> str | None:
-        """Return the last part of a link's target (a driver, a group, a device), None when there is no link."""
+        """Return the last part of a link's target (a driver, a group, a device), None if there is no link."""
         target = self.target(path)
         return printable(target.rstrip("/").rsplit("/", 1)[-1]) if target else None
 
     def command(self, *argv: str, seconds: float = _COMMAND_TIMEOUT) -> CommandResult | None:
-        """Return what a program gave, None when it can't be run."""
+        """Return the result of a program, None if it can't be run."""
         try:
             return self.host.run(argv, seconds)
         except HostError as error:
@@ -191,7 +191,7 @@ class Probe:
             return None
 
     def lacks(self, program: str) -> bool:
-        """Return whether the host has no such program; no recording tells that."""
+        """Return whether the host lacks a program; always false for recordings, which do not contain this."""
         try:
             self.host.run((program, "--version"), _COMMAND_TIMEOUT)
         except HostError as error:
@@ -199,20 +199,20 @@ class Probe:
         return False
 
     def output(self, *argv: str, seconds: float = _COMMAND_TIMEOUT) -> str:
-        """Return what a program printed that ended well, nothing of any other."""
+        """Return the output of a program that succeeded, empty otherwise."""
         return self.printed(*argv, seconds=seconds) or ""
 
     def printed(self, *argv: str, seconds: float = _COMMAND_TIMEOUT) -> str | None:
-        """Return what a program printed that ended well, None of any other."""
+        """Return the output of a program that succeeded, None otherwise."""
         result = self.command(*argv, seconds=seconds)
         return result.stdout if result is not None and result.rc == 0 else None
 
     def first(self, paths: Iterable[str]) -> str | None:
-        """Return the first of these paths that leads somewhere, None where none does."""
+        """Return the first of these paths that exists, None if none does."""
         return next((path for path in paths if self.host.exists(path)), None)
 
     def failed(self, path: str) -> bool:
-        """Return whether a file or a program is there and could not be read or run."""
+        """Return whether a file or program exists but could not be read or run."""
         return any(path == each for each, _code in self._failures)
 
     def _note(self, error: HostError, path: str, states: tuple[str, ...]) -> None:
@@ -221,9 +221,9 @@ class Probe:
 
 
 def files_by_name(probe: Probe, directories: Iterable[str], ending: str) -> list[str]:
-    """Return the files of directories that end so, in the order of their names.
+    """Return the files in directories with this suffix, in the order of their names.
 
-    A name hides the same one in the directories after its own, as systemd and udev have it.
+    A file masks those of the same name in later directories, as for systemd and udev.
     """
     places: dict[str, str] = {}
     for directory in directories:
@@ -234,7 +234,7 @@ def files_by_name(probe: Probe, directories: Iterable[str], ending: str) -> list
 
 
 def texts_of(probe: Probe, paths: Iterable[str], endings: tuple[str, ...] = ("",)) -> list[tuple[str, str]]:
-    """Return files, and those in directories (their paths end with a slash), each with its text."""
+    """Return files, and those in directories (paths that end with a slash), each with its text."""
     places = []
     for path in paths:
         names = probe.names(path.rstrip("/"), ("ENOTDIR",)) if path.endswith("/") else []
@@ -244,7 +244,7 @@ def texts_of(probe: Probe, paths: Iterable[str], endings: tuple[str, ...] = ("",
 
 
 def text_at(host: Host, path: str) -> str:
-    """Return a file's text, empty where it can't be read and that is no failure: processes end while looked at."""
+    """Return a file's text, empty if it can't be read; not recorded as a failure, as processes end meanwhile."""
     try:
         return host.read(path)
     except HostError:
@@ -252,7 +252,7 @@ def text_at(host: Host, path: str) -> str:
 
 
 def names_at(host: Host, path: str) -> list[str]:
-    """Return the names in a directory, none where it can't be listed and that is no failure."""
+    """Return the names in a directory, none if it can't be listed; this is not recorded as a failure."""
     try:
         return host.list(path)
     except HostError:
@@ -260,7 +260,7 @@ def names_at(host: Host, path: str) -> list[str]:
 
 
 def target_at(host: Host, path: str) -> str:
-    """Return the raw target of a link, empty where it can't be told and that is no failure."""
+    """Return the raw target of a link, empty if it can't be read; this is not recorded as a failure."""
     try:
         return host.link(path)
     except HostError:
@@ -268,12 +268,12 @@ def target_at(host: Host, path: str) -> str:
 
 
 def boot_id(host: Host) -> str:
-    """Return what tells one start of the host from another, empty where the kernel has no such number."""
+    """Return the id of the current boot, empty if the kernel has none."""
     return text_at(host, BOOT_ID).strip()
 
 
 def parse_int(text: str, base: int = 10) -> int | None:
-    """Return the integer that text is, None when it is none or has more than 64 bits."""
+    """Return the integer in a text, None if it is none or has more than 64 bits."""
     try:
         value = int(text, base)
     except ValueError:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes the program of the boot unit: this room's own sources as one file that Python runs.
+"""Build the program of the boot unit: the sources of this room as a single file that Python runs.
 
-The sources come from wherever this code was loaded from: the collection's directory on a controller, the archive that
-Ansible sends to a host, which has them without comments already. Members are stored, not compressed, with a fixed date:
-equal sources make equal bytes everywhere, and the name of the file tells which sources are in it.
+The sources come from wherever this code was loaded from: the collection's directory on a controller, or the archive
+that Ansible sends to a host, where they already lack comments. Members are stored without compression and with a fixed
+date, so equal sources give equal bytes everywhere, and the file name identifies the sources.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import zipfile
 from . import importing
 from .host_files import PROGRAM_DIRECTORY
 
-# A docstring begins a line and ends one. That no other text of this collection does is tested with all its sources.
+# A docstring starts a line and ends one. A test over all sources ensures that no other text of this collection does.
 _TOKENS = re.compile(
     r"""
     ^(?P<indent>[ \t]*) r?(?P<docstring>\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\") (?=[ \t]*$)
@@ -34,7 +34,7 @@ _TOKENS = re.compile(
 PREFIX = "host-"
 SUFFIX = ".pyz"
 _COLLECTION = "ansible_collections.rdma.fabric."
-# Where the program starts; run/converge.py imports it, so that Ansible sends it along.
+# The entry point; run/converge.py imports it, so that Ansible includes it in the archive.
 ENTRY = f"{_COLLECTION}plugins.module_utils._host.run.at_boot"
 _IMPORT = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n(]+)", re.MULTILINE)
 _NAME = re.compile(r"(\w+)(?:[ \t]+as[ \t]+\w+)?")
@@ -53,11 +53,11 @@ sys.exit(main(sys.argv[1:]))
 
 
 def bare_source(source: str) -> str:
-    """Return the source without comments and with empty docstrings, as a host gets it; a bare source stays as it is.
+    """Return the source without comments and with empty docstrings, as it is on hosts; a bare source stays unchanged.
 
-    Lines keep their numbers, so that a traceback of the host is one of the sources.
+    Line numbers stay the same, so that a traceback from a host refers to the original source.
 
-    A source begins with its licence, which is a comment: one that does not is bare, as all are on a host.
+    A source starts with its licence, which is a comment: one that does not is already bare, as all are on a host.
     """
     return _TOKENS.sub(_without, source) if source.startswith("#") else source
 
@@ -69,12 +69,12 @@ def _without(token: re.Match[str]) -> str:
 
 
 class NoSource(Exception):
-    """A module whose source is nowhere to be found, so that no program can be made of it."""
+    """A module whose source can't be found, so that no program can be built."""
 
 
 @functools.lru_cache(maxsize=1)
 def members() -> dict[str, bytes]:
-    """Return the files of the program by their path in the archive: the entry point and all it imports of ours."""
+    """Return the files of the program by path in the archive: the entry point and all our modules it imports."""
     found: dict[str, bytes] = {"__main__.py": _START.format(importing=importing.__name__, module=ENTRY).encode("ascii")}
     waiting = [ENTRY, importing.__name__]
     while waiting:
@@ -90,7 +90,7 @@ def members() -> dict[str, bytes]:
 
 @functools.lru_cache(maxsize=1)
 def program_path() -> str:
-    """Return the program's place on a host; another program has another name."""
+    """Return the program's path on a host, which differs for every program."""
     summary = hashlib.sha256()
     for path, data in members().items():
         summary.update(f"{path}\0{len(data)}\0".encode())
@@ -99,12 +99,12 @@ def program_path() -> str:
 
 
 def program_bytes() -> bytes:
-    """Return the program."""
+    """Return the content of the program."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for path, data in members().items():
             entry = zipfile.ZipInfo(path, _EPOCH)
-            # The system and the permissions that zipfile writes depend on where it runs.
+            # zipfile's defaults for system and permissions depend on where it runs.
             entry.create_system = 3
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, data)
@@ -113,12 +113,12 @@ def program_bytes() -> bytes:
 
 @functools.lru_cache(maxsize=1)
 def program_text() -> str:
-    """Return the program as a text that stands for its bytes (``surrogateescape``), as operations carry it."""
+    """Return the program as text in which surrogates stand for bytes (``surrogateescape``), as operations need it."""
     return program_bytes().decode("utf-8", "surrogateescape")
 
 
 def is_program(path: str) -> bool:
-    """Return whether a path is that of a program of ours, of whatever release."""
+    """Return whether a path is that of a program of ours, of any release."""
     directory, name = posixpath.split(path)
     return directory == PROGRAM_DIRECTORY and name.startswith(PREFIX) and name.endswith(SUFFIX)
 
@@ -132,7 +132,7 @@ def _source(module: str) -> bytes:
 
 @functools.lru_cache(maxsize=None)
 def _source_or_none(module: str) -> bytes | None:
-    """Return a module's bare source by the loader it came from; a package is no module here."""
+    """Return a module's bare source from the loader it came from; None for a package."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, AttributeError, ValueError):
@@ -141,7 +141,7 @@ def _source_or_none(module: str) -> bytes | None:
     if get_source is None or spec is None or spec.submodule_search_locations is not None:
         return None
     source = get_source(module)
-    # Ansible's loader of collections gives bytes, Python's own gives text.
+    # Ansible's loader of collections returns bytes, Python's own returns text.
     text = source.decode("utf-8") if isinstance(source, bytes) else source
     return bare_source(text).encode("utf-8")
 
@@ -169,7 +169,7 @@ def _imported(module: str, source: str) -> list[str]:
 
 
 def _absolute(module: str, origin: str) -> str:
-    """Return the full name of what a module imports from, which a room's own modules write with leading dots."""
+    """Return the full name of an imported module, which modules of this room write with leading dots."""
     name = origin.lstrip(".")
     above = len(origin) - len(name)
     return ".".join([*module.split(".")[:-above], name]).rstrip(".") if above else name
