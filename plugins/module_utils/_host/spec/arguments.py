@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What may stand on a kernel command line, and what a host must not be given.
+"""Check kernel arguments: valid ones, and those that a host must not get.
 
 Sources: Documentation/admin-guide/kernel-parameters.txt, bootparam(7), kernel-command-line(7), dracut.cmdline(7).
 """
@@ -13,7 +13,7 @@ from typing import Sequence
 
 from .place import Place, one_of, texts_in
 
-# Nothing that a shell (GRUB's drop-ins are shell), GRUB's own language or a boot entry would take for syntax.
+# No characters with a meaning in a shell (GRUB's drop-ins are shell), GRUB's own language or a boot entry.
 _ARGUMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:=@/+-]+)?")
 _LONGEST = 512
 
@@ -38,11 +38,11 @@ _REFUSED_PREFIXES = {
     "systemd.mask": _TARGET,
     "systemd.wants": _TARGET,
 }
-# Several of one name belong together: the order counts and none replaces the one before.
+# Repeatable arguments: their order matters, and none replaces an earlier one.
 _OF_PAGES = frozenset({"hugepagesz", "hugepages"})
 _REPEATABLE = _OF_PAGES | {"module_blacklist", "pci", "dyndbg", "earlycon"}
-# Whether every network namespace sees all RDMA devices, or each has its own (rdma-system(8)). The kernel changes it
-# only while there is no other namespace, which containers and services have soon, so it is a matter of the boot.
+# Whether every network namespace sees all RDMA devices, or each has its own (rdma-system(8)). The kernel only allows a
+# change while there is no other namespace, which containers and services soon create, so it is set at boot.
 NETNS_MODES = {"shared": "ib_core.netns_mode=1", "exclusive": "ib_core.netns_mode=0"}
 netns_mode = one_of(NETNS_MODES, None)
 IOMMU_OFF = ("iommu=off", "iommu=soft", "intel_iommu=off", "amd_iommu=off")
@@ -52,12 +52,12 @@ _PASSTHROUGH = ("iommu=pt", "iommu.passthrough=1")
 
 
 def name_of(argument: str) -> str:
-    """Return the name of an argument as the kernel compares it: - and _ are the same."""
+    """Return the name of an argument as the kernel compares it: - and _ are equal."""
     return argument.partition("=")[0].replace("-", "_")
 
 
 def argument_problem(argument: str) -> str:
-    """Say why ``argument`` can't or must not be set; empty when it may be."""
+    """Return why ``argument`` can't or must not be set; empty if it may be."""
     if not argument or len(argument) > _LONGEST:
         return f"has {len(argument)} characters, 1 to {_LONGEST} are taken"
     if not _ARGUMENT.fullmatch(argument):
@@ -81,7 +81,7 @@ def _refusal(argument: str) -> str:
 
 
 def contradictions(arguments: Sequence[str]) -> list[str]:
-    """Return what contradicts itself in a list of legal arguments, one sentence each."""
+    """Return the contradictions in a list of valid arguments, one sentence each."""
     found = []
     by_name: dict[str, str] = {}
     for argument in arguments:
@@ -102,9 +102,9 @@ def contradictions(arguments: Sequence[str]) -> list[str]:
 
 
 def vendor_problem(argument: str, machine: str, cpu_vendor: str | None) -> str:
-    """Say why ``argument`` means nothing to this processor, with the one that does; empty when it fits or is unknown.
+    """Return why ``argument`` has no effect on this processor, and its equivalent; empty if it fits or is unknown.
 
-    ``machine`` is what uname -m prints, ``cpu_vendor`` the vendor_id of /proc/cpuinfo, None where it was not told.
+    ``machine`` is the output of uname -m, ``cpu_vendor`` the vendor_id in /proc/cpuinfo, None if unknown.
     """
     name = name_of(argument)
     if machine in {"aarch64", "ppc64le", "s390x"} and name in {"intel_iommu", "amd_iommu", "iommu"}:
@@ -121,7 +121,7 @@ def vendor_problem(argument: str, machine: str, cpu_vendor: str | None) -> str:
 
 
 def grouped(words: Sequence[str]) -> list[str]:
-    """Return words as arguments: ``hugepagesz=1G hugepages=4`` is one, as neither means anything alone."""
+    """Return words as arguments: ``hugepagesz=1G hugepages=4`` is one, as neither has a meaning alone."""
     arguments: list[str] = []
     for word in words:
         opens = bool(arguments) and " " not in arguments[-1] and name_of(arguments[-1]) == "hugepagesz"
@@ -133,9 +133,9 @@ def grouped(words: Sequence[str]) -> list[str]:
 
 
 def as_listed(arguments: Sequence[str]) -> list[str]:
-    """Return arguments as our file lists them, each once: those of huge pages are the last, a size with its number.
+    """Return arguments in the order of our file, each once: those of huge pages come last, a size before its number.
 
-    The kernel takes a number for that of the last size before it, whatever stands between the two.
+    The kernel assigns a number to the last size before it, whatever is between the two.
     """
     pages = [argument for argument in arguments if name_of(argument) in _OF_PAGES]
     others = [argument for argument in arguments if name_of(argument) not in _OF_PAGES]
@@ -143,7 +143,7 @@ def as_listed(arguments: Sequence[str]) -> list[str]:
 
 
 def contains(line: Sequence[str], argument: str) -> bool:
-    """Say whether a command line has ``argument`` in effect: the last one of its name counts, unless all of them do."""
+    """Return whether ``argument`` is in effect on a line: the last of its name counts, or any if it is repeatable."""
     name = name_of(argument)
     if " " in argument or name in _REPEATABLE:
         return count(line, argument) > 0
@@ -152,7 +152,7 @@ def contains(line: Sequence[str], argument: str) -> bool:
 
 
 def count(line: Sequence[str], argument: str) -> int:
-    """Return how often ``argument`` stands on a line; one of several words must stand there as a whole."""
+    """Return how often ``argument`` is on a line; one of several words must be there as a whole."""
     wanted = [_spelled(word) for word in argument.split(" ")]
     words = [_spelled(word) for word in line]
     return sum(words[start : start + len(wanted)] == wanted for start in range(len(words) - len(wanted) + 1))
@@ -164,12 +164,12 @@ def _spelled(argument: str) -> str:
 
 
 def words_of(line: str) -> list[str]:
-    """Split a command line as the kernel does (next_arg): spaces separate, except within double quotes."""
+    """Return the words of a command line, split as by the kernel (next_arg): at spaces outside double quotes."""
     return [word.strip() for word in re.findall(r'(?:[^\s"]|"[^"]*(?:"|$))+', line)]
 
 
 def kernel_arguments(place: Place, value: object) -> list[str]:
-    """Return the wanted arguments in their order, each once; two sizes of huge pages may have one number."""
+    """Return the kernel arguments in order, each once; two sizes of huge pages may have the same number."""
     wanted: list[str] = []
     what, of_one = "kernel arguments", "a kernel argument such as iommu=pt"
     for here, argument in texts_in(place, value, what, of_one, argument_problem):

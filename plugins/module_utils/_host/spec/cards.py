@@ -1,21 +1,21 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cards that files of ours are for."""
+"""The cards to which files of ours apply."""
 
 from __future__ import annotations
 
 from typing import Dict, Mapping
 
-# "model" is "0x15b3 0x1021"; "serial" is a digest, as recordings of hosts hold it, and empty where it can't be read;
-# a bridge has a "place" (facts/same_card.py).
+# "model" is "0x15b3 0x1021"; "serial" is a digest, as in recordings of hosts, and empty if it can't be read; a bridge
+# has a "place" (facts/same_card.py).
 Card = Dict[str, str]
-# The card that each PCI address meant when the file was written.
+# The card that each PCI address belonged to when the file was written.
 Cards = Dict[str, Card]
 
 
 def kept_cards(document: Mapping[str, object], key: str = "cards") -> Cards:
-    """Return the cards that a document of ours has under a key; none of a former release's or where they are broken."""
+    """Return the cards under a key of a file of ours; none if it is of a former release or broken."""
     cards = document.get(key)
     if not isinstance(cards, dict) or not all(isinstance(card, dict) for card in cards.values()):
         return {}

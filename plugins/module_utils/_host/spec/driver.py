@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what is wanted of a host's driver stack and of its peer memory."""
+"""Check the driver stack and peer memory in the spec."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_KEY = 64 * 1024
 
 
 class Repository(TypedDict):
-    """Where packages come from."""
+    """A package repository."""
 
     url: str | None
     gpg_key: str | None
@@ -42,7 +42,7 @@ class Repository(TypedDict):
 
 
 class DriverSpec(TypedDict):
-    """The NIC driver that a host shall have; None is for the host to decide."""
+    """The NIC driver of a host; None means no requirement."""
 
     state: str
     flavour: str | None
@@ -58,26 +58,26 @@ class DriverSpec(TypedDict):
 
 
 class PeerMemorySpec(TypedDict):
-    """How GPU memory is reached over RDMA."""
+    """How RDMA accesses GPU memory."""
 
     state: str
     mechanism: str
 
 
 def driver(place: Place, value: object) -> DriverSpec | None:
-    """Return the complete settings of the driver, None when nothing is said about it."""
+    """Return the complete settings of the driver, None if not set."""
     return None if value is None else driver_settings(place, value)
 
 
 def driver_settings(place: Place, value: object) -> DriverSpec:
-    """Return the settings of the driver with what they leave out."""
+    """Return the settings of the driver with defaults."""
     settings = cast(DriverSpec, record_of(place, value, "driver settings", _DRIVER))
     _check_together(place, settings, value if isinstance(value, Mapping) else {})
     return settings
 
 
 def peer_memory(place: Place, value: object) -> PeerMemorySpec | None:
-    """Return the settings of peer memory, None when nothing is said about it."""
+    """Return the settings of peer memory, None if not set."""
     if value is None:
         return None
     settings = cast(PeerMemorySpec, record_of(place, value, "peer memory settings", _PEER_MEMORY))
@@ -142,7 +142,7 @@ def _version_problem(text: str) -> str:
 
 def _url(place: Place, value: object) -> str | None:
     if isinstance(value, str) and "@" in value:
-        # Not shown: what stands before the sign is a secret.
+        # Not shown in the message: the text before the sign is a secret.
         place.violation("holds credentials", "keep them in the package manager's own configuration")
         return None
     return text_of(place, value, "the repository's URL or its path on the host", _URL_CHECK)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each supported distribution needs for a driver stack, as data.
+"""Packages and commands of a driver stack for each supported distribution, as data.
 
 Sources: NVIDIA's DOCA-Host installation guide, MLNX_OFED's manual, and the distributions' package lists.
 """
@@ -20,19 +20,19 @@ FLAVOUR_TITLES = {INBOX: "the inbox driver", DOCA_OFED: "DOCA-OFED", MLNX_OFED: 
 DKMS, PRECOMPILED = "dkms", "precompiled"
 BUILDS = (DKMS, PRECOMPILED)
 FIRMWARE_UPDATER = "mlnx-fw-updater"
-# From DOCA 3.2.0 on the repositories hold sources only, and are made per major release of a distribution (DOCA 3.2.1,
-# General Support: docs.nvidia.com/doca/archive/3-2-1/general-support).
+# Since DOCA 3.2.0 the repositories only contain sources, one repository for each major release of a distribution (DOCA
+# 3.2.1, General Support: docs.nvidia.com/doca/archive/3-2-1/general-support).
 FIRST_DKMS_ONLY = (25, 10)
 
 
 class Family(NamedTuple):
-    """A distribution whose packages are known; ``{kernel}`` in a name stands for a kernel release.
+    """A supported distribution; ``{kernel}`` in a name stands for a kernel release.
 
     ``kernel_packages`` are the vendor's kernel modules by build, ``userspace`` the libraries and tools that both the
     distribution and the vendor package under these names, ``tools`` the vendor's own. ``renamed`` are packages that the
-    distribution has under another name than the vendor. ``inbox_modules`` hold the kernel's own driver where a kernel
-    can be installed without it. ``companions`` are packages that both have as well, and that come along: they are not
-    asked for, and go back to the distribution's with the others. ``initrd`` is the image's path.
+    distribution has under another name than the vendor. ``inbox_modules`` contain the kernel's own driver on
+    distributions whose kernel can be installed without it. ``companions`` are dependencies that both have: they are not
+    requested, but replaced by the distribution's with the others. ``initrd`` is the image's path.
     """
 
     name: str
@@ -60,8 +60,8 @@ _DEB_USERSPACE = (
     "infiniband-diags",
     "perftest",
 )
-# Of published lists of MLNX_OFED 24.10-1.1.4.0, DOCA 2.9 and 3.0 on Ubuntu: what infiniband-diags stands on, and what a
-# metapackage brings.
+# From published lists of MLNX_OFED 24.10-1.1.4.0, DOCA 2.9 and 3.0 on Ubuntu: dependencies of infiniband-diags and of a
+# metapackage.
 _DEB_COMPANIONS = (
     "libibmad5",
     "libibnetdisc5",
@@ -95,7 +95,7 @@ _SUSE_USERSPACE = (
     "perftest",
 )
 _VENDOR_TOOLS = ("mlnx-tools", "ofed-scripts")
-# Debian 13 and Ubuntu 24.04 renamed libraries when time_t became 64 bits wide; the vendor kept the names.
+# Debian 13 and Ubuntu 24.04 renamed libraries in the transition to 64-bit time_t; the vendor kept the names.
 _OF_64_BIT_TIME = {"librdmacm1": "librdmacm1t64", "libibnetdisc5": "libibnetdisc5t64"}
 
 
@@ -148,12 +148,12 @@ def _suse(name: str) -> Family:
     )
 
 
-# Debian builds a smaller kernel for clouds, without any InfiniBand module.
+# Debian's smaller kernel for clouds has no InfiniBand module.
 _FULL_KERNEL = "linux-image-{architecture}"
 _ARCHITECTURES = ("amd64", "arm64")
 _EXTRA_MODULES = "linux-modules-extra-{kernel}"
 _ALL_MODULES = "linux-modules-{kernel}"
-# Ubuntu's kernels from this one on have no extra modules any more, NVIDIA's flavours from an earlier one on (notice of
+# Since these releases Ubuntu's kernels, and NVIDIA's flavours earlier, have no extra modules package (notice of
 # Canonical on linux-modules-extra; kairos-io/kairos, pull 3610; NVIDIA/NV-Kernels, pulls 191 and 201).
 _FIRST_WITHOUT_EXTRA = (6, 16)
 _FIRST_OF_NVIDIA_WITHOUT_EXTRA = (6, 14)
@@ -183,8 +183,8 @@ SUPPORTED = tuple(dict.fromkeys(family.name for family in _FAMILIES.values()))
 def family_of(system_os: Mapping[str, object]) -> Family | None:
     """Return the family of a host by ``facts["system"]["os"]``; None for a distribution that is not supported.
 
-    Ubuntu counts by its full release, the others by the major one. A derivative that only names its parent in
-    ``ID_LIKE`` is none of them: its kernels and packages differ.
+    Ubuntu is identified by its full release, others by the major one. A derivative that only has its parent in
+    ``ID_LIKE`` is not supported: its kernels and packages differ.
     """
     identity = str(system_os.get("id") or "")
     identity = _ALIASES.get(identity, identity)
@@ -193,20 +193,20 @@ def family_of(system_os: Mapping[str, object]) -> Family | None:
 
 
 def headers_of(family: Family, kernel: str) -> Names:
-    """Return the packages that hold what modules for ``kernel`` are built with, as they are named for installation.
+    """Return the packages needed to build modules for ``kernel``, with the names for their installation.
 
-    SUSE's are pinned to the kernel (``kernel-default-devel=6.4.0-150700.51``): unpinned, they are those of the newest.
+    SUSE's are pinned to the kernel (``kernel-default-devel=6.4.0-150700.51``): otherwise the newest would be installed.
     """
     return tuple(_of_kernel(family, name, kernel) for name in family.headers)
 
 
 def header_patterns(family: Family) -> Names:
-    """Return what the packages of headers of every kernel are called, as patterns of the package database."""
+    """Return the package names of all kernels' headers, as patterns of the package database."""
     return tuple(name.partition("=")[0].format(kernel="*", variant="*", release="*") for name in family.headers)
 
 
 def _of_kernel(family: Family, name: str, kernel: str) -> str:
-    """Return a package's name for a kernel release; those of 64 KiB pages, real time and Oracle have their own.
+    """Return a package's name for a kernel release; for 64 KiB pages, real time and Oracle's kernels it differs.
 
     Sources: Mellanox/doca-driver-build, entrypoint.sh (redhat_install_prerequisites: ``+64k``, ``+rt``;
     sles_install_prerequisites), microsoft/lisa (kernel-uek-devel-RELEASE on Oracle Linux).
@@ -219,20 +219,20 @@ def _of_kernel(family: Family, name: str, kernel: str) -> str:
         release, _plus, flavour = kernel.partition("+")
         variant = f"{flavour}-"
     elif "uek" in kernel:
-        # Of 64 KiB pages: 5.15.0-304.171.4.el9uek.aarch64.64k.
+        # With 64 KiB pages: 5.15.0-304.171.4.el9uek.aarch64.64k.
         is_64k = kernel.endswith(".64k")
         variant, release = ("uek64k-", kernel[: -len(".64k")]) if is_64k else ("uek-", kernel)
-    # The last word of Debian's releases: 6.12.107+deb13-cloud-arm64.
+    # The end of Debian's releases: 6.12.107+deb13-cloud-arm64.
     last = kernel.rpartition("-")[2]
     architecture = last if last in _ARCHITECTURES else _ARCHITECTURES[0]
     return name.format(kernel=kernel, variant=variant, release=release, flavour=flavour, architecture=architecture)
 
 
 def wanted_packages(family: Family, build: str, kernels: Iterable[str], with_firmware_update: bool) -> Names:
-    """Return the packages of a vendor's stack for these kernels in the order they are named to the package manager.
+    """Return the packages of a vendor's stack for these kernels, in the order of the package manager's arguments.
 
-    The vendor's metapackages pull in the firmware updater, which burns firmware while it is installed. That is why
-    the parts are named one by one, and the updater is only among them when it is asked for.
+    The vendor's metapackages depend on the firmware updater, which burns firmware during its installation. Therefore
+    the parts are listed, and the updater is only included on request.
     """
     headers = (name for kernel in kernels for name in headers_of(family, kernel))
     built = (*headers, *family.build_tools) if build == DKMS else ()
@@ -241,12 +241,12 @@ def wanted_packages(family: Family, build: str, kernels: Iterable[str], with_fir
 
 
 def initrd_command(family: Family, kernel: str) -> Names:
-    """Return the command that makes a kernel's initial RAM disk again, with what is on the disk."""
+    """Return the command that rebuilds a kernel's initial RAM disk."""
     return tuple(word.format(kernel=kernel) for word in family.rebuild_initrd)
 
 
 def inbox_package(family: Family, kernel: str) -> str:
-    """Return the package that holds the kernel's own driver."""
+    """Return the package with the kernel's own driver."""
     if family.inbox_modules != _EXTRA_MODULES:
         return _of_kernel(family, family.inbox_modules, kernel)
     extra, of_all = (_of_kernel(family, name, kernel) for name in (_EXTRA_MODULES, _ALL_MODULES))
@@ -260,9 +260,9 @@ def inbox_package(family: Family, kernel: str) -> str:
 
 
 def way_to_inbox(family: Family, kernel: str) -> str:
-    """Return what brings the kernel's own driver to a host that is to start ``kernel``, which lacks it.
+    """Return how to get the kernel's own driver on a host whose next ``kernel`` lacks it.
 
-    Debian has none to add: what lacks it is another kernel than that of the package.
+    Debian has no package to add: the kernel that lacks it is another than the package's.
     """
     package = inbox_package(family, kernel)
     if family.inbox_modules == _FULL_KERNEL:
@@ -270,32 +270,34 @@ def way_to_inbox(family: Family, kernel: str) -> str:
     return f"install {package}"
 
 
-# Names of DOCA-Host 3.2.1 for RHEL 10 and of Canonical's packages for Ubuntu 26.04 (Azure/azhpc-images,
-# components/install_doca.sh: doca-ofed-26.01-dkms, linux-modules-doca-ofed-26.01-azure) are among them.
+# Includes the names of DOCA-Host 3.2.1 for RHEL 10 and of Canonical's packages for Ubuntu 26.04 (Azure/azhpc-images,
+# components/install_doca.sh: doca-ofed-26.01-dkms, linux-modules-doca-ofed-26.01-azure).
 _VENDOR_NAME = re.compile(
     r"doca-.*|mlnx-.*|mlx-.*|mlnxofed-.*|kmod-mlnx-.*|kmod-(?:iser|isert|srp|knem|xpmem|kernel-mft|fwctl).*|ofed-.*"
     r"|kernel-mft.*|mft(?:-.*)?|(?:iser|isert|srp|knem|xpmem|fwctl)(?:-dkms|-modules|-kmp-default)?|python3-doca.*"
     r"|libxpmem.*|sharp|hcoll|clusterkit|ibarr|ibutils2|ngauge|linux-modules-doca-ofed-.*"
 )
-# Distributions have packages of these names, which stay; the vendor's builds go, as nothing of the driver needs them.
+# Distributions have packages of these names, which stay; the vendor's builds are removed, as the driver does not need
+# them.
 _VENDOR_EXTRA = re.compile(
     r"openmpi(?:-.*)?|ucx(?:-.*)?|opensm(?:-.*)?|libopensm.*|rshim|libibverbs1-dbg|ibdump|ibsim(?:-doc)?|mpitests"
 )
 # Versions of the vendor's builds: 2410mlnx54-1.2410114, 25.07.OFED.25.07.0.9.7.1-1; since DOCA 3.2 (25.10) the release
-# leads (2510.0.11-1.el10, where upstream's rdma-core is 60-something), ends (1.20.0-1.20251022.03898fede.2510122), or
-# there is a commit behind the number of the build (perftest 25.10.0-0.134.g8aff167, rshim 2.5.7-0.g0339e66).
+# comes first (2510.0.11-1.el10, while upstream's rdma-core is 60-something) or last
+# (1.20.0-1.20251022.03898fede.2510122), or a commit follows the build number (perftest 25.10.0-0.134.g8aff167, rshim
+# 2.5.7-0.g0339e66).
 _VENDOR_VERSION = re.compile(
     r"mlnx|OFED|^2[4-9]\d{2}\.\d|\.2[4-9]\d{5}(?:\.|$)|-0(?:\.\d+)?\.g[0-9a-f]{7,}", re.IGNORECASE
 )
 
 
 def is_vendor_package(name: str, version: str = "") -> bool:
-    """Return whether a package goes with the vendor's stack: the vendor's alone, or its build of what nobody needs."""
+    """Return whether a package is removed with the vendor's stack: only the vendor has it, or it is not needed."""
     if _VENDOR_NAME.fullmatch(name):
         return True
     return _VENDOR_EXTRA.fullmatch(name) is not None and is_vendor_build(version)
 
 
 def is_vendor_build(version: str) -> bool:
-    """Return whether a package that the distribution has as well was built by the vendor (``2410mlnx54-1``)."""
+    """Return whether the vendor built a package that the distribution has too (``2410mlnx54-1``)."""
     return bool(_VENDOR_VERSION.search(version))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Forms that the Network Operator's admission accepts for ofedDriver.version, and what modules and packages report:
+# Formats that the Network Operator's admission accepts for ofedDriver.version, and that modules and packages use:
 # 24.07-0.6.1.0-0, 5.0-2.1.8.0, doca3.1.0-25.07-0.9.7.0-0, 24.10-1.1.4, sha256:<64 hex digits>.
 _RELEASE = re.compile(
     r"(?:doca(?P<doca>\d+\.\d+(?:\.\d+)?)-)?"
@@ -17,13 +17,14 @@ _RELEASE = re.compile(
     re.ASCII,
 )
 _IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-# Kernel packages carry the release behind this word: 25.07.OFED.25.07.0.9.7.1-1, 24.10-OFED.24.10.1.1.4.1.rhel9u4.
-# A number of the package's own build follows it: MLNX_OFED_LINUX-24.10-3.2.5.0 brings mlnx-ofed-kernel
-# 24.10.OFED.24.10.3.2.5.1, 4.9-4.1.7.0 brings 4.9-OFED.4.9.4.1.7.1, and modules of both call themselves without it.
+# In versions of kernel packages, the release follows this word: 25.07.OFED.25.07.0.9.7.1-1,
+# 24.10-OFED.24.10.1.1.4.1.rhel9u4. A build number of the package follows it: MLNX_OFED_LINUX-24.10-3.2.5.0 has
+# mlnx-ofed-kernel 24.10.OFED.24.10.3.2.5.1, 4.9-4.1.7.0 has 4.9-OFED.4.9.4.1.7.1, and the modules of both report the
+# version without it.
 _PACKAGED = re.compile(r"OFED\.(?P<major>\d+)\.(?P<minor>\d+)\.(?P<rest>\d+(?:\.\d+){0,2})", re.ASCII)
 _COMPARED_FIELDS = 5
-# From this release on both exist (Mellanox/network-operator at 143e1e04: its driver container is doca-driver then).
-# Since 25.01 there is no MLNX_OFED release any more.
+# Both exist since this release (Mellanox/network-operator at 143e1e04: from then on its driver container is
+# doca-driver).
 FIRST_DOCA = (24, 1)
 FIRST_DOCA_ONLY = (25, 1)
 _MAX_LENGTH = 128
@@ -33,8 +34,8 @@ _MAX_LENGTH = 128
 class DriverVersion:
     """A release of the driver.
 
-    ``fields`` are its first five numbers; a trailing ``.0`` is written by some sources and left out by others, so
-    no more are compared. ``release`` is ``24.07-0.6.1.0``, ``doca`` the DOCA release when the text names one.
+    ``fields`` are its first five numbers; some sources omit a trailing ``.0``, so no more are compared. ``release`` is
+    ``24.07-0.6.1.0``, ``doca`` the DOCA release if the text has one.
     """
 
     release: str
@@ -43,7 +44,7 @@ class DriverVersion:
 
 
 def parse_driver_version(text: str) -> DriverVersion | None:
-    """Return the release that ``text`` names; ``None`` when it names none (an image digest, free text)."""
+    """Return the release in ``text``; ``None`` if there is none (an image digest, free text)."""
     match = _RELEASE.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if match is None:
         return None
@@ -54,15 +55,15 @@ def parse_driver_version(text: str) -> DriverVersion | None:
 
 
 def parse_installed(text: str) -> DriverVersion | None:
-    """Return the release that ``ofed_info -s`` prints behind the stack: ``MLNX_OFED_LINUX-23.10-1.1.9.0``."""
+    """Return the release that ``ofed_info -s`` prints after the stack's name: ``MLNX_OFED_LINUX-23.10-1.1.9.0``."""
     match = re.search(r"\d.*", text)
     return parse_driver_version(match[0]) if match else None
 
 
 def parse_packaged(text: str) -> DriverVersion | None:
-    """Return the release that the version of a kernel package (DKMS, KMP, kmod) or of its DKMS source names.
+    """Return the release in the version of a kernel package (DKMS, KMP, kmod) or of its DKMS source.
 
-    It is written as the module itself and ``ofed_info -s`` of DOCA-OFED do, with three numbers: ``24.10-1.1.4``.
+    It has three numbers, like those of the module itself and of ``ofed_info -s`` of DOCA-OFED: ``24.10-1.1.4``.
     """
     match = _PACKAGED.search(text[:_MAX_LENGTH])
     if match is None:
@@ -71,5 +72,5 @@ def parse_packaged(text: str) -> DriverVersion | None:
 
 
 def is_image_digest(text: str) -> bool:
-    """Return whether ``text`` pins a container image by digest, which says nothing of the release inside."""
+    """Return whether ``text`` pins a container image by digest, which does not contain the release."""
     return bool(_IMAGE_DIGEST.fullmatch(text))

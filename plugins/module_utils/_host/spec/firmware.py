@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what is wanted of the firmware of a card: parameters, those of Spectrum-X among them, and its image. Pure.
+"""Parse the firmware of a card in the spec: parameters, including those of Spectrum-X, and its image. Pure.
 
-Source of Spectrum-X, by the release of its reference architecture: the profiles that NVIDIA's NIC configuration
-operator had for ConnectX-8, ConnectX-9 and BlueField-3 SuperNICs that are not divided into planes
-(Mellanox/nic-configuration-operator, bindata/spectrum-x until 968bb3c). What they set of link type, functions and the
-mode of a BlueField is the user's own choice here.
+Source of Spectrum-X, by the release of its reference architecture: the profiles of NVIDIA's NIC configuration operator
+for ConnectX-8, ConnectX-9 and BlueField-3 SuperNICs without planes (Mellanox/nic-configuration-operator,
+bindata/spectrum-x until 968bb3c). The profiles also set link type, functions and the mode of a BlueField, which is left
+to the user here.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Dict, Mapping, TypedDict, cast
 
 from .place import Place, Readers, flag, kind_of, mapping_in, matching, optional_text, record_in, shown, texts_in
 
-# In capitals but for EXP_ROM_UEFI_x86_ENABLE and its like (Mellanox/mstflint, mlxconfig_host.db).
+# Upper case, except for names such as EXP_ROM_UEFI_x86_ENABLE (Mellanox/mstflint, mlxconfig_host.db).
 _NAME = re.compile(r"[A-Z](?:[A-Z0-9_]|x86){1,63}")
 _VALUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _WORDS = {"true": "1", "false": "0"}
-# By the parameter's name, as text: ``16``, ``True``, ``ETH``.
+# Values by parameter, as text: ``16``, ``True``, ``ETH``.
 Parameters = Dict[str, str]
 _PATH = re.compile(r"(?:/(?!\.\.?(?:/|$))[\w.+@=,~-]+)+")
 _VERSION = re.compile(r"\d{1,3}\.\d{1,4}\.\d{1,4}")
@@ -53,7 +53,7 @@ RELEASES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "RA2.2": {**_SECOND, **_ANSWERS_WITH_48},
     }
 )
-# All releases of Spectrum-X have the same in the register ROCE_ACCL.
+# The register ROCE_ACCL has the same values in all releases of Spectrum-X.
 ACCELERATION: Mapping[str, int] = MappingProxyType(
     {
         "roce_adp_retrans_en": 1,
@@ -63,14 +63,14 @@ ACCELERATION: Mapping[str, int] = MappingProxyType(
         "adaptive_routing_forced_en": 1,
     }
 )
-# In bytes, without an overlay and with L3 EVPN.
+# In bytes: without an overlay, and with L3 EVPN.
 GAPS = (25, 33)
 # Trust DSCP, and lossless priority 3.
 TRUST, LOSSLESS = "dscp", 3
 
 
 class FirmwareImage(TypedDict):
-    """The firmware that a card shall have; ``file`` is a path on the host."""
+    """The firmware image of a card; ``file`` is a path on the host."""
 
     file: str | None
     version: str | None
@@ -79,7 +79,7 @@ class FirmwareImage(TypedDict):
 
 
 def firmware(place: Place, value: object) -> Parameters | None:
-    """Return the wanted parameters in the words of mstconfig and mlxconfig, None when none are given.
+    """Return the parameters in the notation of mstconfig and mlxconfig, None if not set.
 
     ``spectrum_x`` stands for those of a release of Spectrum-X.
     """
@@ -105,7 +105,7 @@ def firmware(place: Place, value: object) -> Parameters | None:
 
 
 def _with_spectrum_x(place: Place, release: object, wanted: Parameters) -> Parameters:
-    """Return the parameters with those of a release of Spectrum-X, which an entry may name as well, but not change."""
+    """Return the parameters with those of a release of Spectrum-X; an entry may repeat these, but not change them."""
     known = RELEASES.get(release) if isinstance(release, str) else None
     if known is None:
         place.violation(
@@ -122,7 +122,7 @@ def _with_spectrum_x(place: Place, release: object, wanted: Parameters) -> Param
 
 
 def firmware_allow(place: Place, value: object) -> list[str]:
-    """Return the parameters that may be set although nothing here tells what they do."""
+    """Return the parameters that may be set although their effect is not known here."""
     check = matching(_NAME, "is not a firmware parameter: names are in capitals")
     found = texts_in(place, value, "parameters of a firmware", "the name of a parameter", check)
     return list(dict.fromkeys(name for _here, name in found))
@@ -138,7 +138,7 @@ def _text(place: Place, value: object) -> str | None:
 
 
 def check_functions(place: Place, parameters: Parameters | None, vfs: int | None) -> None:
-    """Note values with which the next boot can't have the virtual functions that the same entry asks for."""
+    """Note values that prevent the virtual functions of the same entry at the next boot."""
     if not vfs or not parameters:
         return
     if "0" in meanings(parameters.get("SRIOV_EN", "")):
@@ -155,7 +155,7 @@ def check_functions(place: Place, parameters: Parameters | None, vfs: int | None
 
 
 def meanings(value: str) -> set[str]:
-    """Return what a value is equal to: words in lower case, numbers as decimals; ``ETH(2)`` is ``eth`` and ``2``."""
+    """Return all that a value equals: words in lower case, numbers in decimal; ``ETH(2)`` is ``eth`` and ``2``."""
     lower = value.lower()
     word, parenthesis, number = lower.rstrip(")").partition("(")
     parts = {word, number} if parenthesis else {lower}
@@ -170,7 +170,7 @@ def _decimal(text: str) -> str:
 
 
 def firmware_image(place: Place, value: object) -> FirmwareImage | None:
-    """Return the image that is asked for, None when nothing is given."""
+    """Return the firmware image, None if not set."""
     image = cast("FirmwareImage | None", record_in(place, value, _IMAGE))
     if isinstance(value, Mapping) and value.get("file") is None and value.get("version") is None:
         place.violation(
@@ -180,10 +180,10 @@ def firmware_image(place: Place, value: object) -> FirmwareImage | None:
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
-    """Return what versions are compared by: ``28.39.1002`` is older than ``28.43.1014``."""
+    """Return a version's numbers for comparison: ``28.39.1002`` is older than ``28.43.1014``."""
     return tuple(int(part) for part in version.split("."))
 
 
 def is_version(text: str) -> bool:
-    """Say whether a text is a version that can be compared."""
+    """Return whether a text is a version that can be compared."""
     return _VERSION.fullmatch(text) is not None

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks the requested virtual functions of a port: settings, drivers, e-switch and InfiniBand GUIDs.
+"""Check the virtual functions of a port in the spec: settings, drivers, e-switch and InfiniBand GUIDs.
 
-A GUID is kept as eight octets in lower case, as ``ip`` prints it; sysfs writes the same number in four groups.
+GUIDs are stored as eight lower-case octets, as ``ip`` prints them; sysfs writes the same number in four groups.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from .place import (
 
 VF_KEYS = ("mac", "vlan", "trust", "spoofchk", "max_tx_rate", "link_state")
 DETERMINISTIC = "deterministic"
-# ip-link(8): what the virtual link of a function follows.
+# ip-link(8): the state of a function's virtual link; ``auto`` follows the port.
 LINK_STATES = ("auto", "enable", "disable")
 ESWITCH_MODES = ("legacy", "switchdev")
-# mlx5 takes these of a function in legacy mode only; in switchdev mode they are matters of tc and Open vSwitch.
+# mlx5 only accepts these for functions in legacy mode; in switchdev mode, tc and Open vSwitch do this.
 _OF_LEGACY_MODE: Final = ("vlan", "trust", "spoofchk")
 NETDEVICE = "netdevice"
 VFIO = "vfio-pci"
-# In the words of SriovNetworkNodePolicy (deviceType).
+# The values of SriovNetworkNodePolicy (deviceType).
 VF_DRIVERS = (NETDEVICE, VFIO)
 LINK_LAYERS = ("Ethernet", "InfiniBand")
 _RATE = within(
@@ -55,7 +55,7 @@ _RATE = within(
 
 
 class VfSettings(TypedDict):
-    """Settings of the virtual functions of a port; ``max_tx_rate`` is in Mb/s, the key of an address a function."""
+    """Settings of a port's virtual functions; ``max_tx_rate`` is in Mb/s, keys of ``mac`` are numbers of functions."""
 
     mac: str | dict[str, str] | None
     vlan: int | None
@@ -66,7 +66,7 @@ class VfSettings(TypedDict):
 
 
 def vf_settings(place: Place, value: object, count: int | None) -> VfSettings | None:
-    """Return the wanted settings, ``None`` for each that is not given; ``count`` is the wanted number of functions.
+    """Return the settings, ``None`` for each that is not set; ``count`` is the number of functions.
 
     ``mac`` is ``deterministic`` or a mapping of function numbers (as text) to addresses.
     """
@@ -136,7 +136,7 @@ def _function_number(place: Place, key: object, count: int | None) -> str | None
 
 
 def check_settings(place: Place, settings: VfSettings | None, mode: str | None) -> None:
-    """Note settings of functions that their e-switch does not take in switchdev mode."""
+    """Note settings of functions that an e-switch does not accept in switchdev mode."""
     if settings is None or mode != "switchdev":
         return
     for key in _OF_LEGACY_MODE:
@@ -147,20 +147,20 @@ def check_settings(place: Place, settings: VfSettings | None, mode: str | None) 
 
 
 def check_driver(place: Place, driver: str | None, mtu: int | None) -> None:
-    """Note an MTU of functions that have no interface of this host, and so can't have one."""
+    """Note an MTU of functions that have no interface on this host, and so no MTU."""
     if driver == VFIO and mtu is not None:
         place.violation("has no effect with vf_driver vfio-pci: such functions have no interface here", "leave it out")
 
 
 class PortRequest(TypedDict):
-    """One port by its name, and which of its functions by their first and last number; None are all."""
+    """A port by name, and the range of its functions from the first to the last number; None means all."""
 
     name: str | None
     range: list[int] | None
 
 
 class FunctionRequest(TypedDict):
-    """What a policy asks of the ports that it selects; ``mtu`` is in bytes."""
+    """The settings of a policy for the ports that it selects; ``mtu`` is in bytes."""
 
     vendor: str | None
     device: str | None
@@ -178,11 +178,11 @@ class FunctionRequest(TypedDict):
 
 
 def function_request(place: Place, value: object) -> FunctionRequest | None:
-    """Return what a policy asks for, None when nothing is given.
+    """Return the settings of a policy, None if not set.
 
-    Ports are chosen by all of ``vendor`` and ``device`` (PCI ids), ``pci`` (addresses) and ``ports`` (``name`` of an
-    interface, ``range`` of its functions) that are given. Of two policies about one port the later one of the requests
-    counts; those of the same ``priority`` are merged.
+    A port must match all given selectors: ``vendor`` and ``device`` (PCI ids), ``pci`` (addresses) and ``ports``
+    (``name`` of an interface, ``range`` of its functions). Of two policies for one port, the later request wins; those
+    of the same ``priority`` are merged.
     """
     return cast("FunctionRequest | None", record_in(place, value, _REQUEST))
 
@@ -243,25 +243,25 @@ _HINT = "a fabric needs each GUID once: give every host its own range in host_va
 
 
 def guid_number(text: str) -> int | None:
-    """Return the number that a GUID is, None for a text that is none."""
+    """Return the number of a GUID, None if the text is not one."""
     lower = text.strip().lower()
     return int(lower.replace("0x", "").replace(":", ""), 16) if _FORMS.fullmatch(lower) else None
 
 
 def guid_text(number: int) -> str:
-    """Return a GUID as ``ip`` takes and prints it."""
+    """Return a GUID in the notation of ``ip``."""
     digits = f"{number:016x}"
     return ":".join(digits[index : index + 2] for index in range(0, 2 * _OCTETS, 2))
 
 
 def canonical(text: str) -> str | None:
-    """Return a GUID in this form whatever form it is in, None for a text that is none."""
+    """Return a GUID of any notation in the same one, None if the text is not a GUID."""
     number = guid_number(text)
     return None if number is None else guid_text(number)
 
 
 def vf_guids(place: Place, value: object, count: int | None) -> VfGuids | None:
-    """Return the wanted GUIDs, None when none are given; ``count`` is the wanted number of functions."""
+    """Return the GUIDs, None if not set; ``count`` is the number of functions."""
     if value is None:
         return None
     if value == DETERMINISTIC:
@@ -284,14 +284,14 @@ def vf_guids(place: Place, value: object, count: int | None) -> VfGuids | None:
 
 
 def size_of(guids: VfGuids) -> int:
-    """Return how many functions the GUIDs are enough for."""
+    """Return the number of functions for which the GUIDs suffice."""
     if isinstance(guids, dict):
         return (guid_number(guids["last"]) or 0) - (guid_number(guids["first"]) or 0) + 1
     return len(guids)
 
 
 def spans_of(guids: VfGuids | None) -> list[tuple[int, int]]:
-    """Return the GUIDs as numbers from and to which they go; deterministic ones are nobody else's."""
+    """Return the GUIDs as ranges of numbers; deterministic ones are unique and have none."""
     if isinstance(guids, dict):
         return [(guid_number(guids["first"]) or 0, guid_number(guids["last"]) or 0)]
     numbers = [guid_number(guid) or 0 for guid in guids] if isinstance(guids, list) else []
@@ -308,9 +308,9 @@ def no_shared_guids(places: list[Place], wanted: Sequence[VfGuids | None]) -> No
 
 
 def doubled(owned: Sequence[tuple[tuple[int, int], Owner]]) -> list[tuple[Owner, Owner, int]]:
-    """Return what spans of different owners have in common: two owners, in their order, and the first GUID of both.
+    """Return overlaps between spans of different owners: both owners, in order, and the first GUID of the overlap.
 
-    Of many owners of one GUID each later one is told with an earlier one; one owner's own spans are left aside.
+    If a GUID has many owners, each later one is returned with an earlier one; overlaps within one owner are ignored.
     """
     found: dict[tuple[Owner, Owner], int] = {}
     widest: tuple[int, Owner] | None = None
@@ -361,9 +361,9 @@ def _problem(text: str) -> str:
 
 
 def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Violation]]:
-    """Return what is wrong with the GUIDs of hosts together, by the later host; ``desired`` is by inventory name.
+    """Return violations for GUIDs that several hosts have, each at the later host; ``desired`` is by inventory name.
 
-    GUIDs that one host gives twice are told with that host's own variables.
+    GUIDs that a single host has twice are reported with that host's own variables.
     """
     owned = [
         (span, (host, index))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host's variables ask for, checked and brought into one shape."""
+"""Check the variables of a host and convert them to its spec."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from .memory import Limits
     from .qos import Qos
 
-# A new connection takes seconds, with a bond or a switch port that comes up slowly half a minute and more.
+# A new connection takes seconds; with a bond, or a switch port that comes up slowly, half a minute and more.
 LEAST_SECONDS = 20
-# Who is cut off for longer has lost the host for its users anyway.
+# A host that is unreachable for longer is lost to its users anyway.
 MOST_SECONDS = 3600
 DEFAULT_SECONDS = 120
-# After a boot it is a person who has to start the run that reaches the host.
+# After a boot, a person must start the run that reaches the host.
 LEAST_AFTER_BOOT = 600
 _SECONDS = within(
     LEAST_SECONDS,
@@ -66,12 +66,12 @@ CONSENTS = {
 
 
 def seconds_after_boot(seconds: int | None) -> int:
-    """Return the seconds after the start of a host in which a change that acted at that boot is confirmed."""
+    """Return the seconds after boot within which a change that took effect at that boot must be confirmed."""
     return max(seconds or DEFAULT_SECONDS, LEAST_AFTER_BOOT)
 
 
 class NodeRequirement(TypedDict):
-    """What a node affinity asks of one label; ``values`` are as many as the operator takes."""
+    """A requirement of a node affinity on one label; ``values`` has as many as the operator takes."""
 
     key: str
     operator: str
@@ -79,7 +79,7 @@ class NodeRequirement(TypedDict):
 
 
 class HostRequest(TypedDict):
-    """What a policy asks of the hosts whose labels its selector fits: sections of the operator's spec, and ports."""
+    """The settings of a policy for the hosts that its selector matches: sections of the operator's spec, and ports."""
 
     source: str | None
     node_selector: dict[str, str]
@@ -91,7 +91,7 @@ class HostRequest(TypedDict):
 
 
 class RunSpec(TypedDict):
-    """What is about a run, and not about the state that it leads to."""
+    """The part of a spec that is about the run and not about the host's state."""
 
     consents: dict[str, bool]
     protected_interfaces: list[str]
@@ -102,7 +102,7 @@ class RunSpec(TypedDict):
 
 
 class _OfOneRun(TypedDict, total=False):
-    """What a run adds: the controller's address, and where original values are to be back, what else was there."""
+    """Keys that a run adds: the controller's address, and for a removal, what else existed before."""
 
     controller: str | None
     removing: bool
@@ -111,7 +111,7 @@ class _OfOneRun(TypedDict, total=False):
 
 
 class HostSpec(RunSpec, _OfOneRun):
-    """What is asked of a host, checked and complete; None, and what is empty, stays as it is. MTUs are bytes."""
+    """The complete and checked spec of a host; None and empty values mean no requirement. MTUs are in bytes."""
 
     interfaces: list[InterfaceSpec]
     roce_qos: Qos | None
@@ -129,17 +129,17 @@ class HostSpec(RunSpec, _OfOneRun):
 
 
 class _Part(NamedTuple):
-    """One key of the desired state: the host variable it comes from and what reads either."""
+    """A key of the spec: its host variable and the reader of either."""
 
     variable: str
     read: Callable[[Place, object], object]
 
 
 def parse_host_variables(host: str, variables: Mapping[str, object]) -> tuple[HostSpec, list[Violation], list[Notice]]:
-    """Check the variables of one inventory host and return what they ask for.
+    """Check the variables of an inventory host and return its spec.
 
-    ``variables`` may hold any of ``HOST_VARIABLES``; an absent one or ``None`` means not given. MTUs are bytes.
-    The result is complete even when there are violations, but only a result without any may be planned.
+    ``variables`` may have any of ``HOST_VARIABLES``; ``None`` means not set. MTUs are in bytes. The result is complete
+    even if there are violations, but only one without any may be planned.
     """
     from .keys import KEYS
 
@@ -159,9 +159,9 @@ def parse_host_variables(host: str, variables: Mapping[str, object]) -> tuple[Ho
 
 
 def check_spec(document: object) -> HostSpec:
-    """Check a desired state in the shape that ``parse_host_variables`` returns and return it complete.
+    """Check a spec in the form that ``parse_host_variables`` returns and return it completed.
 
-    Raises ``InvalidInput`` with every violation.
+    Raises ``InvalidInput`` with all violations.
     """
     found = Found()
     root = Place(found, "desired")
@@ -187,7 +187,7 @@ def check_spec(document: object) -> HostSpec:
 
 
 def of_the_run(desired: HostSpec) -> RunSpec:
-    """Return the part of a desired state that is about the run."""
+    """Return the part of a spec that is about the run."""
     return cast(RunSpec, {key: value for key, value in desired.items() if key in RunSpec.__annotations__})
 
 
@@ -235,7 +235,7 @@ def _consent(place: Place, value: object) -> bool:
 
 
 def _check_together(place: Callable[[str], Place], desired: HostSpec) -> None:
-    """Note what is wrong with parts that are right by themselves; ``place`` returns that of a part."""
+    """Note conflicts between parts that are valid by themselves; ``place`` returns the place of a part."""
     _note_two_owners(place, desired)
     if desired["roce_qos"] is None:
         return
@@ -247,7 +247,7 @@ def _check_together(place: Callable[[str], Place], desired: HostSpec) -> None:
 def _note_two_owners(place: Callable[[str], Place], desired: HostSpec) -> None:
     """Note what two variables would set: some huge pages and the mode of RDMA are kernel arguments.
 
-    Peer memory loads and unloads its modules; the two would undo each other's work at every run.
+    Peer memory loads and unloads its modules; two variables would undo each other's changes in every run.
     """
     owners = {}
     if desired["hugepages"]:
@@ -294,7 +294,7 @@ def _empty_problem(text: str) -> str:
 
 
 def _section(place: Place, value: object) -> dict[str, object] | None:
-    """Return a section of an operator's spec: the parts a host is planned with are text, the rest is kept."""
+    """Return a section of an operator's spec: values used for planning are converted to text, others are kept."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
@@ -306,7 +306,7 @@ def _section(place: Place, value: object) -> dict[str, object] | None:
     return dict(value)
 
 
-# The desired state has these keys, "consents" and "requests".
+# The keys of the spec, apart from "consents" and "requests".
 _PARTS: dict[str, _Part] = {
     "interfaces": _Part("rdma_fabric_interfaces", interfaces.read),
     "roce_qos": _Part("rdma_fabric_roce_qos", qos.read),
@@ -347,7 +347,7 @@ HOST_VARIABLES = (*(part.variable for part in _PARTS.values()), *CONSENTS.values
 
 
 def wanted_interface(desired: HostSpec, key: str) -> InterfaceSpec:
-    """Return the entry of ``desired`` for the interface that steps call ``key``, after adding it where it is missing.
+    """Return the entry of ``desired`` with this step ``key``; it is added if missing.
 
     ``key`` is a PCI address, or the name of an interface without one.
     """
@@ -355,7 +355,7 @@ def wanted_interface(desired: HostSpec, key: str) -> InterfaceSpec:
     for entry in desired["interfaces"]:
         if entry.get(selector) == key:
             return entry
-    # Checked like a user's entry, it has every key that an entry has.
+    # Checked like a user's entry, it has all keys of one.
     added = check_spec({"interfaces": [{selector: key}]})["interfaces"][0]
     desired["interfaces"].append(added)
     return added

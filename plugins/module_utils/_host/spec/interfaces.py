@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the interfaces that a host's variables ask for."""
+"""Parse the interfaces in a host's spec."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .qos import InterfaceQos, interface_qos
 from .routes import ROUTES, RULES, Route, RoutingPolicy, check_state, no_shared_routes, routes, rules
 
 SUBFUNCTION = "sf"
-# Numbers have up to three digits, and a name has room for 15 characters.
+# Numbers have up to three digits, and names up to 15 characters.
 DIGITS = 3
 _LONGEST_PREFIX = syntax.IFNAMSIZ - 1 - len(SUBFUNCTION) - DIGITS
 QUEUE_KEYS = ("rx_ring", "tx_ring", "channels")
@@ -62,19 +62,19 @@ _OF_THE_CARD = ("eswitch_mode", "representor_prefix", "firmware", "firmware_imag
 INTERFACE_KEYS = (*syntax.SELECTORS, "name", "rdma_name", "mtu", "state", *_OF_FUNCTIONS, *_OF_THE_CARD, ROUTES, RULES)
 STATES = ("up", "down")
 LOCAL_NODE = "local_node"
-# CONFIG_NR_CPUS of torvalds/linux, arch/x86/Kconfig, ends at 8192.
+# CONFIG_NR_CPUS of torvalds/linux, arch/x86/Kconfig, is at most 8192.
 _MOST_CPUS = 8192
 _CPU_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
 def check_prefix(place: Place, prefix: str | None, mode: str | None) -> None:
-    """Note a prefix for an e-switch that is to have no representors."""
+    """Note a prefix for an e-switch without representors."""
     if prefix is not None and mode == "legacy":
         place.violation("has no effect with eswitch_mode legacy: there are no representors then", "leave it out")
 
 
 def no_shared_names(places: list[Place], given: Sequence[str | None], names: Sequence[str | None]) -> None:
-    """Note names that representors of two ports, or a representor and an interface of another entry, would have.
+    """Note names that representors of two ports, or a representor and the interface of another entry, would have.
 
     ``given`` are the prefixes of the entries at the ``places``, ``names`` those of their interfaces.
     """
@@ -102,7 +102,7 @@ def _gives(prefix: str, name: str | None) -> bool:
 
 
 def _prefix_problem(prefix: str) -> str:
-    """Say why names of representors can't begin so.
+    """Return why a text can't be the prefix of representor names.
 
     With ``rail0_`` virtual function 3 is ``rail0_3`` (the form of the SR-IOV operator), sub-function 88 ``rail0_sf88``.
     """
@@ -115,16 +115,16 @@ def _prefix_problem(prefix: str) -> str:
 
 
 def queues(place: Place, value: object) -> Queues | None:
-    """Return the wanted sizes of rings (in packets) and number of combined channels, None when none are given.
+    """Return the ring sizes (in packets) and the number of combined channels, None if not set.
 
-    They are those of the kernel's own traffic (TCP and UDP); RDMA has queues of its own.
+    They apply to the kernel's own traffic (TCP and UDP); RDMA has queues of its own.
     """
     numbers = record_in(place, value, dict.fromkeys(QUEUE_KEYS, _QUEUE)) or {}
     return {key: number for key, number in numbers.items() if isinstance(number, int)} or None
 
 
 class _Selector(TypedDict, total=False):
-    """How an interface is found: one of these."""
+    """How an interface is selected: by one of these."""
 
     pci: str
     mac: str
@@ -132,10 +132,10 @@ class _Selector(TypedDict, total=False):
 
 
 class _Former(TypedDict, total=False):
-    """What only the wish to have original values back says.
+    """Keys that only a removal sets, to restore original values.
 
-    ``vf_settings_before`` has the settings of each function by its number, ``offload`` whether rules are in the
-    hardware, ``representor_names`` the names of representors by their ports.
+    ``vf_settings_before`` has the settings of each function by its number, ``offload`` whether rules were offloaded,
+    ``representor_names`` the names of representors by their ports.
     """
 
     vf_settings_before: dict[str, dict[str, str | int | None] | None]
@@ -144,9 +144,9 @@ class _Former(TypedDict, total=False):
 
 
 class InterfaceSpec(_Selector, _Former, RoutingPolicy):  # pylint: disable=inherit-non-class  # no TypedDict by a call for it
-    """What is asked of one interface; None is for what stays as it is. MTUs are bytes.
+    """The spec of one interface; None means no requirement. MTUs are in bytes.
 
-    ``irq_affinity`` is a mapping only where a removal brings back what each interrupt had.
+    ``irq_affinity`` is only a mapping in a removal, with the original CPUs of each interrupt.
     """
 
     name: str | None
@@ -169,7 +169,7 @@ class InterfaceSpec(_Selector, _Former, RoutingPolicy):  # pylint: disable=inher
 
 
 def interfaces(place: Place, value: object) -> list[InterfaceSpec]:
-    """Return every wanted interface with its selector and all of its settings."""
+    """Return all entries, each with its selector and all settings."""
     entries: list[InterfaceSpec] = []
     places: list[Place] = []
     for index, item in enumerate(list_of(place, value, "interfaces")):
@@ -190,7 +190,7 @@ def interfaces(place: Place, value: object) -> list[InterfaceSpec]:
 
 
 def nothing() -> InterfaceSpec:
-    """Return an entry that selects no interface and asks nothing of it."""
+    """Return an entry without selector and settings."""
     return _interface(Place(Found(), ""), {})
 
 
@@ -262,7 +262,7 @@ def _state(place: Place, value: object) -> str | None:
 
 
 def _irq_affinity(place: Place, value: object) -> str | None:
-    """Return ``local_node`` or a list of CPUs as the kernel reads it (``0-7,16``), None when nothing is given."""
+    """Return ``local_node`` or a CPU list in the kernel's format (``0-7,16``), None if not set."""
     if value is None or value == LOCAL_NODE:
         return None if value is None else LOCAL_NODE
     if isinstance(value, bool) or not isinstance(value, (int, str)):
@@ -291,7 +291,7 @@ def _check_vf_mtu(place: Place, entry: InterfaceSpec) -> None:
 
 
 def _no_duplicates(places: list[Place], entries: list[InterfaceSpec]) -> None:
-    """Note interfaces that are given twice, names wanted twice, and names that would make a second run differ."""
+    """Note interfaces and names that are given twice, and names that would change the next run's selection."""
     seen: dict[tuple[str, str], str] = {}
     for place, entry in zip(places, entries):
         for key in (*syntax.SELECTORS, "name", "rdma_name"):

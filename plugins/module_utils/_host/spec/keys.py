@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where in the variables of a host which keys may stand, so that a key at the wrong level can be told its own."""
+"""The keys at each level of a host's variables, to suggest the right level for a misplaced key."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the limits and huge pages that a host's variables ask for."""
+"""Parse the limits and huge pages in a host's spec."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PAGE_SIZES = {
     "1Gi": 1048576,
     "16Gi": 16777216,
 }
-"""Sizes of huge pages by their names, in KiB as sysfs names its directories."""
+"""Huge page sizes by name, in KiB as in the names of sysfs directories."""
 LIMIT_KEYS = ("memlock", "nofile")
 _ENOUGH_MEMLOCK = 65536
-# Programs and PAM fail with more open files than fs.nr_open, whose default this is.
+# Programs and PAM fail with more open files than fs.nr_open; this is its default.
 _MOST_FILES = 1048576
 _FEWEST_FILES = 1024
 _MOST_PAGES = 2**31 - 1
@@ -41,14 +41,14 @@ _PAGES = within(0, _MOST_PAGES, "is negative; 0 gives the pages back", _TOO_MUCH
 
 
 class Limits(TypedDict):
-    """Limits of processes: ``memlock`` in KiB or ``unlimited``, ``nofile`` in files; None is not given."""
+    """Limits of processes: ``memlock`` in KiB or ``unlimited``, ``nofile`` in files; None means not set."""
 
     memlock: int | str | None
     nofile: int | None
 
 
 def limits(place: Place, value: object) -> Limits:
-    """Return the wanted limits."""
+    """Return the limits."""
     readers = {"memlock": _memlock, "nofile": _nofile}
     return cast(Limits, record_of(place, value, "limits: memlock, nofile", readers))
 
@@ -82,7 +82,7 @@ def _nofile(place: Place, value: object) -> int | None:
 
 
 def hugepages(place: Place, value: object) -> dict[str, int | dict[str, int]]:
-    """Return the wanted pages by size, each a number or a mapping of NUMA node (as text) to a number."""
+    """Return the pages by size, each a number or a mapping of NUMA node (as text) to a number."""
     wanted: dict[str, int | dict[str, int]] = {}
     for size, item in mapping_of(place, value, "page sizes to numbers of pages").items():
         here = place.at(size)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What reads those parts of a desired state that few hosts ask for.
+"""Readers of the parts of a spec that few hosts have.
 
-Each module of them is compiled on the host in every run, so that it is imported where there is something to read.
+Each imported module is compiled on the host in every run, so a reader is only imported if there is a value.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Reader = Callable[[Place, Any], Any]
 
 
 class Part(NamedTuple):
-    """Reads one part; without a value, or with that of a host that asks for none of it, it is ``nothing``."""
+    """The reader of a part; without a value, or with the empty value, the result is ``nothing``."""
 
     load: Callable[[], Reader]
     nothing: Callable[[], Any]
 
     def read(self, place: Place, value: Any) -> Any:
-        """Return what is asked for."""
+        """Return the part of the spec."""
         return self.nothing() if value is None or value == self.nothing() else self.load()(place, value)
 
 

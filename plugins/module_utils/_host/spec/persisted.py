@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file that tells the boot unit what to bring about."""
+"""The file with the settings that the boot unit applies."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .interfaces import Queues
 from .qos import Qos
 
 FORMAT = 1
-# The physical function whose wish makes this virtual one.
+# The physical function whose entry creates this virtual one.
 MAKER: Final = "pf"
-# What tells which interface a wish is about; the rest of its keys are settings.
+# The keys that select the interface of an entry; all others are settings.
 SELECTING = ("pci", "current_name", MAKER)
 _OfFunctions = Literal["vf_driver", "vf_guids", "vf_mtu", "vf_settings", "vfs"]
 Setting = Literal["eswitch_mode", "irq_affinity", "mtu", "qos", "queues", "state", _OfFunctions]
 
 
 class WishedPcie(TypedDict, total=False):
-    """What the boot unit does for PCIe."""
+    """The PCIe settings that the boot unit applies."""
 
     acs: str
     max_read_request: int
 
 
 class Wish(TypedDict, total=False):
-    """What the boot unit does for one interface, in the shape of ``interfaces`` of the desired state, or for PCIe."""
+    """The settings that the boot unit applies to an interface, as in ``interfaces`` of the spec, or to PCIe."""
 
     pci: str
     current_name: str
@@ -53,17 +53,17 @@ class Wish(TypedDict, total=False):
 
 
 def device_of(wish: Wish) -> str:
-    """Return what a wish selects."""
+    """Return the selector of an entry."""
     return str(wish.get("pci") or wish.get("current_name"))
 
 
 def only(wish: Mapping[str, object], keys: Iterable[str]) -> Wish:
-    """Return what a wish has of these keys, in their order."""
+    """Return those of an entry's values that have these keys, in order."""
     return cast(Wish, {key: wish[key] for key in keys if key in wish})
 
 
 def wishes_text(found: list[Wish], pcie: Mapping[str, object] | None = None, cards: Cards | None = None) -> str:
-    """Return the file that the boot unit reads."""
+    """Return the text of the boot unit's file."""
     document = {"managed_by": MARKER, "format": FORMAT, "interfaces": found, **({"pcie": dict(pcie)} if pcie else {})}
     if cards:
         document["cards"] = {address: cards[address] for address in sorted(cards)}
@@ -71,9 +71,9 @@ def wishes_text(found: list[Wish], pcie: Mapping[str, object] | None = None, car
 
 
 class Wished(NamedTuple):
-    """A file of wishes: the desired state, and the cards that it is for.
+    """The content of the boot unit's file: the spec, and the cards that it applies to.
 
-    ``made`` are the functions that these wishes make themselves, each with its physical one, by address.
+    ``made`` are the functions that the entries create themselves, each with its physical one, by address.
     """
 
     desired: HostSpec
@@ -82,9 +82,9 @@ class Wished(NamedTuple):
 
 
 def wished_of(text: str) -> Wished:
-    """Return what a file of wishes means.
+    """Return the content of the boot unit's file.
 
-    Raises ``ValueError`` for a file that is none, and ``InvalidInput`` with every violation.
+    Raises ``ValueError`` for another format, and ``InvalidInput`` with all violations.
     """
     document = json.loads(text)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -98,22 +98,22 @@ def wished_of(text: str) -> Wished:
             {key: value for key, value in entry.items() if key != MAKER} if isinstance(entry, dict) else entry
             for entry in entries
         ]
-    # What stands there was consented to by the run that wrote it.
+    # The run that wrote the file had consent for its content.
     consents = {"acs_change": True, "takeover": True, "uplink_change": True}
     desired = check_spec({"interfaces": entries, "pcie": document.get("pcie"), "consents": consents})
     return Wished(desired, made, kept_cards(document))
 
 
 def cards_in(content: str | None) -> Cards:
-    """Return the cards that a file of wishes, as the facts hold it, is for."""
+    """Return the cards of a boot unit's file, in the form of the facts."""
     document = parsed(content) if isinstance(content, str) else {}
     return kept_cards(document) if isinstance(document, dict) else {}
 
 
 def wished_in(content: str | None) -> list[Wish] | None:
-    """Return the wishes in a file as the facts hold it, one for each interface and one for PCIe (``{"pcie": ...}``).
+    """Return the entries of a boot unit's file from the facts, one per interface and one for PCIe (``{"pcie": ...}``).
 
-    None when they can't be told.
+    None if it can't be parsed.
     """
     document = parsed(content) if isinstance(content, str) else {}
     found = document.get("interfaces") if isinstance(document, dict) else None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads single values of the input; what is wrong is noted with its place, not raised."""
+"""Parse single values of the input; violations are noted with their place, not raised."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from . import syntax
 Check = Callable[[str], str]
 Bounds = Callable[[int], str]
 Keys = Mapping[str, Callable[[str], object]]
-"""Mappings of the input by their level, with what tells whether a key is one of theirs.
-
-A level is a place without its numbers: ``rdma_fabric_interfaces[].queues``.
-"""
+"""Mappings in the input by level, each with a check of its keys. A level is a place without its numbers:
+``rdma_fabric_interfaces[].queues``."""
 
 _TYPE_NAMES = {bool: "a boolean", int: "a whole number", float: "a number", str: "text", type(None): "nothing"}
 PREFIX = "rdma_fabric_"
@@ -31,9 +29,9 @@ _MOST_WITH_OR = 2
 
 @dataclass
 class Found:
-    """What the reading of one host came across.
+    """The violations and notices of one host.
 
-    ``keys`` and ``variables`` are all that the input may have, so that a key at the wrong level can be told its own.
+    ``keys`` and ``variables`` are all that the input may have, to suggest the right level for a misplaced key.
     """
 
     violations: list[Violation] = field(default_factory=list)
@@ -44,14 +42,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Place:
-    """One place of the input; problems are noted where they are."""
+    """A place in the input, where problems are noted."""
 
     found: Found
     source: str
     path: str = ""
 
     def at(self, key: str | int) -> Place:
-        """Return the place of one member."""
+        """Return the place of a member."""
         if isinstance(key, int):
             return Place(self.found, self.source, f"{self.path}[{key}]")
         name = key if re.fullmatch(r"[\w./-]{1,80}", key, re.ASCII) else shown(key)
@@ -59,17 +57,17 @@ class Place:
 
     @property
     def level(self) -> str:
-        """The place without the host and without numbers of list entries."""
+        """Return the place without the host and without numbers of list entries."""
         variable = self.source.rpartition(": ")[2]
         path = re.sub(r"\[\d+\]", "[]", self.path)
         return f"{variable}.{path}" if path and not path.startswith("[") else f"{variable}{path}"
 
     def violation(self, problem: str, hint: str = "") -> None:
-        """Note what forbids the run."""
+        """Note a violation, which prevents the run."""
         self.found.violations.append(Violation(self.source, self.path, problem, hint))
 
     def notice(self, problem: str, hint: str = "") -> None:
-        """Note what deserves a look."""
+        """Note a notice."""
         self.found.notices.append(Notice(self.source, self.path, problem, hint))
 
 
@@ -80,13 +78,13 @@ Readers = Mapping[str, Reader[object]]
 
 
 def shown(value: object) -> str:
-    """Return ``value`` as it may stand in a message: one line, not longer than a person reads."""
+    """Return ``value`` for a message: as one line of limited length."""
     text = syntax.one_line(repr(value))
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def kind_of(value: object) -> str:
-    """Return what a value is called in a message: ``a list``, ``text``."""
+    """Return the name of a value's type for a message: ``a list``, ``text``."""
     for known, name in _TYPE_NAMES.items():
         if isinstance(value, known):
             return name
@@ -94,7 +92,7 @@ def kind_of(value: object) -> str:
 
 
 def known_keys(place: Place, mapping: Iterable[object], known: Iterable[str]) -> None:
-    """Note every key that is not in ``known``, with the nearest one that is."""
+    """Note every key that is not in ``known``, with the nearest known one."""
     names = list(known)
     for key in mapping:
         if not isinstance(key, str):
@@ -105,9 +103,9 @@ def known_keys(place: Place, mapping: Iterable[object], known: Iterable[str]) ->
 
 
 def own_place(key: str, level: str, found: Found) -> str:
-    """Return the hint where a key that ``level`` does not have belongs, empty when nothing has it.
+    """Return the hint with the right level of a misplaced key, empty if no level has it.
 
-    Mappings below come first, then one around it, as ``vf_settings`` and an interface; then any other.
+    Mappings below come first, then one around it, such as an interface around ``vf_settings``, then any other.
     """
     levels = [other for other, has in found.keys.items() if other != level and has(key)]
     below = [other[len(level) :].strip(".[]") for other in levels if other.startswith((f"{level}.", f"{level}["))]
@@ -126,14 +124,14 @@ def own_place(key: str, level: str, found: Found) -> str:
 def near_name(name: str, known: Iterable[str]) -> str:
     """Return the hint for an unknown name: the nearest known one, or all of them.
 
-    Names of the same words are nearer than those of similar letters: ``mac_address`` means ``mac``.
+    Names with the same words are nearer than those with similar letters: ``mac_address`` means ``mac``.
     """
     names = list(known)
     words = _words(name)
     same = [other for other in names if words <= _words(other) or _words(other) <= words]
     near = [max(same, key=lambda other: len(words & _words(other)))] if same else []
     if not near:
-        # Only of a misspelt key; on a host each import counts.
+        # Only needed for a misspelt key; on a host each import costs time.
         import difflib
 
         near = difflib.get_close_matches(name, names, n=1, cutoff=_NEAR)
@@ -149,7 +147,7 @@ def _plain(name: str) -> str:
 
 
 def text_of(place: Place, value: object, what: str, check: Check | None = None, *, lower: bool = False) -> str | None:
-    """Return text that passes ``check``; ``None`` after noting what is wrong."""
+    """Return text that passes ``check``; ``None`` after noting a violation."""
     if not isinstance(value, str):
         place.violation(f"is {kind_of(value)} ({shown(value)}), {what} is needed", _quoting_hint(value))
         return None
@@ -162,7 +160,7 @@ def text_of(place: Place, value: object, what: str, check: Check | None = None, 
 
 
 def mapping_in(place: Place, value: object, what: str) -> Mapping[object, object] | None:
-    """Return a mapping, of keys of any kind; ``None`` after noting anything else."""
+    """Return a mapping with keys of any type; ``None`` after noting a violation."""
     if isinstance(value, Mapping):
         return value
     place.violation(f"is {kind_of(value)} ({shown(value)}), a mapping of {what} is needed")
@@ -170,7 +168,7 @@ def mapping_in(place: Place, value: object, what: str) -> Mapping[object, object
 
 
 def mapping_of(place: Place, value: object, what: str) -> dict[str, object]:
-    """Return the members whose keys are text, none when nothing is given; anything else is noted."""
+    """Return the members of a mapping with text keys, empty if not set; anything else is noted."""
     given = None if value is None else mapping_in(place, value, what)
     if given is None:
         return {}
@@ -189,9 +187,9 @@ def _quoting_hint(value: object) -> str:
 
 
 def record_of(place: Place, value: object, what: str, readers: Readers) -> dict[str, object]:
-    """Return what each reader makes of its member of a mapping, or of ``None`` where that is not given.
+    """Return the result of each reader for its member of a mapping, or for ``None`` if not set.
 
-    Other keys, and what is no mapping, are noted.
+    Other keys, and values that are not mappings, are noted.
     """
     given = mapping_of(place, value, what)
     known_keys(place, given, readers)
@@ -199,13 +197,13 @@ def record_of(place: Place, value: object, what: str, readers: Readers) -> dict[
 
 
 def record_in(place: Place, value: object, readers: Readers) -> dict[str, object] | None:
-    """Return the same, ``None`` when nothing is given, and after noting what is no mapping."""
+    """Return the same; ``None`` if not set, and after noting a value that is not a mapping."""
     given = None if value is None else mapping_in(place, value, ", ".join(readers))
     return None if given is None else record_of(place, given, "", readers)
 
 
 def list_of(place: Place, value: object, what: str) -> list[object]:
-    """Return a list, empty when nothing is given; anything else is noted."""
+    """Return a list, empty if not set; anything else is noted."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -215,7 +213,7 @@ def list_of(place: Place, value: object, what: str) -> list[object]:
 
 
 def switch_of(place: Place, value: object) -> bool | None:
-    """Return true or false; ``None`` when nothing is given, and after noting anything else."""
+    """Return a boolean; ``None`` if not set, and after noting anything else."""
     if value is None or isinstance(value, bool):
         return value
     place.violation(f"is {kind_of(value)} ({shown(value)}), true or false is needed")
@@ -223,7 +221,7 @@ def switch_of(place: Place, value: object) -> bool | None:
 
 
 def whole_number(place: Place, value: object, check: Callable[[int], str]) -> int | None:
-    """Return a number that passes ``check``; ``None`` after noting what is wrong."""
+    """Return a number that passes ``check``; ``None`` after noting a violation."""
     if isinstance(value, bool) or not isinstance(value, int):
         what = f"is {kind_of(value)} ({shown(value)}), a whole number is needed"
         place.violation(what, hint_of_digits(value, variable=True))
@@ -238,24 +236,24 @@ def whole_number(place: Place, value: object, check: Callable[[int], str]) -> in
 def texts_in(
     place: Place, value: object, what: str, of_one: str, check: Check, *, lower: bool = False
 ) -> list[tuple[Place, str]]:
-    """Return the members of a list, each with its place, that are text and pass ``check``; what is wrong is noted."""
+    """Return the members of a list that are text and pass ``check``, each with its place; violations are noted."""
     places = [(place.at(index), item) for index, item in enumerate(list_of(place, value, what))]
     read = [(here, text_of(here, item, of_one, check, lower=lower)) for here, item in places]
     return [(here, text) for here, text in read if text is not None]
 
 
 def optional_text(what: str, check: Check | None = None) -> Reader[str | None]:
-    """Return what reads text that need not be given."""
+    """Return a reader of optional text."""
     return lambda place, value: None if value is None else text_of(place, value, what, check)
 
 
 def optional_number(check: Bounds) -> Reader[int | None]:
-    """Return what reads a whole number that need not be given."""
+    """Return a reader of an optional whole number."""
     return lambda place, value: None if value is None else whole_number(place, value, check)
 
 
 def one_of(choices: Collection[str], default: D) -> Reader[str | D]:
-    """Return what reads one of ``choices``: ``default`` when nothing is given, and after noting anything else."""
+    """Return a reader of one of ``choices``; its result is ``default`` if not set, and after noting anything else."""
     needed = f"one of {', '.join(choices)}" if len(choices) > _MOST_WITH_OR else " or ".join(choices)
 
     def read(place: Place, value: object) -> str | D:
@@ -270,7 +268,7 @@ def one_of(choices: Collection[str], default: D) -> Reader[str | D]:
 
 
 def flag(default: bool = False) -> Reader[bool]:
-    """Return what reads true or false: ``default`` when nothing is given, and after noting anything else."""
+    """Return a reader of a boolean; its result is ``default`` if not set, and after noting anything else."""
 
     def read(place: Place, value: object) -> bool:
         given = switch_of(place, value)
@@ -280,10 +278,10 @@ def flag(default: bool = False) -> Reader[bool]:
 
 
 def matching(pattern: Pattern[str], otherwise: str) -> Check:
-    """Return the check of text that fits a pattern as a whole, and what is said of any other."""
+    """Return a check that text matches a pattern completely, with the problem of any other."""
     return lambda given: "" if pattern.fullmatch(given) else otherwise
 
 
 def within(least: int, most: int, below: str, above: str) -> Bounds:
-    """Return the check of a number from ``least`` to ``most``, and what is said of lower and of higher ones."""
+    """Return a check of a number from ``least`` to ``most``, with the problems of lower and of higher ones."""
     return lambda given: below if given < least else above if given > most else ""

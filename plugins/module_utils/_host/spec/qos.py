@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the RoCE QoS that a host's variables ask for, for all its interfaces and for one."""
+"""Parse the RoCE QoS in a host's spec, for all its interfaces and for single ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .place import (
 )
 from .qos_values import DSCPS, POINTS, PRIORITIES, STRICT, dscps_of, priority_of
 
-# In the order in which they are set.
+# In the order in which they are applied.
 QOS_KEYS = (
     "dcbx",
     "pause",
@@ -44,7 +44,7 @@ QOS_KEYS = (
 )
 OS, FIRMWARE = "os", "firmware"
 DSCP, PCP = "dscp", "pcp"
-# What a switch that speaks DCBX sets as well.
+# Settings that a switch with DCBX also sets.
 _OF_DCBX = ("trust", "dscp_priority", "ets", "pfc")
 # A byte of the IP header: DSCP (RFC 2474) in the upper six bits, ECN (RFC 3168) in the lower two.
 _MOST_TOS = 255
@@ -53,7 +53,7 @@ _MOST_CABLE = 1000
 
 
 class Qos(TypedDict, total=False):
-    """Settings of RoCE traffic, those that are given.
+    """Settings of RoCE traffic, without those that are not set.
 
     ``dscp_priority``, ``ets`` (``strict`` or percent) and ``ecn`` (``rp`` and ``np``) have DSCPs and priorities as
     text, as JSON has no other keys; ``cable_length`` is in meters.
@@ -73,14 +73,14 @@ class Qos(TypedDict, total=False):
     tos: int
 
 
-# What one interface says: its own settings, False to keep those of the host from it, None for nothing.
+# The value of one interface: its own settings, False to exempt it from those of the host, None if not set.
 InterfaceQos = Union[Qos, Literal[False], None]
 _Read = TypeVar("_Read")
 _Remark = TypeVar("_Remark", Violation, Notice)
 
 
 def qos(place: Place, value: object) -> Qos | None:
-    """Return the settings that are given, None when there are none; conflicts among them are noted."""
+    """Return the settings, None if not set; conflicts among them are noted."""
     members = None if value is None else mapping_in(place, value, ", ".join(QOS_KEYS))
     if members is None:
         return None
@@ -92,24 +92,24 @@ def qos(place: Place, value: object) -> Qos | None:
 
 
 def interface_qos(place: Place, value: object) -> InterfaceQos:
-    """Return the settings of one interface; False keeps those of the whole host from it."""
+    """Return the settings of one interface; False exempts it from those of the host."""
     return False if value is False else qos(place, value)
 
 
 def merged(of_host: Qos | None, of_interface: InterfaceQos) -> Qos:
-    """Return what is asked of an interface: its own settings, key by key, before those of the host."""
+    """Return the effective settings of an interface: its own override those of the host, key by key."""
     if isinstance(of_interface, bool):
         return {}
     return only({**(of_host or {}), **(of_interface or {})}, QOS_KEYS)
 
 
 def only(settings: Mapping[str, object], keys: Iterable[str]) -> Qos:
-    """Return those of the settings that have these keys, in their order."""
+    """Return the settings with these keys, in order."""
     return cast(Qos, {key: settings[key] for key in keys if key in settings})
 
 
 def note_conflicts(place: Place, of_host: Qos | None, interfaces: Sequence[InterfaceQos]) -> None:
-    """Note what the interfaces' own settings contradict of the host's; each by itself was checked before."""
+    """Note conflicts between the settings of interfaces and those of the host, which are valid by themselves."""
     for index, own in enumerate(interfaces):
         if not of_host or not own or isinstance(own, bool):
             continue
@@ -148,7 +148,7 @@ def _conflicts(place: Place, given: Qos) -> None:
 
 
 def _doubts(place: Place, given: Qos) -> None:
-    """Note what is possible and hardly meant."""
+    """Note settings that are valid but probably not intended."""
     lossless = given.get("pfc")
     for key in ("tos", "traffic_class"):
         if lossless and key in given and given.get("trust") == DSCP:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""QoS as files and programs write it. Pure.
+"""Convert QoS values from and to the formats of files and programs. Pure.
 
 Formats: ``qos/`` of the vendor's driver as mlnx_qos (mlnx-tools) reads and writes it, ``dcb --json`` of iproute2,
 ``ethtool -a``, ``tc/N/traffic_class`` of the vendor's mlx5_ib.
@@ -16,10 +16,10 @@ from ..machine.probe import parsed
 
 PRIORITIES = 8
 DSCPS = 64
-# Reaction point: the sender, which slows down. Notification point: the receiver, which tells it to.
+# Reaction point: the sender, which slows down. Notification point: the receiver, which asks it to.
 POINTS = ("rp", "np")
 STRICT = "strict"
-# The driver has no traffic class of its own: every queue pair keeps the one that its program asked for.
+# The driver does not set a traffic class: every queue pair keeps the one from its program.
 UNSET = -1
 _LONGEST_RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?")
 
@@ -27,7 +27,7 @@ Table = Dict[int, int]
 
 
 def dscps_of(text: str) -> list[int] | None:
-    """Return the DSCPs of ``26`` or ``24-31``, None when it is neither."""
+    """Return the DSCPs in ``26`` or ``24-31``, None if it is neither."""
     found = _LONGEST_RANGE.fullmatch(text)
     if found is None:
         return None
@@ -36,7 +36,7 @@ def dscps_of(text: str) -> list[int] | None:
 
 
 def compact(table: Mapping[int, int]) -> dict[str, int]:
-    """Return a table by ranges: ``{"24-31": 3, "48": 6}``."""
+    """Return a table as ranges: ``{"24-31": 3, "48": 6}``."""
     ranges: list[tuple[int, int, int]] = []
     for dscp in sorted(table):
         if ranges and ranges[-1][1] == dscp - 1 and ranges[-1][2] == table[dscp]:
@@ -47,27 +47,27 @@ def compact(table: Mapping[int, int]) -> dict[str, int]:
 
 
 def expanded(ranges: Mapping[str, int]) -> Table:
-    """Return the table that ``compact`` made short."""
+    """Return the table of which ``compact`` returned the ranges."""
     return {dscp: priority for text, priority in ranges.items() for dscp in dscps_of(text) or ()}
 
 
 def default_priority(dscp: int) -> int:
-    """Return the priority that cards give a DSCP unless they are told another: its class selector (RFC 2474)."""
+    """Return the default priority of a DSCP on cards: its class selector (RFC 2474)."""
     return dscp >> 3
 
 
 def default_table() -> Table:
-    """Return the table of a card that was told nothing."""
+    """Return the default table of a card."""
     return {dscp: default_priority(dscp) for dscp in range(DSCPS)}
 
 
 def priority_of(dscp: int, wanted: Mapping[str, int]) -> int:
-    """Return the priority of a DSCP under a wanted mapping (keys as text)."""
+    """Return the priority of a DSCP in a mapping (keys as text)."""
     return wanted.get(str(dscp), default_priority(dscp))
 
 
 def bits_of(text: str) -> list[int] | None:
-    """Return the priorities that are on in ``0,0,0,1,0,0,0,0``, whatever separates the digits."""
+    """Return the priorities that are on in ``0,0,0,1,0,0,0,0``, with any separator."""
     digits = re.findall(r"(?<!\d)[01](?!\d)", text)
     if len(digits) != PRIORITIES:
         return None
@@ -75,20 +75,20 @@ def bits_of(text: str) -> list[int] | None:
 
 
 def bits_text(priorities: Iterable[int]) -> str:
-    """Return the text that ``bits_of`` reads."""
+    """Return the text that ``bits_of`` parses."""
     on = set(priorities)
     return ",".join("1" if priority in on else "0" for priority in range(PRIORITIES))
 
 
 def table_of(text: str) -> Table | None:
-    """Return the table in ``qos/dscp2prio``: a heading, then a line ``DSCP priority`` each."""
+    """Return the table in ``qos/dscp2prio``: a heading, then one line ``DSCP priority`` each."""
     found = re.findall(r"^\s*(\d{1,2})\s+([0-7])\s*$", text, re.MULTILINE)
     table = {int(dscp): int(priority) for dscp, priority in found if int(dscp) < DSCPS}
     return table or None
 
 
 def headroom_of(buffer_of_priority: str, buffers: str) -> dict[str, int]:
-    """Return the bytes above the threshold of each priority's buffer, of those that have one.
+    """Return the bytes above the threshold of each priority's buffer, for buffers that have some.
 
     ``qos/prio2buffer`` has a heading and lines ``priority buffer``; ``qos/buffer_size`` three lines of headings and
     lines ``buffer size xoff xon``, in bytes.
@@ -100,19 +100,19 @@ def headroom_of(buffer_of_priority: str, buffers: str) -> dict[str, int]:
 
 
 def traffic_class_of(text: str) -> int:
-    """Return the class in ``Global tclass=106``; rules for single destinations may follow, or come alone."""
+    """Return the class in ``Global tclass=106``; rules for single destinations may follow, or be alone."""
     found = re.search(r"^Global tclass=(\d{1,3})\s*$", text, re.MULTILINE)
     return int(found[1]) if found else UNSET
 
 
 def pause_of(text: str) -> dict[str, bool] | None:
-    """Return ``rx`` and ``tx`` of ``ethtool -a``."""
+    """Return ``rx`` and ``tx`` from ``ethtool -a``."""
     found = dict(re.findall(r"^(RX|TX):\s+(on|off)\s*$", text, re.MULTILINE))
     return {"rx": found["RX"] == "on", "tx": found["TX"] == "on"} if len(found) == 2 else None
 
 
 def document(text: str) -> dict[str, object] | None:
-    """Return the object that ``dcb --json`` printed, None for anything else."""
+    """Return the object in the output of ``dcb --json``, None for anything else."""
     found = parsed(text)
     if isinstance(found, list) and len(found) == 1:
         found = found[0]
@@ -120,9 +120,9 @@ def document(text: str) -> dict[str, object] | None:
 
 
 def app_table(text: str) -> Table:
-    """Return the DSCP entries of ``dcb --json app show``; of two for one DSCP the larger priority counts.
+    """Return the DSCP entries of ``dcb --json app show``; of two for the same DSCP, the larger priority wins.
 
-    An entry is a list of both; since May 2023 (iproute2, dcb/dcb_app.c, dcb_app_print_filtered) a blank comes third.
+    An entry is a list of both; since May 2023 (iproute2, dcb/dcb_app.c, dcb_app_print_filtered) with a blank as third.
     """
     table: Table = {}
     for entry in _listed((document(text) or {}).get("dscp_prio")):
@@ -133,7 +133,7 @@ def app_table(text: str) -> Table:
 
 
 class PfcState(TypedDict):
-    """What ``dcb pfc`` tells; None is what it does not."""
+    """The output of ``dcb pfc``; None for what it lacks."""
 
     pfc: list[int] | None
     pfc_capacity: int | None
@@ -149,7 +149,7 @@ class Ets(TypedDict):
 
 
 def pfc_state(text: str) -> PfcState:
-    """Return ``pfc``, ``pfc_capacity`` and ``cable_length`` of ``dcb --json pfc show``; mlx5 has meters as delay."""
+    """Return ``pfc``, ``pfc_capacity``, ``cable_length`` from ``dcb --json pfc show``; mlx5 shows meters as delay."""
     found = document(text) or {}
     on = _listed(found.get("prio_pfc"))
     return {
@@ -160,9 +160,9 @@ def pfc_state(text: str) -> PfcState:
 
 
 def ets_state(text: str) -> Ets | None:
-    """Return ``prio_tc``, ``tc_tsa`` and ``tc_bw`` of ``dcb --json ets show``, eight values each.
+    """Return ``prio_tc``, ``tc_tsa`` and ``tc_bw`` from ``dcb --json ets show``, eight values each.
 
-    Drivers tell a share of classes that have none (mlx5: 100 of strict ones) and take none back: it is 0 here.
+    Drivers show a share for classes that have none (mlx5: 100 for strict ones), but do not accept it: it is 0 here.
     """
     found = document(text) or {}
     classes, kinds, shares = (_listed(found.get(key)) for key in ("prio_tc", "tc_tsa", "tc_bw"))
@@ -173,7 +173,7 @@ def ets_state(text: str) -> Ets | None:
 
 
 def ets_wanted(wanted: Mapping[str, int | str]) -> Ets:
-    """Return the same form for wanted shares: each priority is a class of its own, what is not named gets no share."""
+    """Return the same form for shares in the spec: each priority is a class of its own, others get no share."""
     shares = [wanted.get(str(priority), 0) for priority in range(PRIORITIES)]
     return {
         "prio_tc": list(range(PRIORITIES)),
@@ -183,7 +183,7 @@ def ets_wanted(wanted: Mapping[str, int | str]) -> Ets:
 
 
 def owner_in(text: str) -> str | None:
-    """Return who runs DCBX after ``dcb --json dcbx show``: ``os`` where the host does, ``firmware`` where not."""
+    """Return who runs DCBX according to ``dcb --json dcbx show``: ``os`` for the host, else ``firmware``."""
     found = document(text)
     if found is None:
         return None

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the routes and policy rules of an interface, in the words of netplan.
+"""Parse the routes and policy rules of an interface, in netplan's notation.
 
-A default route belongs into a table of its own: that of the main table is the host's uplink. For the same reason a rule
-says whose traffic it is about. What comes out is taken as input again, unchanged.
+A default route must be in a table of its own: that of the main table is the uplink's. For the same reason, a rule must
+have a selector. The result is valid as input again.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ DEFAULT = "default"
 MAIN = 254
 _KERNELS_OWN = {0: "unspec", 253: "default", MAIN: "main", 255: "local"}
 _LAST_TABLE = 2**31 - 1
-# What the kernel takes for a route of IPv6 without one (IP6_RT_PRIO_USER, include/net/ip6_fib.h).
+# The kernel's metric for IPv6 routes without one (IP6_RT_PRIO_USER, include/net/ip6_fib.h).
 IPV6_METRIC = 1024
 _LAST_METRIC = 2**32 - 1
-# Rules are asked in the order of their priority; that of the main table is 32766. Ours go late, so that those of others
-# (CNI plugins, VPNs) are asked before them as if there were none of ours.
+# Rules apply in the order of their priority; that of the main table is 32766. Ours come late, so that those of others
+# (CNI plugins, VPNs) apply first, as if ours did not exist.
 PRIORITY = 30000
 _LAST_PRIORITY = 32765
-# Networks wider than these hold most of the world: no fabric does, and the uplink's traffic is among it.
+# Networks wider than these contain most of the world: no fabric is that wide, and they would include the uplink's
+# traffic.
 _WIDEST = {4: 8, 6: 7}
 _EXAMPLES = {4: "10.2.0.0/16", 6: "fd00:2::/64"}
 
@@ -39,7 +40,7 @@ _OnLink = TypedDict("_OnLink", {"on-link": bool})
 
 
 class Way(TypedDict):
-    """A route as a file of ours tells it: its network in CIDR form, its gateway, and what tells it from others."""
+    """A route in a file of ours: its network in CIDR form, its gateway, and the rest of its key."""
 
     to: str
     via: str | None
@@ -57,13 +58,13 @@ RoutingPolicy = TypedDict("RoutingPolicy", {"routing-policy": "list[Rule] | None
 
 
 def routes(place: Place, value: object) -> list[Route] | None:
-    """Return the wanted routes in order, None when nothing is said; an empty list asks for none."""
+    """Return the routes in order, None if not set; an empty list means that there must be none."""
     found = [_route(here, item) for here, item in _members(place, value, "routes", ROUTE_KEYS)]
     return None if value is None else sorted((route for route in found if route is not None), key=route_key)
 
 
 def rules(place: Place, value: object) -> list[Rule] | None:
-    """Return the wanted rules in order, None when nothing is said; an empty list asks for none."""
+    """Return the rules in order, None if not set; an empty list means that there must be none."""
     found = [_rule(here, item) for here, item in _members(place, value, "rules", RULE_KEYS)]
     return None if value is None else sorted((rule for rule in found if rule is not None), key=rule_key)
 
@@ -74,18 +75,18 @@ def version_of(text: str) -> int:
 
 
 def route_key(route: Way) -> tuple[int, int, str, int]:
-    """Return what the kernel tells routes apart by: family, table, network and metric."""
+    """Return the kernel's key of a route: family, table, network and metric."""
     return version_of(route["to"]), route["table"], route["to"], route["metric"]
 
 
 def rule_key(rule: Rule) -> tuple[int, int, str, str, int]:
-    """Return what makes a rule this one: all of it."""
+    """Return the key of a rule: all of it."""
     source, target = rule["from"] or "", rule["to"] or ""
     return version_of(source or target), rule["priority"], source, target, rule["table"]
 
 
 def route_text(route: Way) -> str:
-    """Return how a route is told: ``10.2.0.0/16 via 10.1.0.1 table 101``; what the kernel assumes is left out."""
+    """Return a route as text: ``10.2.0.0/16 via 10.1.0.1 table 101``, without the kernel's defaults."""
     words = [route["to"]]
     words += ["via", route["via"]] if route["via"] else ["on the link"]
     words += ["table", str(route["table"])] if route["table"] != MAIN else []
@@ -95,7 +96,7 @@ def route_text(route: Way) -> str:
 
 
 def rule_text(rule: Rule) -> str:
-    """Return how a rule is told: ``from 10.1.0.0/24 table 101 priority 30000``."""
+    """Return a rule as text: ``from 10.1.0.0/24 table 101 priority 30000``."""
     networks = [f"{key} {network}" for key, network in (("from", rule["from"]), ("to", rule["to"])) if network]
     return " ".join([*networks, f"table {rule['table']} priority {rule['priority']}"])
 
@@ -109,7 +110,7 @@ def check_state(place: Place, wanted: list[Route] | None, state: str | None) -> 
 def no_shared_routes(
     places: list[Place], wanted: Sequence[list[Route] | None], asked: Sequence[list[Rule] | None]
 ) -> None:
-    """Note routes and rules that are given twice, and rules of which it is left to chance which is asked first.
+    """Note routes and rules that are given twice, and rules whose order is undefined.
 
     ``wanted`` are the routes of the entries at the ``places``, ``asked`` their rules.
     """
@@ -136,7 +137,7 @@ def no_shared_routes(
 
 
 def _compete(one: Rule, other: Rule) -> bool:
-    """Return whether two rules of one priority lead the same traffic to different tables."""
+    """Return whether two rules of one priority match the same traffic, but look up different tables."""
     if one["priority"] != other["priority"] or one["table"] == other["table"] or rule_key(one)[0] != rule_key(other)[0]:
         return False
     pairs = [(one["from"], other["from"]), (one["to"], other["to"])]
@@ -221,7 +222,7 @@ def _network(place: Place, value: object) -> Network | None:
     if not isinstance(value, str):
         place.violation(f"is {kind_of(value)} ({shown(value)}), a network such as {example} is needed", "quote it")
         return None
-    # Newer Pythons take the name of an interface behind an address, the kernel does not.
+    # Newer Pythons accept an interface name after an address, the kernel does not.
     network = None if "%" in value else network_of(value)
     if network is None:
         place.violation(f"{shown(value)} is not a network such as {example}")

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What kernel, udev and Kubernetes accept as a name, an address or a label.
+"""Check names, addresses and labels by the rules of the kernel, udev and Kubernetes.
 
-Every check returns ``""`` for an accepted value, otherwise one clause that says what is wrong with it.
+Every check returns ``""`` for a valid value, otherwise a clause with the problem.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from ..machine.probe import is_pci_address
 
-# One of these tells which device an interface of the spec is.
+# The keys that select the device of an interface in the spec.
 SELECTORS: Final = ("pci", "mac", "current_name")
 IFNAMSIZ = 16
 MODULE_NAME_LEN = 56
@@ -27,7 +27,7 @@ _SHORT_PCI_ADDRESS = re.compile(r"[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
 _HARDWARE_ADDRESS = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2})+")
 _HARDWARE_ADDRESS_OCTETS = (6, 8, 20)
 _BOOT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-# The kernel takes 63 characters (IB_DEVICE_NAME_MAX); what fits an interface's name fits every tool and column.
+# The kernel accepts 63 characters (IB_DEVICE_NAME_MAX); a name that fits an interface fits every tool and column.
 _RDMA_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,14}")
 _MODULE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -35,7 +35,8 @@ _LABEL_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*
 # ``all`` and ``default`` are directories of net.ipv4.conf, ``bonding_masters`` is a file of /sys/class/net.
 _TAKEN_NAMES = frozenset({".", "..", "all", "default", "lo", "bonding_masters"})
 _KERNEL_PREFIXES = ("eth", "ib", "en", "wl")
-# What drivers number (mlx5_0, rxe0) and what rdma-core's rules make of places and GUIDs (rocep24s0, ibs2, iwx0102...).
+# Names that drivers number (mlx5_0, rxe0), and that rdma-core's rules make from places and GUIDs (rocep24s0, ibs2,
+# iwx0102...).
 _NUMBERED_RDMA_NAME = re.compile(
     r"(mlx[45]_(bond_)?|rxe|siw|irdma|bnxt_re|hfi1_|qedr|cxgb4_|mana_|efa_)\d+", re.IGNORECASE
 )
@@ -43,7 +44,7 @@ _PREDICTABLE_RDMA_NAME = re.compile(r"(ib|roce|iw|opa|usnic|rdma)(o\d+|P?\d*[ps]
 
 
 def interface_name_problem(name: str) -> str:
-    """Say why the kernel (dev_valid_name) or systemd (ifname_valid) refuses ``name`` for an interface."""
+    """Return why the kernel (dev_valid_name) or systemd (ifname_valid) refuses ``name`` for an interface."""
     problems = (
         (not name, "is empty"),
         (len(name) >= IFNAMSIZ, f"has {len(name)} characters, the kernel takes at most {IFNAMSIZ - 1}"),
@@ -56,7 +57,7 @@ def interface_name_problem(name: str) -> str:
 
 
 def boot_name_problem(name: str) -> str:
-    """Say why ``name`` can't be given at boot: more characters mean something to files of udev than to the kernel."""
+    """Return why ``name`` can't be set at boot: more characters are special in udev's files than in the kernel."""
     problem = interface_name_problem(name)
     if problem or _BOOT_NAME.fullmatch(name):
         return problem
@@ -64,7 +65,7 @@ def boot_name_problem(name: str) -> str:
 
 
 def new_name_problem(name: str) -> str:
-    """Say why ``name`` must not be given to an interface: illegal, or of the name space of kernel and udev."""
+    """Return why ``name`` can't be given to an interface: invalid, or reserved by kernel and udev."""
     problem = boot_name_problem(name)
     if problem:
         return problem
@@ -75,7 +76,7 @@ def new_name_problem(name: str) -> str:
 
 
 def pci_address_problem(address: str) -> str:
-    """Say why ``address`` (lower case) is no PCI address as sysfs writes it: domain:bus:device.function."""
+    """Return why ``address`` (lower case) is not a PCI address as in sysfs: domain:bus:device.function."""
     if is_pci_address(address):
         return ""
     if _SHORT_PCI_ADDRESS.fullmatch(address):
@@ -84,7 +85,7 @@ def pci_address_problem(address: str) -> str:
 
 
 def hardware_address_problem(address: str) -> str:
-    """Say why ``address`` (lower case) is neither a MAC, a port GUID (8 octets) nor an IPoIB address (20 octets)."""
+    """Return why ``address`` (lower case) is neither a MAC, a port GUID (8 octets) nor an IPoIB address (20 octets)."""
     octets = address.count(":") + 1
     if _HARDWARE_ADDRESS.fullmatch(address) and octets in _HARDWARE_ADDRESS_OCTETS:
         return ""
@@ -92,7 +93,7 @@ def hardware_address_problem(address: str) -> str:
 
 
 def unicast_address_problem(address: str) -> str:
-    """Say why ``address`` (lower case) can't be the MAC of one interface (is_valid_ether_addr of the kernel)."""
+    """Return why ``address`` (lower case) can't be the MAC of one interface (is_valid_ether_addr of the kernel)."""
     if not _HARDWARE_ADDRESS.fullmatch(address) or address.count(":") != 5:
         return "is not a MAC address such as 02:a0:88:47:11:d0 (6 octets)"
     if address == "00:00:00:00:00:00":
@@ -101,12 +102,12 @@ def unicast_address_problem(address: str) -> str:
 
 
 def vlan_problem(vlan: int) -> str:
-    """Say why ``vlan`` is no VLAN that a virtual function can be put in; 0 means none."""
+    """Return why ``vlan`` is not a VLAN for a virtual function; 0 means none."""
     return "" if 0 <= vlan <= MAX_VLAN else f"is not a VLAN: 1 to {MAX_VLAN}, or 0 for none"
 
 
 def rdma_name_problem(name: str) -> str:
-    """Say why ``name`` must not be given to an RDMA device: not legal everywhere, or handed out by drivers and udev."""
+    """Return why ``name`` can't be given to an RDMA device: not valid everywhere, or used by drivers and udev."""
     if not _RDMA_NAME.fullmatch(name):
         return f"is not a valid RDMA device name: a letter, then letters, digits and _ (at most {IFNAMSIZ - 1} in all)"
     if _NUMBERED_RDMA_NAME.fullmatch(name):
@@ -117,7 +118,7 @@ def rdma_name_problem(name: str) -> str:
 
 
 def module_name_problem(name: str) -> str:
-    """Say why ``name`` can't be a kernel module's name."""
+    """Return why ``name`` is not a valid name of a kernel module."""
     if not _MODULE_NAME.fullmatch(name):
         return "is not a valid kernel module name: letters, digits, _ and - are allowed, and no - at the beginning"
     if len(name) >= MODULE_NAME_LEN:
@@ -126,7 +127,7 @@ def module_name_problem(name: str) -> str:
 
 
 def mtu_problem(mtu: int) -> str:
-    """Say why no interface of an RDMA network can have this ``mtu`` (bytes)."""
+    """Return why no interface of an RDMA network can have this ``mtu`` (bytes)."""
     if mtu < MIN_IPV4_MTU:
         return f"is below {MIN_IPV4_MTU}, the least IPv4 needs"
     if mtu < MIN_IPV6_MTU:
@@ -137,7 +138,7 @@ def mtu_problem(mtu: int) -> str:
 
 
 def label_key_problem(key: str) -> str:
-    """Say why Kubernetes refuses ``key`` as the key of a label (IsQualifiedName)."""
+    """Return why Kubernetes rejects ``key`` as the key of a label (IsQualifiedName)."""
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not _LABEL_PREFIX.fullmatch(prefix)):
         return "has a prefix that is no DNS subdomain of at most 253 characters"
@@ -147,12 +148,12 @@ def label_key_problem(key: str) -> str:
 
 
 def label_value_problem(value: str) -> str:
-    """Say why Kubernetes refuses ``value`` as the value of a label (IsValidLabelValue)."""
+    """Return why Kubernetes rejects ``value`` as the value of a label (IsValidLabelValue)."""
     if value and (len(value) > 63 or not _LABEL_NAME.fullmatch(value)):
         return "is not a valid label value: at most 63 letters, digits, - _ . that begin and end with a letter or digit"
     return ""
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` with everything that does not print (line ends, escapes, direction marks) spelled out."""
+    """Return ``text`` with unprintable characters (line ends, escapes, direction marks) escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

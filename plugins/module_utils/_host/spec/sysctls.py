@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sysctls: how settings of /proc/sys are written (``net.ipv4.conf.rail0.rp_filter``), and which are asked for."""
+"""Parse sysctls: names of settings in /proc/sys (``net.ipv4.conf.rail0.rp_filter``), and the settings in the spec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROC_SYS = "/proc/sys"
 FILE = "/etc/sysctl.d/90-rdma-fabric.conf"
 """Our file of sysctl.d(5)."""
 MULTIRAIL = MappingProxyType({"arp_announce": "2", "arp_ignore": "1", "rp_filter": "2"})
-"""What each of several interfaces in one subnet needs below net.ipv4.conf."""
+"""Settings of several interfaces in one subnet, each below net.ipv4.conf."""
 _NAME = re.compile(r"[A-Za-z0-9_@+:./-]+")
 _PER_INTERFACE = re.compile(r"net/(?:ipv4|ipv6|mpls)/(?:conf|neigh)/([^/]+)/[^/]+")
 _IPV6_FORWARDING = re.compile(r"net/ipv6/conf/[^/]+/forwarding")
@@ -34,7 +34,7 @@ _FORWARDING = ("net.ipv4.ip_forward", "net.ipv4.conf.all.forwarding")
 
 
 def name_problem(name: str) -> str:
-    """Say why ``name`` can't be a setting below /proc/sys; empty when it can."""
+    """Return why ``name`` can't be a setting below /proc/sys; empty if it can."""
     if not name:
         return "is empty"
     if "*" in name:
@@ -48,10 +48,10 @@ def name_problem(name: str) -> str:
 
 
 def path_below(name: str) -> str:
-    """Return the path below /proc/sys, as sysctl(8) and systemd-sysctl find it.
+    """Return the path below /proc/sys, as sysctl(8) and systemd-sysctl determine it.
 
-    When the first separator is a slash the name is the path. Otherwise dots separate, and a slash stands for a dot
-    within a part: ``net.ipv4.conf.eth0/100.rp_filter`` is about the interface ``eth0.100``.
+    If the first separator is a slash, the name is the path. Otherwise dots separate, and a slash stands for a dot
+    within a part: ``net.ipv4.conf.eth0/100.rp_filter`` is a setting of the interface ``eth0.100``.
     """
     first = re.search(r"[./]", name)
     if first is None or first.group() == "/":
@@ -60,7 +60,7 @@ def path_below(name: str) -> str:
 
 
 def canonical(name: str) -> str:
-    """Return the one spelling of a setting: with dots, with slashes only where a part itself has a dot."""
+    """Return the canonical name of a setting: with dots, or with slashes if a part contains a dot."""
     path = path_below(name)
     return path if "." in path else path.replace("/", ".")
 
@@ -71,7 +71,7 @@ def attribute(name: str) -> str:
 
 
 def interface_of(name: str) -> str | None:
-    """Return the interface that a setting belongs to; None for all others, those of all interfaces included."""
+    """Return the interface of a setting; None for all others, including those of all interfaces."""
     found = _PER_INTERFACE.fullmatch(path_below(name))
     return None if found is None or found.group(1) in _ALL_INTERFACES else found.group(1)
 
@@ -84,7 +84,7 @@ def for_interface(name: str, interface: str) -> str:
 
 
 def accept_ra_of(name: str, interface: str) -> str | None:
-    """Return the setting of an interface that decides what IPv6 forwarding does to it; None for any other ``name``."""
+    """Return the accept_ra of an interface if ``name`` is a setting of IPv6 forwarding, which affects it, else None."""
     if not _IPV6_FORWARDING.fullmatch(path_below(name)):
         return None
     return canonical(f"net/ipv6/conf/{interface}/accept_ra")
@@ -96,12 +96,12 @@ def is_accept_ra(name: str) -> bool:
 
 
 def forwarding_of(interface: str) -> str:
-    """Return the setting that says whether an interface forwards IPv6; that of ``all`` is written to every one."""
+    """Return the IPv6 forwarding setting of an interface; that of ``all`` is copied to every one."""
     return canonical(f"net/ipv6/conf/{interface}/forwarding")
 
 
 def same_value(one: str, other: str) -> bool:
-    """Say whether two texts mean one value: the kernel separates several numbers by tabs and prints none with zeros."""
+    """Return whether two texts mean one value: the kernel separates numbers by tabs, without leading zeros."""
     return [_number(word) for word in one.split()] == [_number(word) for word in other.split()]
 
 
@@ -110,7 +110,7 @@ def _number(word: str) -> str:
 
 
 def sysctls(place: Place, value: object) -> dict[str, str]:
-    """Return the wanted settings by their canonical names; parts of a value are separated by one space."""
+    """Return the settings by canonical name; parts of a value are separated by one space."""
     wanted: dict[str, str] = {}
     for key, item in mapping_of(place, value, "sysctl names to values").items():
         here = place.at(key)
