@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shapes of facts about the driver stack, its peer memory and GPUs. What a host does not tell is None."""
+"""Types of the facts about the driver stack, peer memory and GPUs. None means that the host does not report a value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Dict, List, TypedDict, Union
 
 
 class Service(TypedDict):
-    """A unit of systemd: whether it is there, starts at boot, may not start at all, and runs (gpus.py)."""
+    """A systemd unit: whether it is installed, enabled, masked and active (gpus.py)."""
 
     installed: bool
     enabled: bool
@@ -18,7 +18,7 @@ class Service(TypedDict):
 
 
 class Nvlink(TypedDict):
-    """What sets NVLink up between the GPUs of a host or a rack (gpus.py)."""
+    """What manages NVLink between the GPUs of a host or rack (gpus.py)."""
 
     switches: list[str]
     managers: list[str]
@@ -28,14 +28,14 @@ class Nvlink(TypedDict):
 
 
 class MigMode(TypedDict):
-    """Whether a GPU is divided, now and after its next reset (gpus.py)."""
+    """Whether a GPU is in MIG mode, now and after its next reset (gpus.py)."""
 
     current: bool
     pending: bool
 
 
 class Identity(TypedDict):
-    """What tells the build of a module (driver/read.py)."""
+    """Values that identify the build of a module (driver/read.py)."""
 
     version: str | None
     srcversion: str | None
@@ -48,7 +48,8 @@ class _Loaded(TypedDict):
 
 
 class Loaded(_Loaded, total=False):
-    """A loaded module of the stack or on it (driver/read.py); what is optional is there of those of ``IDENTITY``."""
+    """A loaded module of the stack or a user of it (driver/read.py); only modules of ``IDENTITY`` have optional
+    keys."""
 
     version: str | None
     srcversion: str | None
@@ -64,7 +65,7 @@ class OnDisk(Identity):
 
 
 class Built(TypedDict):
-    """A driver that DKMS has built for a kernel (driver/read.py)."""
+    """A driver that DKMS built for a kernel (driver/read.py)."""
 
     name: str
     version: str
@@ -72,14 +73,14 @@ class Built(TypedDict):
 
 
 class Initrd(TypedDict):
-    """The initial RAM disk of a kernel, and whether it holds another driver than the disk (driver/modules.py)."""
+    """The initial RAM disk of a kernel, and whether its driver differs from the installed one (driver/modules.py)."""
 
     image: str
     stale: bool
 
 
 class User(TypedDict):
-    """A process with a file that it has open (driver/blockers.py)."""
+    """A process and a file that it has open (driver/blockers.py)."""
 
     pid: int
     program: str
@@ -87,7 +88,7 @@ class User(TypedDict):
 
 
 class Container(TypedDict):
-    """What NVIDIA's driver container has left or holds (driver/read.py)."""
+    """What NVIDIA's driver container left behind or holds (driver/read.py)."""
 
     ready: bool
     lock: bool
@@ -102,18 +103,18 @@ class SigningKey(TypedDict):
 
 
 class Openib(TypedDict):
-    """Whether the vendor's service loads the driver at boot and may be stopped (driver/openib.py)."""
+    """Whether the vendor's service loads the driver at boot, and whether it may be stopped (driver/openib.py)."""
 
     onboot: bool | None
     may_stop: bool | None
 
 
-# Words of ip(8) with their values, and the number of the function; a VLAN has several.
+# Options of ip(8) with their values, and the number of the function; the VLAN has several.
 Managed = Dict[str, Union[int, str, List[Union[int, str]]]]
 
 
 class SnapshotFunction(TypedDict):
-    """A physical function and its virtual ones as they come back."""
+    """A physical function and its virtual functions, to restore."""
 
     pci: str
     vfs: int
@@ -123,7 +124,7 @@ class SnapshotFunction(TypedDict):
 
 
 class SnapshotLink(TypedDict):
-    """An interface of a function as it comes back."""
+    """An interface of a function, to restore."""
 
     pci: str
     name: str
@@ -135,7 +136,7 @@ class SnapshotLink(TypedDict):
 
 
 class SnapshotVlan(TypedDict):
-    """A VLAN on such an interface as it comes back."""
+    """A VLAN on such an interface, to restore."""
 
     name: str
     parent: str
@@ -150,7 +151,7 @@ class SnapshotVlan(TypedDict):
 
 
 class SnapshotRoute(TypedDict):
-    """A route as it comes back, in the words of ip(8)."""
+    """A route to restore, as arguments of ip(8)."""
 
     version: int
     words: list[str]
@@ -161,9 +162,9 @@ class _Modules(TypedDict, total=False):
 
 
 class Snapshot(_Modules):
-    """What a reload of a driver takes away (driver/snapshot.py).
+    """What a driver reload removes (driver/snapshot.py).
 
-    ``modules`` are what it loads again, in order; once it has unloaded them nothing else tells.
+    ``modules`` are the modules to load again, in order; once they are unloaded, no other record of them exists.
     """
 
     driver: str
@@ -174,7 +175,7 @@ class Snapshot(_Modules):
 
 
 class Stacked(TypedDict):
-    """What stands on an interface or a function (driver/stack.py)."""
+    """A device on top of an interface or function (driver/stack.py)."""
 
     on: str
     name: str
@@ -182,7 +183,7 @@ class Stacked(TypedDict):
 
 
 class DriverState(TypedDict):
-    """The driver stack of a host (driver/read.py); driver/stack.py adds the network where a reload may be needed."""
+    """The driver stack of a host (driver/read.py); driver/stack.py adds the network if a reload may be needed."""
 
     kernel: str
     next_kernel: str
@@ -212,14 +213,14 @@ class DriverState(TypedDict):
 
 
 class Symbols(TypedDict):
-    """Which symbols a table has (driver/stack.py)."""
+    """Which symbols a symbol table contains (driver/stack.py)."""
 
     peer_memory: bool | None
     dma_buf: bool | None
 
 
 class SymbolTables(TypedDict):
-    """The symbols of the code that runs and of the modules on the disk (driver/stack.py)."""
+    """The symbols of the running code and of the installed modules (driver/stack.py)."""
 
     running: Symbols
     on_disk: Symbols

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the facts about managers of a host's network are made of. What a host does not tell is None."""
+"""Types of the facts about network managers. None means that the host does not report a value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NetworkFile(TypedDict):
 
 
 class Networkd(TypedDict):
-    """The files of systemd-networkd, and which it uses for which interface now (managers/read.py)."""
+    """The files of systemd-networkd, and which file it uses for each interface (managers/read.py)."""
 
     files: list[NetworkFile]
     links: dict[str, str]
@@ -43,7 +43,7 @@ class NetworkManager(TypedDict):
 
 
 class Stanza(TypedDict):
-    """What the stanzas of an interface say, those of all files together (managers/read.py)."""
+    """The settings of an interface from the stanzas of all files (managers/read.py)."""
 
     file: str | None
     mtu: str | None
@@ -53,20 +53,20 @@ class Stanza(TypedDict):
 
 
 class Ifupdown(TypedDict):
-    """The stanzas of interfaces(5), and whether ours is among them (managers/read.py)."""
+    """The stanzas of interfaces(5), and whether our file is included (managers/read.py)."""
 
     included: bool
     stanzas: dict[str, Stanza]
 
 
 class Wicked(TypedDict):
-    """The interfaces that wicked has files of (managers/read.py)."""
+    """The interfaces for which wicked has files (managers/read.py)."""
 
     interfaces: list[str]
 
 
 class Managers(TypedDict, total=False):
-    """The managers that run or start at boot (managers/read.py)."""
+    """The managers that run, or start at boot (managers/read.py)."""
 
     networkd: Networkd
     NetworkManager: NetworkManager

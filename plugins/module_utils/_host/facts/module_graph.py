@@ -1,14 +1,14 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which kernel modules make up an RDMA stack and which stand on it.
+"""The kernel modules of an RDMA stack and the modules that use it.
 
-The lists are those of NVIDIA's driver container (storage, third-party RDMA, auxiliary drivers) and of openibd.
+Sources: NVIDIA's driver container (storage, third-party RDMA, auxiliary drivers) and openibd.
 """
 
 from __future__ import annotations
 
-# What a vendor stack replaces, in the order in which it can be unloaded: users before what they use.
+# The modules that a vendor stack replaces, in the order of unloading: users before the modules they use.
 REPLACED = (
     "rdma_ucm",
     "ib_ipoib",
@@ -28,7 +28,7 @@ REPLACED = (
     "mlxfw",
     "mlx_compat",
 )
-# Loaded again after a reload when they were loaded before, in this order; the rest comes as their dependencies.
+# Modules to load after a reload if they were loaded before, in order; the others are their dependencies.
 LOADED_AGAIN = (
     "mlx5_core",
     "mlx5_ib",
@@ -40,12 +40,12 @@ LOADED_AGAIN = (
     "mlx5_dpll",
 )
 AUXILIARY = ("mlx5_vdpa", "mlx5_fwctl", "mlx5_dpll")
-# Without these there is no network, whatever was loaded before.
+# Required for the network, so they are always loaded.
 ALWAYS_LOADED = ("mlx5_core", "mlx5_ib")
-# Whose identity tells whether the stack on the disk is the one that runs, as NVIDIA's driver container compares it.
+# The modules whose identity shows whether the installed stack is running, as NVIDIA's driver container compares it.
 IDENTITY = ("mlx5_core", "mlx5_ib", "ib_core")
 STORAGE = ("ib_iser", "ib_isert", "ib_srp", "ib_srpt", "nvme_rdma", "nvmet_rdma", "rpcrdma", "xprtrdma", "svcrdma")
-# File systems and transports that hold ib_core or rdma_cm as storage does.
+# File systems and transports that use ib_core or rdma_cm, like storage does.
 STORAGE_CLIENTS = ("ko2iblnd", "mmfs26", "beegfs", "wekafsio", "rds_rdma", "smc")
 THIRD_PARTY = (
     "bnxt_re",
@@ -65,5 +65,5 @@ THIRD_PARTY = (
     "siw",
     "vmw_pvrdma",
 )
-# They hold ib_core or ib_uverbs; unloaded right before a reload and loaded again after it.
+# They use ib_core or ib_uverbs; they are unloaded just before a reload and loaded again after it.
 PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")

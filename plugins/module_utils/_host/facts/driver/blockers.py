@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds what stands in the way of unloading a driver: open files, modules, network and storage."""
+"""Find what prevents a driver from being unloaded: open files, modules, network and storage."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ LOCKS = (
     "/var/cache/dnf/metadata_lock.pid",
     "/run/zypp.pid",
 )
-# NVIDIA's driver container holds it while it runs, and leaves the file where it ends (Mellanox/doca-driver-build,
+# NVIDIA's driver container holds this lock while it runs, and leaves the file behind (Mellanox/doca-driver-build,
 # entrypoint/internal/entrypoint/entrypoint.go, lock: flock(2)).
 CONTAINER_LOCK = "/run/mellanox/drivers/.lock"
 _MOST = 64
 
 
 class OpenFiles(NamedTuple):
-    """Processes by what they have open: ``{"pid", "program", "path"}`` each, in order of their numbers.
+    """Processes by what they have open: ``{"pid", "program", "path"}`` each, in order of their pids.
 
     ``container`` says whether any has the lock of the driver container open.
     """
@@ -45,9 +45,9 @@ class OpenFiles(NamedTuple):
 
 
 def read_open_files(host: Host) -> OpenFiles:
-    """Return which processes have verbs devices and locks open, each device and process once.
+    """Return the processes that have verbs devices and locks open, each device and process once.
 
-    Processes in containers are seen as well; a process that ends meanwhile is left out.
+    Processes in containers are included; a process that ends meanwhile is left out.
     """
     found_verbs: list[User] = []
     found_locks: list[User] = []
@@ -75,16 +75,16 @@ STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, INTERFACE, UPLINK, SETTI
     "uplink",
     "setting",
 )
-# Kinds of what stands on a port, beside the kernel's own.
+# Kinds of stacked devices, in addition to the kernel's.
 VLAN, VRF, ADDRESS, SUBFUNCTION, FILTERING = ("vlan", "vrf", "address", "sub-function", "bridge that filters VLANs")
-# They stay, and take their ports back from whoever gives them: no daemon and no table of their own knows the port.
+# These stay, and accept their ports again whoever adds them: no daemon and no table of their own refers to a port.
 _MASTERS = ("bond", "bridge", VRF)
 IPOIB = "ib_ipoib"
 _HARMLESS = frozenset((*module_graph.REPLACED, *module_graph.PEER_MEMORY))
 
 
 class Blocker(NamedTuple):
-    """What holds the driver: its ``kind``, what it is called, and what it does, as a clause for people."""
+    """A user of the driver: its ``kind``, its name, and a clause for messages."""
 
     kind: str
     name: str
@@ -96,9 +96,9 @@ class Blocker(NamedTuple):
 
 
 def module_blockers(loaded: Mapping[str, Loaded], unload_storage: bool) -> list[Blocker]:
-    """Return the loaded modules that keep the stack from being unloaded.
+    """Return the loaded modules that prevent the stack from being unloaded.
 
-    ``loaded`` is that part of the driver's state. ``unload_storage``: storage modules that nothing uses are unloaded.
+    ``loaded`` is that part of the driver's state. With ``unload_storage``, unused storage modules will be unloaded.
     """
     found = []
     for name, module in loaded.items():
@@ -120,9 +120,10 @@ def module_blockers(loaded: Mapping[str, Loaded], unload_storage: bool) -> list[
 
 
 def user_blockers(loaded: Mapping[str, Loaded], users: Iterable[User]) -> list[Blocker]:
-    """Return the programs that have verbs devices open; a reference that none of them explains is one as well.
+    """Return the programs that have verbs devices open; if there are none, unexplained references to modules.
 
-    A module's count goes over its number of using modules when programs, containers or the kernel itself hold it.
+    A module's reference count exceeds the number of modules using it if programs, containers or the kernel itself hold
+    it.
     """
     programs: dict[int, tuple[str, list[str]]] = {}
     for user in users:
@@ -150,11 +151,11 @@ def function_blockers(
     loaded: Collection[str],
     modes: Mapping[str, Eswitch],
 ) -> list[Blocker]:
-    """Return functions whose loss nothing would restore: given to a machine or a container, or of a switchdev e-switch.
+    """Return functions that could not be restored: passed through to a VM or container, or in switchdev mode.
 
-    ``nics`` are those that the driver takes away: physical functions and their virtual ones. ``loaded`` are modules:
-    without IPoIB no function of InfiniBand has an interface anywhere. ``modes`` are those of e-switches that devlink
-    tells: mlx5 gives a port a switch id in legacy mode, too.
+    ``nics`` are the physical and virtual functions that unloading removes. ``loaded`` are modules: without IPoIB no
+    InfiniBand function has an interface anywhere. ``modes`` are the e-switch modes that devlink reports: mlx5 sets a
+    switch id in legacy mode too.
     """
     found = []
     for nic in nics:
@@ -179,9 +180,9 @@ def _is_switched(nic: Nic, netdevs: Mapping[str, Netdev], modes: Mapping[str, Es
 
 
 def stacked_blockers(stacked: Iterable[Stacked]) -> list[Blocker]:
-    """Return what stands on interfaces and is not brought back; ``stacked`` is what ``read_stacked`` returns.
+    """Return stacked devices that would not be restored; ``stacked`` is the result of ``read_stacked``.
 
-    VLANs on a port are made again, and a bond, a bridge and a VRF are given their ports again.
+    VLANs on a port are made again, and bonds, bridges and VRFs get their ports back.
     """
     found = []
     vlans = {entry["name"] for entry in stacked if entry["kind"] == VLAN}
@@ -200,13 +201,13 @@ def stacked_blockers(stacked: Iterable[Stacked]) -> list[Blocker]:
 
 
 def sentence(blockers: Sequence[Blocker]) -> str:
-    """Return all of them in one clause, the first twelve by name."""
+    """Return all of them in one clause, the first twelve in full."""
     named = "; ".join(blocker.text for blocker in blockers[:12])
     return named if len(blockers) <= 12 else f"{named}; and {len(blockers) - 12} more"
 
 
 def _used_from_outside(module: Loaded, loaded: Mapping[str, Loaded]) -> bool:
-    """Say whether more than modules that nothing uses either holds the module."""
+    """Return whether a module has users other than modules that are themselves unused."""
     if module["refcount"] > len(module["users"]):
         return True
     return any(_used_from_outside(loaded[user], loaded) for user in module["users"] if user in loaded)

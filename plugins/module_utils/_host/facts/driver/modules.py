@@ -1,14 +1,15 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads a driver's modules: their builds, the key that signs them, and the initial RAM disk's copy.
+"""Read the files of a driver's modules: their builds, the key that signs them, and the copy in the initial RAM disk.
 
-A module's file is an ELF object; its note of type NT_GNU_BUILD_ID (elf(5)) is what the kernel shows in
-/sys/module/NAME/notes/.note.gnu.build-id. Equal ids mean the same build, whatever versions say.
+Builds: a module's file is an ELF object, whose note of type NT_GNU_BUILD_ID (elf(5)) the kernel shows in
+/sys/module/NAME/notes/.note.gnu.build-id. Equal ids mean the same build, whatever the versions.
 
-Another key that is enrolled proves nothing: modules that are signed with one that is not do not load.
+Key: only the signing key itself matters. Modules signed with a key that is not enrolled do not load, even if another
+key is.
 
-The kernel would start with the module in it, and the one on the disk would only be loaded by a later reload.
+Initial RAM disk: the kernel boots with the module in it, and would only load the installed one in a later reload.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NAME = b"GNU\0"
 _TYPE = 3
 _HEADER = 16
 _LENGTHS = (20, 16, 8)
-# The note may stand behind the code: at 1.5 of the 6.6 MB of Debian's mlx5_core. No more is unpacked than this.
+# The note may follow the code, for example at 1.5 of the 6.6 MB of Debian's mlx5_core. No more than this is unpacked.
 LONGEST = 32 * 1024 * 1024
 
 
@@ -48,9 +49,9 @@ def build_id(data: bytes) -> str | None:
 
 
 def beginning_of_module(path: str, data: bytes) -> bytes:
-    """Return the beginning of the module whose file ``path`` begins with ``data``, unpacked where it is packed.
+    """Return the beginning of the module whose file ``path`` begins with ``data``, uncompressed.
 
-    The standard library has no zstd: such a file, and one that is damaged, gives nothing.
+    The standard library has no zstd: such a file, like a damaged one, yields nothing.
     """
     try:
         if path.endswith(".xz"):
@@ -69,7 +70,7 @@ _SETTING = re.compile(r"""(?m)^[ \t]*(mok_signing_key|mok_certificate)=(["']?)([
 
 
 def read_key(probe: Probe, system: System, given: str | None) -> SigningKey:
-    """Tell whether the firmware trusts the key of local builds, or the one ``given``; asked with Secure Boot alone."""
+    """Return whether the firmware trusts the key of local builds, or the ``given`` one; only read with Secure Boot."""
     path = given or _certificate_of_dkms(probe, system["os"]["id"])
     if not probe.host.exists(path):
         return {"path": None, "enrolled": None}
@@ -82,10 +83,10 @@ def _certificate_of_dkms(probe: Probe, distribution: str) -> str:
 
 
 def certificate_of_dkms(distribution: str, settings: Iterable[str]) -> str:
-    """Return the path of the certificate that DKMS signs with; ``settings`` are its files, the last one wins.
+    """Return the path of the certificate with which DKMS signs; ``settings`` are its files, of which the last one wins.
 
-    On Ubuntu its own key is taken where the settings name no other key, whatever certificate they name (dell/dkms,
-    dkms.in, read_framework_conf and prepare_mok).
+    On Ubuntu it is Ubuntu's own unless the settings name a key, whatever certificate they name (dell/dkms, dkms.in,
+    read_framework_conf and prepare_mok).
     """
     told = {match[1]: match[3] for text in settings for match in _SETTING.finditer(text)}
     if distribution == "ubuntu" and not told.get("mok_signing_key"):
@@ -93,7 +94,7 @@ def certificate_of_dkms(distribution: str, settings: Iterable[str]) -> str:
     return told.get("mok_certificate") or OF_DKMS
 
 
-# Of initramfs-tools and of dracut; each unpacks the whole image.
+# The programs of initramfs-tools and dracut; each unpacks the whole image.
 _LISTERS = ("lsinitramfs", "lsinitrd")
 _LIST_SECONDS = 120.0
 
@@ -101,9 +102,9 @@ _LIST_SECONDS = 120.0
 def read_initrd(
     probe: Probe, family: Family, kernel: str, on_disk: Mapping[str, OnDisk] | None, *, content: bool = False
 ) -> Initrd | None:
-    """Tell whether the image is older than the driver's file, so that it can't hold it; None where nothing tells.
+    """Return whether the image is older than the driver's file, and so can't contain it; None if unknown.
 
-    With ``content`` one that is not older is looked into as well, which takes seconds.
+    With ``content``, an image that is not older is searched too, which takes seconds.
     """
     core = on_disk[NETDEV_DRIVER]["path"] if on_disk is not None and NETDEV_DRIVER in on_disk else ""
     if not core.startswith("/"):
@@ -119,9 +120,9 @@ def read_initrd(
 
 
 def holds_another(probe: Probe, image: str, kernel: str, core: str) -> bool:
-    """Say whether an image holds only the kernel's own driver where a vendor's is on the disk, or the reverse.
+    """Return whether an image only contains the kernel's own driver although a vendor's is installed, or the reverse.
 
-    One without any driver of these NICs leaves them to the disk.
+    An image without any driver of these NICs leaves them to the root file system.
     """
     shown = (probe.printed(lister, image, seconds=_LIST_SECONDS) for lister in _LISTERS)
     text = next((text for text in shown if text is not None), "")

@@ -1,12 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the owner of a host lets the vendor's driver service do. Pure.
+"""Parse the settings of the vendor's driver service. Pure.
 
 openibd is a shell script that sources its file. Without ``ONBOOT=yes`` it loads nothing at boot. Without
-``ALLOW_STOP=yes``, which is the default, it ends with an error when it shall be stopped, unless ``FORCE_MODE=yes``;
-whoever sets that has the root file system behind the driver (wjz304/mlnx-ofed-kernel, ofed_scripts/openibd and
-openib.conf at 56bfb0f).
+``ALLOW_STOP=yes``, which is the default, stopping it fails unless ``FORCE_MODE=yes`` is set, as on hosts whose root
+file system depends on the driver (wjz304/mlnx-ofed-kernel, ofed_scripts/openibd and openib.conf at 56bfb0f).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ UNREAD: Openib = {"onboot": None, "may_stop": None}
 
 
 def parse(text: str | None) -> Openib:
-    """Return what the service's file says; of several assignments the last counts."""
+    """Return the settings in the service's file; the last of several assignments wins."""
     if text is None:
         return {**UNREAD}
     values = {name: value for name, _quote, value in _ASSIGNMENT.findall(text)}
@@ -31,5 +30,5 @@ def parse(text: str | None) -> Openib:
 
 
 def public_part(text: str) -> str:
-    """Return what may be kept of the file, which may have addresses of ports in it, too."""
+    """Return the part of the file that may be recorded; the rest may include addresses of ports."""
     return "".join(f"{name}={value}\n" for name, _quote, value in _ASSIGNMENT.findall(text))

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the driver stack of a host: wanted aside, what is installed, on the disk, loaded, and at the next boot.
+"""Read the driver stack of a host: what is installed, on disk, loaded, and at the next boot.
 
-Programs are only asked for what no small file tells: the package database, ``modinfo`` (modules.dep has no versions),
+Programs are only run for what no small file has: the package database, ``modinfo`` (modules.dep has no versions),
 ``stat`` (change times), ``df`` and ``mokutil``.
 """
 
@@ -24,20 +24,20 @@ from . import openib
 from .blockers import CONTAINER_LOCK, read_open_files
 from .modules import LONGEST, beginning_of_module, build_id, read_initrd, read_key
 
-# NVIDIA's driver container: it makes the first when the driver is ready, and writes the second while it swaps modules
+# NVIDIA's driver container creates the first when the driver is ready, and writes the second while it swaps modules
 # (Mellanox/doca-driver-build). A crash in between leaves the second behind.
 CONTAINER_READY = "/run/mellanox/drivers/.driver-ready"
 CONTAINER_BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
 _OPENIBD = ("/etc/init.d/openibd", "/usr/lib/systemd/system/openibd.service", "/etc/systemd/system/openibd.service")
 _DKMS = "/var/lib/dkms"
 _APT_INDEXES = "/var/lib/apt/lists"
-# One file for each change of a package that a dpkg which was interrupted did not bring into its database; apt does
-# nothing until dpkg has (dpkg, lib/dpkg/dbmodify.c; apt, debSystem::CheckUpdates).
+# A file for each package change that an interrupted dpkg has not merged into its database; apt refuses to work until
+# dpkg has (dpkg, lib/dpkg/dbmodify.c; apt, debSystem::CheckUpdates).
 _DPKG_UPDATES = "/var/lib/dpkg/updates"
-# Of dpkg-query(1): what is not there, or left nothing but its configuration.
+# dpkg-query(1): states of packages that are not installed, or have only configuration left.
 _GONE = ("not-installed", "config-files")
-# By what packages it: Debian's (ofed_scripts/generate_dkms_conf.sh of MLNX_OFED), RPM's (Mellanox/doca-driver-build,
-# entrypoint.sh, discover_dkms_module_info), and Canonical's (Azure/azhpc-images, components/install_doca.sh).
+# Packaged by Debian (ofed_scripts/generate_dkms_conf.sh of MLNX_OFED), RPM (Mellanox/doca-driver-build, entrypoint.sh,
+# discover_dkms_module_info), and Canonical (Azure/azhpc-images, components/install_doca.sh).
 _DKMS_SOURCES = re.compile(r"mlnx-ofed-kernel|mlnx-ofa_kernel|doca-ofed-\d+\.\d+(?:-dkms)?")
 _SPACE = ("/boot", "/usr", "/var")
 _PATTERNS = (
@@ -79,14 +79,14 @@ _MODINFO_FIELDS = ("filename", "version", "srcversion", "depends", "signer")
 def read_driver(
     probe: Probe, system: System, next_kernel: str | None, settings: DriverSpec | None = None
 ) -> DriverState:
-    """Return the state of the driver stack as plain JSON data; what the host does not tell is None.
+    """Return the state of the driver stack as plain JSON data; None if the host does not report a value.
 
-    ``system`` is that part of the facts, ``settings`` what is wanted (it names files to look at). ``next_kernel`` is
-    that of the next boot; where the boot loader does not tell it, it is taken to be the newest one that has an image.
-    ``loaded`` has the modules of the stack and everything that stands on them, ``on_disk`` those that modprobe would
-    load, ``next_on_disk`` those of another kernel that is next. ``packages`` are those of the stack by name,
-    ``unfinished`` those that dpkg has only unpacked or configured half. ``database_fails`` where the program that tells
-    them is there and gave no answer; a recording may not hold it.
+    ``system`` is that part of the facts, ``settings`` the spec of the driver (it names files to check). ``next_kernel``
+    is that of the next boot; if the boot loader does not say, the newest one with an image. ``loaded`` has the modules
+    of the stack and their users, ``on_disk`` those that modprobe would load, ``next_on_disk`` the same for the next
+    kernel if it is another. ``packages`` are those of the stack by name, ``unfinished`` those that dpkg has only
+    unpacked or half configured. ``database_fails``: the program that lists packages exists but failed; a recording may
+    lack its output.
     """
     kernel = system["kernel"]
     following = next_kernel or (_boot_kernels(probe) or [kernel])[-1]
@@ -118,7 +118,7 @@ def read_driver(
         "users": opened.verbs,
         "locks": opened.locks,
         "container": {
-            # One that was killed leaves both files; a release that takes no lock has left none.
+            # A container that was killed leaves both files; a release that takes no lock leaves none.
             "ready": probe.host.exists(CONTAINER_READY) and (opened.container or not probe.host.exists(CONTAINER_LOCK)),
             "lock": opened.container,
             "blacklist": probe.host.exists(CONTAINER_BLACKLIST),
@@ -137,8 +137,8 @@ def read_driver(
 def read_on_disk(probe: Probe, kernel: str, names: tuple[str, ...], identify: bool = True) -> dict[str, OnDisk] | None:
     """Return what modprobe would load, by module: path, version, srcversion, build id, dependencies, signer.
 
-    A module that is not there is left out; a built-in one has the path ``(builtin)``. None: the host does not tell.
-    The build id costs reading the whole file, so with ``identify`` it is read where there is no srcversion.
+    Missing modules are left out; a built-in one has the path ``(builtin)``. The result is None if unknown. With
+    ``identify``, the build id of modules without srcversion is read too, for which the whole file must be read.
     """
     result = probe.command("modinfo", "-k", kernel, *names) if kernel else None
     if result is None:
@@ -164,9 +164,9 @@ def read_on_disk(probe: Probe, kernel: str, names: tuple[str, ...], identify: bo
 
 
 def _blocks(text: str) -> list[str]:
-    """Return what modinfo tells of each module.
+    """Return the modinfo output of each module.
 
-    It begins with ``filename:``, for a built-in one with ``name:``, which others have further down (kmod-project/kmod,
+    It begins with ``filename:``, or for a built-in module with ``name:``, which others print later (kmod-project/kmod,
     tools/modinfo.c, modinfo_do).
     """
     blocks: list[str] = []
@@ -182,7 +182,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def parse_modinfo(text: str) -> dict[str, str]:
-    """Return the fields of one module as ``modinfo`` prints them; the first of a repeated field counts."""
+    """Return the fields of one module in the output of ``modinfo``; the first of a repeated field is used."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")
@@ -206,7 +206,7 @@ def _module(probe: Probe, name: str, found: LoadedModule) -> Loaded:
 
 
 def read_identity(probe: Probe, name: str) -> Identity:
-    """Return what tells a loaded module's build: version, srcversion and build id, each None where not told."""
+    """Return what identifies a loaded module's build: version, srcversion and build id, each None if unknown."""
     base = f"{SYS_MODULE}/{name}"
     note = probe.data(f"{base}/notes/.note.gnu.build-id")
     return {
@@ -217,9 +217,7 @@ def read_identity(probe: Probe, name: str) -> Identity:
 
 
 def _packages(probe: Probe, family: Family | None) -> tuple[dict[str, str] | None, dict[str, str], bool]:
-    """Return the packages that are installed, None where the host does not tell, those that are half installed, and
-    whether the database fails.
-    """
+    """Return the installed packages (None if unknown), those half installed, and whether the database fails."""
     if family is None:
         return None, {}, False
     patterns = (
@@ -235,7 +233,7 @@ def _packages(probe: Probe, family: Family | None) -> tuple[dict[str, str] | Non
     if family.manager == "apt":
         asked = "${Package}\t${Version}\t${db:Status-Status}\n"
         result = probe.command("dpkg-query", "--show", f"--showformat={asked}", *patterns)
-        # 1: nothing has a name of some of the patterns (dpkg-query(1)).
+        # 1: some patterns match nothing (dpkg-query(1)).
         answers = (0, 1)
     else:
         result = probe.command("rpm", "-qa", "--queryformat", "%{NAME}\t%{VERSION}-%{RELEASE}\tinstalled\n", *patterns)
@@ -253,7 +251,7 @@ def _packages(probe: Probe, family: Family | None) -> tuple[dict[str, str] | Non
 
 
 def _boot_kernels(probe: Probe) -> list[str]:
-    """Return the kernels that have an image in /boot and modules, oldest first; rescue images do not count."""
+    """Return the kernels that have an image in /boot and modules, oldest first, without rescue images."""
     images = {name[len("vmlinuz-") :] for name in probe.names("/boot") if name.startswith("vmlinuz-")}
     return sorted(
         (name for name in probe.names("/lib/modules") if name in images and "rescue" not in name), key=natural
@@ -261,7 +259,7 @@ def _boot_kernels(probe: Probe) -> list[str]:
 
 
 def _built(probe: Probe) -> list[Built]:
-    """Return for which kernels DKMS has built the driver: /var/lib/dkms/NAME/VERSION/KERNEL/ARCH/module."""
+    """Return the kernels for which DKMS has built the driver: /var/lib/dkms/NAME/VERSION/KERNEL/ARCH/module."""
     builds: list[Built] = []
     for name in filter(_DKMS_SOURCES.fullmatch, probe.names(_DKMS)):
         for version in probe.names(f"{_DKMS}/{name}"):
@@ -285,7 +283,7 @@ def _has_headers(probe: Probe, kernel: str) -> bool:
 
 
 def _headers_offered(probe: Probe, family: Family | None, kernel: str) -> bool | None:
-    """Say whether a repository that is known to the host has the missing headers, without going to the network."""
+    """Return whether a configured repository has the missing headers, without network access."""
     if family is None or _has_headers(probe, kernel):
         return None
     package = headers_of(family, kernel)[0].partition("=")[0]
@@ -297,12 +295,12 @@ def _headers_offered(probe: Probe, family: Family | None, kernel: str) -> bool |
         listed = probe.printed("dnf", "--quiet", "--cacheonly", "repoquery", package)
         return None if listed is None else bool(listed.strip())
     result = probe.command("zypper", "--non-interactive", "--no-refresh", "search", "--match-exact", package)
-    # zypper ends with 104 when nothing matches.
+    # zypper exits with 104 if nothing matches.
     return {0: True, 104: False}.get(result.rc) if result is not None else None
 
 
 def _has_apt_indexes(probe: Probe) -> bool:
-    """Say whether apt has read any index: images are often made without, and nothing is offered then."""
+    """Return whether apt has any index: images are often built without, and then no package is available."""
     return any("_Packages" in name for name in probe.names(_APT_INDEXES))
 
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a reload of a driver takes away, and how it comes back. Pure.
+"""Record what a driver reload removes, and restore it. Pure.
 
-Interfaces are known by their PCI functions. An interface that stands on one (a VLAN) goes with it; a bond or a bridge
-stays and loses its port. What the kernel and router advertisements make by themselves is not restored.
+Interfaces are identified by their PCI functions. An interface on top of one (a VLAN) is removed with it; a bond or a
+bridge stays and loses its port. What the kernel and router advertisements configure automatically is not restored.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..host_state import binds_functions, enabled_functions
 from ..own_files import DRIVER_JOURNAL
 from ..shapes import Nic, ReadNetdev
 
-# What ip(8) shows of an interface, a route, an address or a virtual function.
+# The members that ip(8) prints for an interface, a route, an address or a virtual function.
 Shown = Mapping[str, Any]
 
 _NO_ADDRESS = frozenset({"", "00:00:00:00:00:00"})
 _NO_GUID = "00:00:00:00:00:00:00:00"
 _FOREVER = 0xFFFFFFFF
-# Routes that the kernel makes for an address, that routers announce, or that end by themselves.
+# Routes that the kernel makes for an address, that routers announce, or that expire.
 _FLEETING = ("kernel", "ra", "redirect")
 _ON_BY_DEFAULT = "REORDER_HDR"
 _VLAN_FLAGS = (_ON_BY_DEFAULT, "GVRP", "MVRP", "LOOSE_BINDING", "BRIDGE_BINDING")
@@ -39,7 +39,7 @@ def take_snapshot(
     vlans: Iterable[Shown],
     routes: Mapping[int, Iterable[Shown]],
 ) -> Snapshot:
-    """Return everything that has to come back, as JSON data.
+    """Return everything to restore, as JSON data.
 
     ``functions`` are NICs and ``ports`` interfaces of the facts, ``links`` the entries of ``ip -details address show``
     by name (with the settings of virtual functions), ``vlans`` the VLANs on these links, ``routes`` those through any
@@ -82,7 +82,7 @@ def empty_snapshot(driver: str) -> Snapshot:
 
 
 def parse_snapshot(text: str) -> Snapshot | None:
-    """Return a snapshot that was written to a file; None for what is none, with which no run begins."""
+    """Return a snapshot from the text of its file; None if it is invalid, in which case no run starts."""
     try:
         snapshot = DRIVER_JOURNAL.parse(text)
     except BrokenState:
@@ -98,7 +98,7 @@ def as_text(snapshot: Snapshot) -> str:
 
 
 def _managed(entry: Shown) -> Managed:
-    """Return the settings that ``ip link set PORT vf NUMBER`` takes, by its words."""
+    """Return the settings that ``ip link set PORT vf NUMBER`` takes, by option."""
     listed = entry.get("vlan_list") or []
     vlan = listed[0] if listed and isinstance(listed[0], dict) else entry
     told = entry.get("rate")
@@ -118,7 +118,7 @@ def _managed(entry: Shown) -> Managed:
     if entry.get("link_state") in _LINK_STATES:
         words["state"] = entry["link_state"]
     for key in ("node_guid", "port_guid"):
-        # ip(8) prints these keys with a blank and takes the words with an underscore (iproute2, ip/ipaddress.c,
+        # ip(8) prints these keys with a blank and takes the options with an underscore (iproute2, ip/ipaddress.c,
         # print_vfinfo, and ip/iplink.c).
         told = entry.get(key.replace("_", " "))
         if told and told != _NO_GUID:
@@ -160,7 +160,7 @@ def _vlan(link: Shown, owner: Mapping[str, str], links: Mapping[str, Shown]) -> 
 
 
 def _vlan_settings(data: Shown) -> list[str]:
-    """Return the words after ``ip link set dev NAME type vlan`` for what is not as it is by default (ip-link(8))."""
+    """Return the arguments after ``ip link set dev NAME type vlan`` for non-default settings (ip-link(8))."""
     flags = data.get("flags", [_ON_BY_DEFAULT])
     words = []
     for flag in _VLAN_FLAGS:
@@ -178,7 +178,7 @@ def _addresses_of(link: Shown) -> list[list[str]]:
 
 
 def _is_lasting_address(entry: Shown) -> bool:
-    """Leave out what the kernel gives an interface by itself, and what stateless configuration gives it again."""
+    """Return whether an address must be restored: not one of the kernel's or of stateless configuration."""
     if entry.get("family") not in {"inet", "inet6"} or not entry.get("local"):
         return False
     if entry["family"] == "inet":
@@ -188,7 +188,7 @@ def _is_lasting_address(entry: Shown) -> bool:
 
 
 def _address(name: str, entry: Shown) -> list[str]:
-    """Return the words after ``ip address replace``, without the device."""
+    """Return the arguments after ``ip address replace``, without the device."""
     peer = entry.get("address")
     words = [f"{entry['local']}/{entry.get('prefixlen', 32)}"]
     if peer:
@@ -215,12 +215,12 @@ def _is_lasting(route: Shown) -> bool:
 
 
 def _nearness(route: Shown) -> int:
-    """Routes without a gateway go first: a gateway must be reachable when a route through it is added."""
+    """Return 0 for a route without a gateway, else 1: a gateway must be reachable when its route is added."""
     return 1 if any(key in route for key in ("gateway", "via", "nexthops")) else 0
 
 
 def _route(route: Shown, here: Mapping[str, str]) -> list[str]:
-    """Return the words after ``ip route replace``."""
+    """Return the arguments after ``ip route replace``."""
     kind = route.get("type")
     words = [str(kind)] if kind and kind != "unicast" else []
     words.append(str(route["dst"]))

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the state of the driver stack, of the network on it and of peer memory, for hosts whose spec names them.
+"""Read the driver stack, the network on it, and peer memory, for hosts whose spec has them.
 
-``ip`` is asked interface by interface: on a node of a cluster all of them are more than one answer may hold.
+``ip`` is run per interface: on a cluster node the output for all may exceed the limit of a command.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from .snapshot import take_snapshot
 from .status import runs_what_is_installed
 
 _AUXILIARY = "/sys/bus/auxiliary/devices"
-# The kinds of interfaces that are hardware; others of a PCI function (IPoIB of another partition) are made by somebody.
+# The kinds of hardware interfaces; others on a PCI function (IPoIB of another partition) were added by somebody.
 _HARDWARE = ("physical", "representor", "sub-function")
 
 
 def read_snapshot(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterable[ReadNetdev]) -> Snapshot:
-    """Return what the interfaces of ``driver`` and what stands on them have, as JSON data, to be restored later.
+    """Return the configuration of the interfaces of ``driver`` and of those on top, as JSON data, to restore later.
 
-    ``nics`` and ``netdevs`` are those of the facts; any PCI driver may be named, virtual functions come with their
-    physical one whatever driver they have.
+    ``nics`` and ``netdevs`` are those of the facts; any PCI driver may be named. Virtual functions are included with
+    their physical one, whatever their driver.
     """
     functions = _functions(driver, nics)
     names = [name for nic in functions for name in nic["netdevs"]]
@@ -50,11 +50,11 @@ def read_snapshot(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Itera
 
 
 def read_stacked(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterable[ReadNetdev]) -> list[Stacked]:
-    """Return what stands on the interfaces and functions of ``driver``: ``{"on", "name", "kind"}`` each.
+    """Return what is on top of the interfaces and functions of ``driver``: ``{"on", "name", "kind"}`` each.
 
-    Kinds are the kernel's (``vlan``, ``bond``, ``macvlan``) and those of ``blockers``: hardware addresses that a port
-    takes for somebody else, sub-functions, bridges that filter VLANs. A VLAN goes with what it stands on, so what
-    stands on it is told too; a master stays.
+    Kinds are the kernel's (``vlan``, ``bond``, ``macvlan``) and those of ``blockers``: foreign hardware addresses that
+    a port accepts, sub-functions, bridges that filter VLANs. A VLAN is removed with the interface below it, so what is
+    on top of the VLAN is included too; a master stays.
     """
     known = {netdev["name"]: netdev for netdev in netdevs}
     functions = _functions(driver, nics)
@@ -77,7 +77,7 @@ def read_stacked(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterab
         ]
         found += layer
         lowers += [entry["name"] for entry in layer if entry["kind"] == VLAN and entry["name"] not in lowers]
-        # A bond's or bridge's port takes frames for those above it.
+        # The port of a bond or bridge accepts frames for the interfaces above.
         is_own = name in ports and all(e["kind"] == VRF for e in layer if e["name"] == known[name]["master"])
         if is_own and name in others:
             found.append({"on": name, "name": others[name], "kind": ADDRESS})
@@ -85,7 +85,7 @@ def read_stacked(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterab
 
 
 def _functions(driver: str, nics: Iterable[Nic]) -> list[Nic]:
-    """Return the physical functions of a driver and their virtual ones, whatever driver these have."""
+    """Return the physical functions of a driver and their virtual ones, whatever the driver of these."""
     all_nics = {nic["address"]: nic for nic in nics}
     physical = [nic for nic in all_nics.values() if nic["driver"] == driver and not nic["pf"]]
     members = {vf for nic in physical if nic["sriov"] for vf in nic["sriov"]["vfs"]}
@@ -97,7 +97,7 @@ def _uppers(probe: Probe, name: str) -> list[str]:
 
 
 def _kind(probe: Probe, name: str, known: Mapping[str, ReadNetdev]) -> str:
-    """Return the kind of an upper interface; only netlink tells those that have no DEVTYPE (VRF, Open vSwitch)."""
+    """Return the kind of an upper interface; only netlink reports it for those without DEVTYPE (VRF, Open vSwitch)."""
     kind = known[name]["kind"] if name in known else "virtual"
     if kind == "virtual":
         info = _first(_ask(probe, "-details", "link", "show", "dev", name)).get("linkinfo")
@@ -108,14 +108,14 @@ def _kind(probe: Probe, name: str, known: Mapping[str, ReadNetdev]) -> str:
 
 
 def _routes_of(probe: Probe, version: int, name: str) -> list[dict[str, Any]]:
-    """Return the routes through an interface; asked for one interface, ``ip`` leaves its name out."""
+    """Return the routes through an interface; for a single interface, ``ip`` does not print its name."""
     routes = _ask(probe, f"-{version}", "route", "show", "table", "all", "dev", name)
     return [route if "nexthops" in route else {**route, "dev": name} for route in routes]
 
 
 def _ask(probe: Probe, *words: str) -> list[dict[str, Any]]:
-    """Return the entries of one answer of ``ip``; what is no complete JSON list of mappings has none."""
-    # iproute2 prints an empty object for each interface that was not asked for.
+    """Return the entries in the output of ``ip``; none if it is not a complete JSON list of mappings."""
+    # iproute2 prints an empty object for each interface that was filtered out.
     return [entry for entry in objects(parsed(probe.output("ip", "-json", *words))) if entry]
 
 
@@ -123,11 +123,11 @@ def _first(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return entries[0] if entries else {}
 
 
-# The first is exported by an RDMA stack with peer-memory clients (MLNX_OFED, DOCA-OFED, some vendors' kernels): up
-# to MLNX_OFED 23.10 by its ib_core (lsmod in NVIDIA/nccl, issue 1537), later by its ib_uverbs (24.07: Makefile of
-# drivers/infiniband/core in wjz304/mlnx-ofed-kernel; lsmod in openshift/openshift-docs, modules/rdma-configuring-the-
-# gpu-operator.adoc). The second is exported by an ib_uverbs that registers DMA-BUF regions (kernel 5.12; distributions
-# have it in older kernels as well).
+# The first is exported by an RDMA stack with peer-memory clients (MLNX_OFED, DOCA-OFED, some vendors' kernels): up to
+# MLNX_OFED 23.10 by its ib_core (lsmod in NVIDIA/nccl, issue 1537), later by its ib_uverbs (24.07: Makefile of
+# drivers/infiniband/core in wjz304/mlnx-ofed-kernel; lsmod in openshift/openshift-docs,
+# modules/rdma-configuring-the-gpu-operator.adoc). The second is exported by an ib_uverbs that registers DMA-BUF regions
+# (kernel 5.12; backported to older kernels by distributions).
 PEER_SYMBOL = "ib_register_peer_memory_client"
 DMA_BUF_SYMBOL = "ib_umem_dmabuf_get"
 CLIENTS = "/sys/kernel/mm/memory_peers"
@@ -141,11 +141,11 @@ _LOAD_DIRECTORIES = (
 
 
 def read_peer_memory(probe: Probe, system: System) -> PeerState:
-    """Return symbols, modules, clients, owners and persistence of peer memory; what is not told is None.
+    """Return symbols, modules, clients, owners and persistence of peer memory; None if unknown.
 
-    ``symbols`` are told twice: of the code that runs, and of the modules on the disk that a reload would bring.
-    ``exporter`` is the module that takes clients, by what is on the disk (modules.symbols, written by depmod(8)), or by
-    what runs.
+    ``symbols`` has two parts: those of the running code, and those of the modules on disk, which a reload would load.
+    ``exporter`` is the module that accepts clients, according to the modules on disk (modules.symbols, written by
+    depmod(8)), else to the running code.
     """
     kernel = system["kernel"]
     tables = {"running": "/proc/kallsyms", "on_disk": f"/lib/modules/{kernel}/modules.symbols"}
@@ -166,7 +166,7 @@ def read_peer_memory(probe: Probe, system: System) -> PeerState:
 
 
 def _symbols(probe: Probe, path: str) -> Symbols:
-    """Tell which symbols a table has; it has megabytes, so a program looks for them. Without root none is told."""
+    """Return the symbols in a table, which grep searches as it has megabytes; unknown without root."""
     result = None
     if probe.host.exists(path):
         result = probe.command("grep", "-o", "-w", "-e", PEER_SYMBOL, "-e", DMA_BUF_SYMBOL, path)
@@ -187,7 +187,7 @@ def _exporter(probe: Probe, path: str) -> str | None:
 
 
 def _loaded_at_boot(probe: Probe) -> dict[str, list[str]]:
-    """Return the files of modules-load.d(5) that name a peer-memory module; one of /etc hides its namesakes."""
+    """Return the files of modules-load.d(5) that name a peer-memory module; a file in /etc masks its namesakes."""
     found: dict[str, list[str]] = {}
     for path in files_by_name(probe, _LOAD_DIRECTORIES, ".conf"):
         for line in (probe.content(path) or "").splitlines():
@@ -198,12 +198,12 @@ def _loaded_at_boot(probe: Probe) -> dict[str, list[str]]:
 
 
 def read_stack_state(probe: Probe, desired: HostSpec, facts: Facts) -> None:
-    """Add to ``facts`` what ``desired`` asks about its driver and its peer memory.
+    """Add to ``facts`` what ``desired`` needs about the driver and peer memory.
 
-    The network is only written down where the driver may be reloaded: that takes a program for each interface.
+    The network is only recorded if the driver may be reloaded, as this takes a command per interface.
     """
     requests = desired["requests"]
-    # A reload that was killed is finished also where nobody asks for a driver any more.
+    # A reload that was killed is completed even if the spec no longer has a driver.
     if desired["driver"] or any(request["driver"] for request in requests) or probe.host.exists(JOURNAL):
         facts["next_boot"] = next_boot_of(probe, facts)
         state = read_driver(probe, facts["system"], facts["next_boot"]["kernel"], desired["driver"])
@@ -221,14 +221,14 @@ def read_stack_state(probe: Probe, desired: HostSpec, facts: Facts) -> None:
 
 
 def _of_unknown_mode(facts: Facts) -> list[str]:
-    """Return the physical functions that may be in switchdev mode, by a switch id, and nobody has asked about."""
+    """Return the physical functions with a switch id, which may be in switchdev mode, whose mode was not read yet."""
     switched = {netdev["pci"] for netdev in facts["netdevs"] if netdev["switch_id"]}
     ports = [nic["address"] for nic in facts["nics"] if nic["function"] == "pf" and nic["driver"] == NETDEV_DRIVER]
     return [address for address in ports if address in switched and address not in facts["eswitch"]]
 
 
 def _may_reload(desired: HostSpec, state: DriverState, stack: Stack) -> bool:
-    """Say whether anything that ``desired`` asks for differs from what runs; node selectors are not looked at."""
+    """Return whether anything in ``desired`` differs from what runs; node selectors are ignored."""
     if state["journal"] or runs_what_is_installed(state) is False:
         return True
     own = desired["driver"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compares what is installed, on the disk, loaded, and at the next boot. Pure."""
+"""Compare the driver that is installed, on disk, loaded, and at the next boot. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..host_state import NETDEV_DRIVER, HostState
 from ..shapes import Stack
 from . import blockers, openib
 
-# The state of a host that was not asked about its driver, such as a recorded one: nothing of it is known.
+# The state of a host whose driver was not read, such as a recorded one: everything is unknown.
 UNREAD: DriverState = {
     "kernel": "",
     "next_kernel": "",
@@ -52,17 +52,16 @@ UNREAD: DriverState = {
     "stacked": [],
 }
 _KERNEL_PACKAGES = re.compile(r"mlnx-ofed-kernel-(?:dkms|modules).*|(?:kmod-)?mlnx-ofa_kernel(?:-dkms|-kmp-default)?")
-# It has ofed_info.
+# The package with ofed_info.
 _INFO_PACKAGE = "ofed-scripts"
-# modprobe looks into the kernel's own directory last; whatever stands elsewhere replaces it.
-# Below /usr where /lib is a link to it, below a profile of the system on NixOS.
+# modprobe searches the kernel's own directory last; a module anywhere else replaces it.
 _KERNELS_OWN = re.compile(r"(?:/[^/]+)*/lib/modules/[^/]+/kernel/")
 
 
 def same_build(loaded: Loaded | Identity | None, on_disk: OnDisk | None) -> bool | None:
-    """Say whether a loaded module is the one that modprobe would load; None when nothing tells.
+    """Return whether a loaded module is the one that modprobe would load; None if unknown.
 
-    Build ids decide, then srcversions. Equal versions prove nothing, unequal ones do; two absent values never count
+    Build ids decide, then srcversions. Equal versions prove nothing, different ones do; two missing values never count
     as equal: some distributions' kernels have no srcversion at all.
     """
     if loaded is None or on_disk is None:
@@ -76,7 +75,7 @@ def same_build(loaded: Loaded | Identity | None, on_disk: OnDisk | None) -> bool
 
 
 def runs_what_is_installed(state: DriverState) -> bool | None:
-    """Say whether every module that identifies the stack runs as it is on the disk; None when nothing tells."""
+    """Return whether all modules that identify the stack run as they are on disk; None if unknown."""
     on_disk = state["on_disk"] or {}
     known = [name for name in module_graph.IDENTITY if name in state["loaded"] and name in on_disk]
     answers = [same_build(state["loaded"][name], on_disk[name]) for name in known]
@@ -86,7 +85,7 @@ def runs_what_is_installed(state: DriverState) -> bool | None:
 
 
 def disk_flavour(on_disk: Mapping[str, OnDisk] | None) -> str | None:
-    """Return whether the driver on the disk is the kernel's own (``inbox``) or a vendor's (``vendor``)."""
+    """Return whether the driver on disk is the kernel's own (``inbox``) or a vendor's (``vendor``); None if unknown."""
     core = (on_disk or {}).get(NETDEV_DRIVER)
     if core is None:
         return None
@@ -94,22 +93,22 @@ def disk_flavour(on_disk: Mapping[str, OnDisk] | None) -> str | None:
 
 
 def is_inbox_path(path: str) -> bool:
-    """Say whether the file of a module is the kernel's own, or the module is built into the kernel."""
+    """Return whether the file of a module is the kernel's own, or the module is built in."""
     return path == "(builtin)" or _KERNELS_OWN.match(path) is not None
 
 
 def present_packages(state: DriverState) -> dict[str, str]:
-    """Return the packages of the stack with their versions, those among them that were only installed half."""
+    """Return the packages of the stack with their versions, including half-installed ones."""
     return {**(state["packages"] or {}), **state["unfinished"]}
 
 
 def vendor_packages(state: DriverState) -> list[str]:
-    """Return the present packages that only the vendor has; they go when the host returns to the inbox driver."""
+    """Return the present packages that only the vendor has; they are removed for the inbox driver."""
     return sorted(name for name, version in present_packages(state).items() if is_vendor_package(name, version))
 
 
 def vendor_builds(state: DriverState) -> list[str]:
-    """Return the packages of the distribution's names that the vendor built; they are replaced, not removed."""
+    """Return the packages that the distribution has too, but the vendor built; they are replaced, not removed."""
     return sorted(
         name
         for name, version in present_packages(state).items()
@@ -118,14 +117,16 @@ def vendor_builds(state: DriverState) -> list[str]:
 
 
 def builds_to_replace(state: DriverState) -> list[str]:
-    """Return what a return to the inbox driver takes from the distribution: the vendor's builds, and what is half
-    installed of the distribution's own."""
+    """Return the packages that a return to the inbox driver replaces by the distribution's.
+
+    These are the vendor's builds, and half-installed packages of the distribution.
+    """
     half = {name for name, version in state["unfinished"].items() if not is_vendor_package(name, version)}
     return sorted({*vendor_builds(state), *half})
 
 
 def installed_release(state: DriverState, stack: Stack) -> DriverVersion | None:
-    """Return the release that is installed: of the kernel package, of the module on the disk, of ``ofed_info``."""
+    """Return the release that is installed, from the kernel package, the module on disk, or ``ofed_info``."""
     for name, version in sorted(present_packages(state).items()):
         if _KERNEL_PACKAGES.fullmatch(name):
             found = parse_packaged(version)
@@ -141,9 +142,9 @@ def installed_release(state: DriverState, stack: Stack) -> DriverVersion | None:
 
 
 def installed_flavour(state: DriverState, stack: Stack) -> str | None:
-    """Return the flavour that is installed, ``inbox`` without packages of the vendor; None when nothing tells.
+    """Return the flavour that is installed, ``inbox`` without vendor packages; None if unknown.
 
-    Packages without ``ofed_info`` were not installed by the installer of MLNX_OFED, which never leaves it out.
+    Packages without ``ofed_info`` were not installed by the installer of MLNX_OFED, which always includes it.
     """
     if state["packages"] is None:
         installed = stack["installed"] or ""
@@ -162,18 +163,18 @@ def installed_flavour(state: DriverState, stack: Stack) -> str | None:
 
 
 def container_owns(state: DriverState) -> bool:
-    """Say whether NVIDIA's driver container owns the modules: it is ready, or in the middle of a swap."""
+    """Return whether NVIDIA's driver container owns the modules: it is ready, or in the middle of a swap."""
     container = state["container"]
     return container["ready"] or (container["lock"] and container["blacklist"])
 
 
 def stale_blacklist(state: DriverState) -> bool:
-    """Say whether a driver container left its blacklist behind: the next boot would have no NIC driver."""
+    """Return whether a driver container left its blacklist behind: after the next boot there would be no NIC driver."""
     return state["container"]["blacklist"] and not container_owns(state)
 
 
 def stack_blockers(actual: HostState, state: DriverState, unload_storage: bool = False) -> list[blockers.Blocker]:
-    """Return everything that stands in the way of a reload of the stack, the uplink included."""
+    """Return everything that prevents a reload of the stack, including the uplink."""
     nics = [nic for nic in actual.nvidia_nics() if nic["driver"] == NETDEV_DRIVER or nic["function"] == "vf"]
     found = blockers.module_blockers(state["loaded"], unload_storage)
     found += blockers.user_blockers(state["loaded"], state["users"])
@@ -191,7 +192,7 @@ def stack_blockers(actual: HostState, state: DriverState, unload_storage: bool =
 
 
 def summarize(actual: HostState, state: DriverState) -> dict[str, object]:
-    """Return the state in a few values: installed, on the disk, running, next boot, owner, what blocks a reload."""
+    """Return a summary of the state: installed, on disk, running, next boot, owner, and what blocks a reload."""
     stack = actual.stack
     release = installed_release(state, stack)
     return {

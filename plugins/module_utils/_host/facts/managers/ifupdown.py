@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ifupdown: stanzas of interfaces(5), and one more stanza for an MTU and for routes.
+"""ifupdown: stanzas of interfaces(5), and an additional stanza of ours for an MTU and for routes.
 
-ifup applies every stanza of an interface one after the other, so a ``manual`` stanza with nothing but an MTU adds it to
-the user's own. It only counts where /etc/network/interfaces includes the directory, as Debian's does. A route needs the
-address, so it only gets there from a stanza that comes after the one with the address.
+ifup applies all stanzas of an interface in order, so a ``manual`` stanza that only has an MTU adds it to the user's
+own. Our file only counts if /etc/network/interfaces includes its directory, as Debian's does. A route needs the
+address, so it must be in a stanza after the one with the address.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .routes import ifupdown_lines
 MAIN_FILE = "/etc/network/interfaces"
 DIRECTORY = "/etc/network/interfaces.d"
 OWN_FILE = f"{DIRECTORY}/rdma-fabric"
-# The first line of what our file has of an interface.
+# The first line of each interface in our file.
 OWN_SECTION = re.compile(r"iface (\S+) inet manual")
 _STANZAS = (
     "iface",
@@ -39,7 +39,7 @@ WHEN_UP = ("up", "post-up")
 
 
 class Stanza(TypedDict):
-    """What one file says of an interface; ``late`` is one that is defined after the line that includes our file."""
+    """The settings of an interface in one file; ``late`` means defined after the line that includes our file."""
 
     auto: bool
     mtu: str | None
@@ -49,10 +49,10 @@ class Stanza(TypedDict):
 
 
 def parse(text: str) -> tuple[dict[str, Stanza], list[str]]:
-    """Return the stanzas by interface and what is included.
+    """Return the stanzas by interface, and the included patterns.
 
     A stanza has ``auto`` (brought up at boot), ``mtu`` (text or None), ``defined``, ``late`` (defined after the line
-    that includes our file) and ``commands`` (those of ip(8) that it runs when it is up).
+    that includes our file) and ``commands`` (of ip(8), run when the interface is up).
     """
     stanzas: dict[str, Stanza] = {}
     included: list[str] = []
@@ -82,13 +82,13 @@ def _stanza() -> Stanza:
 
 
 def includes_own_file(included: list[str]) -> bool:
-    """Return whether one of the patterns takes our file in; a relative one starts at /etc/network."""
+    """Return whether one of the patterns matches our file; relative patterns start at /etc/network."""
     full = [pattern if pattern.startswith("/") else f"/etc/network/{pattern}" for pattern in included]
     return any(fnmatch.fnmatchcase(OWN_FILE, pattern) for pattern in full)
 
 
 def file_text(mtus: Mapping[str, int], routed: Mapping[str, tuple[Sequence[Route], Sequence[Rule]]]) -> str:
-    """Return our file: one stanza for each interface, by its name, with an MTU and with routes and rules."""
+    """Return our file: one stanza for each interface, by name, with an MTU and with routes and rules."""
     lines: list[str] = []
     for name in sorted({**mtus, **routed}):
         lines.append(f"iface {name} inet manual")
@@ -98,7 +98,7 @@ def file_text(mtus: Mapping[str, int], routed: Mapping[str, tuple[Sequence[Route
 
 
 def lines(text: str) -> list[list[str]]:
-    """Return the words of each line that is no comment; a backslash at the end joins the next line."""
+    """Return the words of each line that is not a comment; a backslash at the end joins the next line."""
     joined = text.replace("\\\n", " ")
     stripped = [line.strip() for line in joined.splitlines()]
     return [line.split() for line in stripped if line and not line.startswith("#")]

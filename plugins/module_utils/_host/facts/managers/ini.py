@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads files in the form of systemd and NetworkManager: sections, keys, values."""
+"""Parse files in the format of systemd and NetworkManager: sections, keys, values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Setting(NamedTuple):
 
 
 def settings(text: str) -> list[Setting]:
-    """Return every assignment; lines that are none are left out, as systemd does it (systemd.syntax(7))."""
+    """Return every assignment; other lines are ignored, as by systemd (systemd.syntax(7))."""
     return [setting for _section, found in sections(text) for setting in found]
 
 
 def sections(text: str) -> list[tuple[str, list[Setting]]]:
-    """Return each section with its assignments: those of one name, such as [Route], stay apart."""
+    """Return each section with its assignments; sections of the same name, such as [Route], stay separate."""
     found: list[tuple[str, list[Setting]]] = [("", [])]
     for line in _logical_lines(text):
         if line.startswith("[") and line.endswith("]"):
@@ -38,13 +38,13 @@ def sections(text: str) -> list[tuple[str, list[Setting]]]:
 
 
 def last(found: list[Setting], section: str, key: str) -> str | None:
-    """Return the value that holds when a key may be given once: the last one."""
+    """Return the effective value of a key that may only be set once: the last one."""
     values = [setting.value for setting in found if (setting.section, setting.key) == (section, key)]
     return values[-1] if values else None
 
 
 def lists(found: list[Setting], section: str) -> dict[str, list[str]]:
-    """Return a section's keys with their words: more of them add to the first, an empty value starts anew."""
+    """Return a section's keys with their words: repeated keys append, an empty value resets the list."""
     words: dict[str, list[str]] = {}
     for setting in found:
         if setting.section == section:
@@ -53,7 +53,7 @@ def lists(found: list[Setting], section: str) -> dict[str, list[str]]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Yield lines without comments and blanks; a backslash at the end joins the next line, comments between are cut."""
+    """Yield lines without comments and blanks; a backslash at the end joins the next line that is not a comment."""
     joined = ""
     for raw in text.splitlines():
         line = raw.strip()

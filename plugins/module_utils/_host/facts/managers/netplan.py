@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""netplan: our own file beside the user's, merged by id.
+"""netplan: a file of ours in addition to the user's, merged by id.
 
-netplan reads /etc/netplan/*.yaml in the order of their names and merges definitions by their id, so a file that sorts
-late may add to a definition without repeating it (netplan's reference, "merging"). The ids are read from the names of
-what netplan generated: ``10-netplan-ID.network`` for systemd-networkd, ``netplan-ID.nmconnection`` for NetworkManager.
+netplan reads /etc/netplan/*.yaml in the order of their names and merges definitions by id, so a file that sorts late
+can add to a definition without repeating it (netplan's reference, "merging"). The ids are taken from the names of
+generated files: ``10-netplan-ID.network`` for systemd-networkd, ``netplan-ID.nmconnection`` for NetworkManager.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ...machine.host_files import marked
 from ...spec.routes import Route, Rule
 from .routes import netplan_lines
 
-# The first line of what our file adds to a definition, with its id as JSON writes it.
+# The first line of an addition to a definition in our file, with its id as JSON writes it.
 OWN_SECTION = re.compile(r'    "(.*)":')
 _NETWORKD = ("10-netplan-", ".network")
 _NETWORK_MANAGER = ("netplan-", ".nmconnection")
 
 
 class Addition(NamedTuple):
-    """What we add to one definition; only those of ``ethernets`` are complete without their own file."""
+    """Our addition to a definition; only additions to ``ethernets`` are complete without a file of the user."""
 
     mtu: int | None = None
     state: str | None = None
@@ -35,7 +35,7 @@ class Addition(NamedTuple):
 
 
 def definition_of(path: str) -> str | None:
-    """Return the id of the definition that netplan generated a file from, None when netplan did not make it."""
+    """Return the id of the definition from which netplan generated a file, None if it is not netplan's."""
     if not path.startswith("/run/"):
         return None
     name = posixpath.basename(path)
@@ -46,11 +46,11 @@ def definition_of(path: str) -> str | None:
 
 
 def file_text(additions: Mapping[str, Addition]) -> str:
-    """Return our file: what is added to each definition of ``ethernets``, by id."""
+    """Return our file: the additions to definitions of ``ethernets``, by id."""
     lines = ["network:", "  version: 2", "  ethernets:"]
     for definition in sorted(additions):
         addition = additions[definition]
-        # A JSON string is a string of YAML as well, whatever is in it.
+        # A JSON string is always a valid YAML string.
         lines.append(f"    {json.dumps(definition)}:")
         if addition.mtu is not None:
             lines.append(f"      mtu: {addition.mtu}")

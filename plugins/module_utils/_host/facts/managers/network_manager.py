@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NetworkManager: an MTU for each interface whose profile leaves it open.
+"""NetworkManager: an MTU for each interface whose profile does not set one.
 
-A [connection-NAME] section of NetworkManager.conf(5) gives the value of ``ethernet.mtu`` or ``infiniband.mtu`` to every
-profile that has none of its own, on the device it names. The user's profiles stay as they are, and removing the file
-removes the setting. Routes and rules have no such default: they are a profile's own. Interfaces that
-NetworkManager manages are up from its start on.
+A [connection-NAME] section of NetworkManager.conf(5) sets the default of ``ethernet.mtu`` or ``infiniband.mtu`` for all
+profiles on the device that it names. The user's profiles stay unchanged, and removing the file removes the setting.
+Routes and rules have no such default: only a profile can set them. Interfaces that NetworkManager manages are up from
+its start.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ..manager_shapes import Profile
 from . import ini
 
 OWN_FILE = "/etc/NetworkManager/conf.d/90-rdma-fabric.conf"
-# The first line of what our file has of an interface.
+# The first line of each interface in our file.
 OWN_SECTION = re.compile(r"\[connection-rdma-fabric-(.+)\]")
 
-# How a profile writes that a route has none.
+# A profile's notation for a route without a gateway.
 _NO_GATEWAY = (str(ipaddress.IPv4Address(0)), str(ipaddress.IPv6Address(0)))
 
 
 class DeviceMtu(NamedTuple):
-    """The MTU of one device; ``link_type`` decides which property holds it."""
+    """The MTU of a device; ``link_type`` decides which property sets it."""
 
     link_type: str
     mtu: int
@@ -51,13 +51,13 @@ def file_text(devices: Mapping[str, DeviceMtu]) -> str:
 
 
 def nmcli_route(route: Route) -> str:
-    """Return a route as nmcli(1) takes it: with its metric, as NetworkManager has one of its own for each interface."""
+    """Return a route in nmcli(1) notation; with its metric, as NetworkManager's default differs per interface."""
     words = [route["to"], *([route["via"]] if route["via"] else []), str(route["metric"]), f"table={route['table']}"]
     return " ".join([*words, *(["onlink=true"] if route["on-link"] else [])])
 
 
 def nmcli_rule(rule: Rule) -> str:
-    """Return a rule as nmcli(1) takes it and profiles hold it: one address has no prefix."""
+    """Return a rule in the notation of nmcli(1) and profiles: a single address has no prefix."""
     given = (("from", rule["from"]), ("to", rule["to"]))
     networks = {key: ipaddress.ip_network(text) for key, text in given if text}
     selectors = [f"{key} {net if net.num_addresses > 1 else net[0]}" for key, net in networks.items()]
@@ -65,7 +65,7 @@ def nmcli_rule(rule: Rule) -> str:
 
 
 def kept_by_profile(found: list[ini.Setting]) -> list[str]:
-    """Return the routes and rules of a profile (nm-settings-keyfile(5)) as nmcli takes them."""
+    """Return the routes and rules of a profile (nm-settings-keyfile(5)) in nmcli notation."""
     texts = []
     for family in ("ipv4", "ipv6"):
         values = {setting.key: setting.value for setting in found if setting.section == family}
@@ -85,10 +85,10 @@ def _keyfile_route(value: str, options: str) -> str:
 
 
 def profile_of(name: str, mac: str, profiles: Sequence[Profile]) -> Profile | None:
-    """Return the profile that names the interface, by its name or its address; None when only an open one fits.
+    """Return the profile that names the interface, by name or address; None if only a generic one matches.
 
-    ``mac`` is the permanent address, which a profile means (nm-settings(5), 802-3-ethernet.mac-address). It is empty
-    for what is no hardware: a bond and the VLANs on it have the address of a port, whose profile is not theirs.
+    ``mac`` is the permanent address, which a profile refers to (nm-settings(5), 802-3-ethernet.mac-address). It is
+    empty for software interfaces: a bond and its VLANs have the address of a port, whose profile is not theirs.
     """
     by_name = (profile for profile in profiles if profile["interface"] == name)
     by_address = (profile for profile in profiles if profile["mac"] and profile["mac"] == mac)
@@ -96,10 +96,9 @@ def profile_of(name: str, mac: str, profiles: Sequence[Profile]) -> Profile | No
 
 
 def is_unmanaged(name: str, mac: str, driver: str, specs: Sequence[str]) -> bool:
-    """Return whether a list of device specifications (NetworkManager.conf(5), "Device List Format") names a device.
+    """Return whether a list of device specifications (NetworkManager.conf(5), "Device List Format") matches a device.
 
-    ``mac`` is the permanent address. The last of ``except:`` entries and others that fits does not decide: an exception
-    always wins.
+    ``mac`` is the permanent address. A matching ``except:`` entry always wins, whatever the order.
     """
     judged = [
         (spec.startswith("except:"), _fits(spec.partition("except:")[2] or spec, name, mac, driver)) for spec in specs

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Says which manager owns an interface at boot, and by which of its files. Pure."""
+"""Find the manager that owns an interface at boot, and its file for it. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KINDS_OF_HARDWARE = ("physical", "representor", "sub-function", "ipoib-child")
 
 
 class Owner(NamedTuple):
-    """The manager of one interface.
+    """The manager of an interface.
 
-    ``file`` is the manager's own file for it, empty when it needs none. ``definition`` is netplan's id. ``mtu`` is the
-    MTU that the user's own configuration gives, as text. What else is known depends on the manager: the ``.network``
-    file of networkd, the ``stanza`` of ifupdown and whether our file is ``included``, the ``routes`` of a profile.
+    ``file`` is the manager's own file for it, empty if it needs none. ``definition`` is netplan's id. ``mtu`` is the
+    MTU in the user's own configuration, as text. The other members depend on the manager: the ``.network`` file of
+    networkd, the ``stanza`` of ifupdown and whether our file is ``included``, the ``routes`` of a profile.
     """
 
     manager: str
@@ -41,9 +41,9 @@ class Owner(NamedTuple):
 
 
 def owner_of(actual: HostState, netdev: Netdev, name: str) -> Owner | None:
-    """Return who configures ``netdev`` at boot, when it is called ``name``; None when nobody does.
+    """Return the manager that configures ``netdev`` at boot under this name; None if there is none.
 
-    ifupdown is asked first: NetworkManager leaves its interfaces alone. A profile that netplan generated is netplan's.
+    ifupdown comes first: NetworkManager ignores its interfaces. A profile that netplan generated belongs to netplan.
     """
     found = actual.facts["boot"]["managers"]
     link = link_of(actual, netdev, name, found["networkd"]["links"] if "networkd" in found else {})
@@ -57,7 +57,7 @@ def owner_of(actual: HostState, netdev: Netdev, name: str) -> Owner | None:
 
 
 def link_of(actual: HostState, netdev: Netdev, name: str, links: Mapping[str, str]) -> networkd.Link:
-    """Return what managers see of an interface; its path and driver are those of its PCI function."""
+    """Return an interface as managers see it; its path and driver are those of its PCI function."""
     nic = actual.nics.get(netdev["pci"] or "")
     hardware = netdev["kind"] in _KINDS_OF_HARDWARE
     return networkd.Link(

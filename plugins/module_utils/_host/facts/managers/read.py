@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads who manages the host's network, from files and from what the managers keep in /run."""
+"""Read which managers configure the host's network, from files and from their state in /run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...machine.probe import NET, Probe, files_by_name, printable
 from ..manager_shapes import Ifupdown, Managers, Networkd, NetworkFile, NetworkManager, Profile, Stanza, Wicked
 from . import ifupdown, ini, network_manager, networkd
 
-# systemd's places for what an enabled unit is wanted by; netplan enables networkd by a generator.
+# The directories with links to enabled units; a generator enables networkd for netplan.
 _UNIT_DIRECTORIES = (
     "/etc/systemd/system",
     "/run/systemd/generator",
@@ -31,14 +31,14 @@ _IFCFG = "/etc/sysconfig/network-scripts"
 _WICKED_IFCFG = "/etc/sysconfig/network"
 _PREFIX = "ifcfg-"
 _MOST_FILES = 64
-# Files for containers and virtual machines that every systemd has; none of them is about a host's own NICs.
+# Files for containers and virtual machines that come with systemd and do not apply to a host's own NICs.
 _SYSTEMD_FILES = ("80-6rd-", "80-container-", "80-vm-", "80-wifi-", "80-iwd", "80-namespace-")
 _MATCH_RULES = ("Name", "MACAddress", "PermanentMACAddress", "Path", "Driver", "Type", "Kind")
 _UNJUDGED = "other"
 
 
 def read_managers(probe: Probe, names: Iterable[str]) -> Managers:
-    """Return what each manager that runs or starts at boot says about the interfaces ``names``; others are left out."""
+    """Return the configuration of the interfaces ``names`` for each manager that runs or starts at boot."""
     devices = {name: probe.text(f"{NET}/{name}/ifindex", limit=16) or "" for name in names}
     found: Managers = {}
     if _is_active(probe, "systemd-networkd.service", _NETWORKD_LINKS):
@@ -53,9 +53,10 @@ def read_managers(probe: Probe, names: Iterable[str]) -> Managers:
 
 
 def _is_active(probe: Probe, unit: str, running: str | None) -> bool:
-    """Return whether a unit starts at boot, or runs now: then its directory in /run has files about interfaces.
+    """Return whether a unit starts at boot, or runs now: its directory in /run has files about interfaces.
 
-    That of networkd is there without it: systemd-tmpfiles makes it at every boot (tmpfiles.d/systemd-network.conf).
+    networkd's directory exists even if it does not run: systemd-tmpfiles creates it at every boot
+    (tmpfiles.d/systemd-network.conf).
     """
     if probe.target(f"{_UNIT_DIRECTORIES[0]}/{unit}") == _MASK:
         return False
@@ -74,7 +75,7 @@ def _read_networkd(probe: Probe, devices: dict[str, str]) -> Networkd:
 
 
 def _network_files(probe: Probe) -> list[str]:
-    """Return the ``.network`` files that count, in the order in which they are tried; links to /dev/null mask."""
+    """Return the effective ``.network`` files in the order in which they are tried; links to /dev/null mask."""
     found = files_by_name(probe, networkd.DIRECTORIES, ".network")
     hosts = [path for path in found if not posixpath.basename(path).startswith(_SYSTEMD_FILES)]
     return [path for path in hosts if probe.target(path) != _MASK][:_MOST_FILES]
@@ -105,7 +106,7 @@ def _read_network_manager(probe: Probe, devices: dict[str, str]) -> NetworkManag
 
 
 def _unmanaged_specs(probe: Probe) -> list[str]:
-    """Return the device specifications of [keyfile] unmanaged-devices; the last file that has one decides."""
+    """Return the device specifications of [keyfile] unmanaged-devices; the last file that sets it wins."""
     value = ""
     for path in (_NM_MAIN_FILE, *files_by_name(probe, _NM_CONFIGURATION, ".conf")):
         value = ini.last(ini.settings(probe.content(path) or ""), "keyfile", "unmanaged-devices") or value
@@ -185,7 +186,7 @@ def _paths(probe: Probe, directories: Iterable[str], prefix: str = "", suffix: s
 
 
 def _assignments(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what a file of shell assignments sets, without quotes."""
+    """Yield the assignments in a file of shell syntax, without quotes."""
     for line in text.splitlines():
         key, equals, value = line.strip().partition("=")
         if equals and not key.startswith("#"):

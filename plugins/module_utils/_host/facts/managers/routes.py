@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Routes and rules in the words of each manager of interfaces, and read back from our files. Pure.
+"""Write routes and rules in the notation of each network manager, and read them back from our files. Pure.
 
-systemd.network(5): [Route] and [RoutingPolicyRule]; netplan: ``routes`` and ``routing-policy``, each as a mapping of
-JSON, which is YAML as well; interfaces(5): commands of ip(8) that ifup runs once an address is there.
+systemd.network(5): [Route] and [RoutingPolicyRule]; netplan: ``routes`` and ``routing-policy``, each as a JSON mapping,
+which is valid YAML; interfaces(5): commands of ip(8) that ifup runs once an address is set.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping
 from ...spec.routes import ROUTES, RULES, Route, Rule, Way, version_of
 from . import ini
 
-# Free in /etc/iproute2/rt_protos of iproute2 and among those of FRR, Calico (80), OVN (84) and Cilium.
+# Not used in /etc/iproute2/rt_protos of iproute2, nor by FRR, Calico (80), OVN (84) and Cilium.
 PROTOCOL = 173
 _ROUTE_WORDS = {"Destination": "to", "Gateway": "via", "Table": "table", "Metric": "metric"}
 _RULE_WORDS = {"From": "from", "To": "to", "Table": "table", "Priority": "priority"}
@@ -38,7 +38,7 @@ def networkd_lines(routes: Iterable[Route], rules: Iterable[Rule]) -> list[str]:
 
 
 def netplan_lines(routes: Iterable[Route], rules: Iterable[Rule]) -> list[str]:
-    """Return the lines of one definition, indented as members of it."""
+    """Return the lines of one definition, indented as its members."""
     lines = []
     for title, entries in ((ROUTES, routes), (RULES, rules)):
         members = [f"{_NETPLAN_ENTRY[:-1]}{json.dumps(_netplan_entry(entry))}" for entry in entries]
@@ -47,13 +47,13 @@ def netplan_lines(routes: Iterable[Route], rules: Iterable[Rule]) -> list[str]:
 
 
 def ifupdown_lines(name: str, routes: Iterable[Route], rules: Iterable[Rule]) -> list[str]:
-    """Return the options of a stanza; one that fails must not keep the interface down."""
+    """Return the options of a stanza; a failing one must not keep the interface down."""
     commands = [route_words("replace", route, name) for route in routes] + [rule_words("add", rule) for rule in rules]
     return [f"    up ip {' '.join(words)} || true" for words in commands]
 
 
 def route_words(verb: str, route: Route, name: str, protocol: int = PROTOCOL) -> tuple[str, ...]:
-    """Return the arguments of ip(8) for a route by the interface ``name``."""
+    """Return the arguments of ip(8) for a route through the interface ``name``."""
     words = [f"-{version_of(route['to'])}", "route", verb, route["to"]]
     words += ["via", route["via"]] if route["via"] else []
     words += ["dev", name, "table", str(route["table"]), "metric", str(route["metric"]), "proto", str(protocol)]
@@ -70,9 +70,9 @@ def rule_words(verb: str, rule: Rule, protocol: int = PROTOCOL) -> tuple[str, ..
 
 
 def kept_in(files: Mapping[str, str]) -> tuple[list[Way], list[Rule]]:
-    """Return the routes and rules that files of ours (text by path) ask systemd-networkd or netplan for.
+    """Return the routes and rules in our files (text by path) for systemd-networkd and netplan.
 
-    Those of ifupdown have our protocol when they are there.
+    Those for ifupdown have our protocol in the kernel.
     """
     entries: list[dict[str, Any]] = []
     for path, text in files.items():
@@ -98,7 +98,7 @@ def _kept_rule(entry: Mapping[str, Any]) -> Rule | None:
 
 
 def keeps_any(files: Mapping[str, str]) -> bool:
-    """Return whether files of ours keep routes or rules."""
+    """Return whether our files contain routes or rules."""
     return any(kept_in(files)) or any(f"proto {PROTOCOL}" in text for text in files.values())
 
 
@@ -112,7 +112,7 @@ def _netplan_entry(entry: Mapping[str, object]) -> dict[str, object]:
 
 
 def _is_on_the_link(entry: Mapping[str, object]) -> bool:
-    """Return whether this is a route without a gateway; the kernel knows scopes of IPv4 only."""
+    """Return whether this is a route without a gateway; the kernel only has scopes for IPv4."""
     return "via" in entry and entry["via"] is None and version_of(str(entry["to"])) == 4
 
 
@@ -123,7 +123,7 @@ def _netplan_entries(text: str) -> list[dict[str, Any]]:
             try:
                 found.append(json.loads(line[len(_NETPLAN_ENTRY) - 1 :]))
             except ValueError:
-                # Somebody has edited the file: what the line says now is theirs.
+                # Somebody has edited the file, so the line is theirs.
                 continue
     return [entry for entry in found if isinstance(entry, dict)]
 
