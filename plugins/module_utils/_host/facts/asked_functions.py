@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Turns what policies ask of a host's ports into entries of its interfaces. Pure.
+"""Turn the policies for a host's ports into entries of its interfaces. Pure.
 
-The merge of policies is that of the SR-IOV network operator (its ``api/v1/helper.go``: Apply, mergeConfigs).
+Policies are merged as by the SR-IOV network operator (its ``api/v1/helper.go``: Apply, mergeConfigs).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .labels import fits
 from .matching import match_interfaces
 from .shapes import Facts, Netdev, Nic
 
-# It is checked like a user's entry once it has everything.
+# Checked like a user's entry once it is complete.
 Entry = Dict[str, object]
 
 _MOST_NAMES = 4
 _VHOST_MODULES = ("tun", "vhost_net")
-# What the check of interfaces is held against.
+# The parts of the spec that the check of interfaces depends on.
 _CHECKED = ("roce_qos", "kernel_modules", "kernel_arguments", "netns_mode", "hugepages", "peer_memory")
 
 
 class _Group(NamedTuple):
-    """The functions of a port that one policy asks for, by their first and last number."""
+    """A range of functions of a port that one policy configures, from the first number to the last."""
 
     source: str
     functions: tuple[int, int]
@@ -38,7 +38,7 @@ class _Group(NamedTuple):
 
 
 class _Port(NamedTuple):
-    """What all policies together ask of a port; of several groups the first one counts most."""
+    """The settings of a port from all policies; the first group has the highest precedence."""
 
     vfs: int
     mtu: int
@@ -46,9 +46,9 @@ class _Port(NamedTuple):
 
 
 def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]:
-    """Return the desired state with what requests ask of this host's ports and its RDMA, and what is to be said.
+    """Return the spec with the policies for this host's ports and RDMA mode merged in, and notices.
 
-    What the host's own variables say counts first. Raises InvalidInput for what no desired state can hold.
+    The host's own variables take precedence. Raises InvalidInput for a combination that no spec can express.
     """
     actual = HostState(facts, desired["protected_interfaces"])
     labels = {**facts["labels"], **desired["node_labels"]}
@@ -83,7 +83,7 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
 
 
 def _rdma_mode(desired: HostSpec, requests: Sequence[HostRequest]) -> tuple[str | None, list[str]]:
-    """Return the wanted mode of RDMA, and where the host's own variable says something else."""
+    """Return the RDMA mode, and notices where the host's own variable overrides a policy."""
     asked = {request["netns_mode"]: str(request["source"]) for request in requests if request["netns_mode"]}
     if len(asked) > 1:
         problem = "ask for different modes of RDMA on one host"
@@ -101,9 +101,9 @@ def _rdma_mode(desired: HostSpec, requests: Sequence[HostRequest]) -> tuple[str 
 def _merged(
     requests: Sequence[tuple[str, FunctionRequest]], actual: HostState, own: Mapping[str, InterfaceSpec]
 ) -> tuple[dict[str, _Port], list[str]]:
-    """Return what is asked of each port, by its address, and which policies come to nothing.
+    """Return the settings of each port by address, and notices about policies without effect.
 
-    ``requests`` are what policies of these names ask for.
+    ``requests`` are the names of policies with their settings.
     """
     ports: dict[str, _Port] = {}
     notices: list[str] = []
@@ -127,14 +127,15 @@ def _merged(
 
 
 def _names_asked(asked: FunctionRequest) -> str:
-    """Return which names no port has, where a policy asks for names; it may mean the alternative ones."""
+    """Return the port names that a policy selects, for a notice that there are none; these are not alternative
+    names."""
     names = [str(port["name"]) for port in asked["ports"]]
     more = ", ..." if len(names) > _MOST_NAMES else ""
     return f" (by name: {', '.join(names[:_MOST_NAMES])}{more}; alternative names do not count)" if names else ""
 
 
 def _over(port: _Port, known: _Port, equal: bool, called: str, notices: list[str]) -> _Port:
-    """Return what a policy makes of a port that earlier ones are about."""
+    """Return the settings of a port after a policy that follows others for the same port."""
     group = port.groups[0]
     kept = []
     for other in known.groups:
@@ -150,7 +151,7 @@ def _over(port: _Port, known: _Port, equal: bool, called: str, notices: list[str
 
 
 def _in_a_guest(functions: Sequence[str]) -> str:
-    """Return why nothing is made where a policy means functions that were passed through to this guest."""
+    """Return why a policy that selects functions passed through to this guest has no effect."""
     more = ", ..." if len(functions) > _MOST_NAMES else ""
     return (
         f": {', '.join(functions[:_MOST_NAMES])}{more} are virtual functions in a guest, which makes none of its own; "
@@ -168,7 +169,7 @@ def _fits(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str,
 
 
 def _all_names(actual: HostState, nic: Nic, own: Mapping[str, InterfaceSpec]) -> list[str]:
-    """Return the names of a port: one that this very run renames has either."""
+    """Return the names of a port, including the one that this run gives it."""
     known = own.get(nic["address"])
     return [*(port["name"] for port in actual.ports_of(nic)), *([known["name"]] if known and known["name"] else [])]
 
@@ -185,7 +186,7 @@ def _functions(asked: FunctionRequest, names: Sequence[str]) -> tuple[int, int]:
 
 
 def _entry(actual: HostState, nic: Nic, port: _Port, violations: list[Violation]) -> Entry:
-    """Return the settings of a port; note what one entry can't hold."""
+    """Return the entry of a port; note settings that a single entry can't express."""
     called = _called(actual, nic)
     first = port.groups[0].asked
     kinds = {"deviceType": [group.asked["vf_driver"] for group in port.groups]}
@@ -213,13 +214,13 @@ def _entry(actual: HostState, nic: Nic, port: _Port, violations: list[Violation]
         if layer == "InfiniBand":
             entry["vf_guids"] = DETERMINISTIC
         elif layer and any(group.asked["rdma"] for group in port.groups):
-            # mlx5 derives the GUID of a function's RDMA device from the address that its port gives it.
+            # mlx5 derives the GUID of a function's RDMA device from the MAC address that the port sets.
             entry["vf_settings"] = {"mac": DETERMINISTIC}
     return entry
 
 
 def _add_mtu(entry: Entry, mtu: int, port: Netdev | None) -> None:
-    """Add the MTU of functions; that of their port is raised where it is lower, and never lowered."""
+    """Add the MTU of the functions; raise that of their port if it is lower, but never lower it."""
     if entry["vf_driver"] != VFIO:
         entry["vf_mtu"] = mtu
     if port is None or port["mtu"] > mtu or (port["mtu"] == mtu and port["master"]):
@@ -228,7 +229,7 @@ def _add_mtu(entry: Entry, mtu: int, port: Netdev | None) -> None:
 
 
 def _beside(own: InterfaceSpec, wanted: Entry, called: str, port: _Port) -> tuple[Entry, list[str]]:
-    """Return the host's own entry with what it leaves open, and where it says something else."""
+    """Return the host's own entry completed by the policies, and notices where the entry differs from them."""
     entry: Entry = {**own}
     notices = []
     sources = ", ".join(group.source for group in port.groups)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads of ports what a spec asks of them; hosts that are asked nothing of their ports are spared it."""
+"""Read the facts of ports that entries of the spec need; hosts without such entries skip this."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .vf_settings import device_guid, differences, has_guid, port_guid, read_gui
 
 
 def read_asked_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], facts: Facts) -> None:
-    """Add to the facts what is only read of devices that an entry of the spec is about."""
+    """Add the facts that are only read for devices of entries of the spec."""
     actual = HostState(facts)
     _read_cards(probe, desired, interfaces, actual)
     by_name = {netdev["name"]: netdev for netdev in facts["netdevs"]}
@@ -38,16 +38,16 @@ def read_asked_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Inter
 
 
 def read_every_port(probe: Probe, facts: Facts) -> None:
-    """Read for a recording what any spec may ask of the ports."""
+    """Read, for a recording, whatever any spec may need of the ports."""
     read_qos(probe, *everything_of(facts))
     if facts["nics"]:
         interrupts_of_functions(probe, [nic["address"] for nic in facts["nics"]])
 
 
 def _read_cards(probe: Probe, desired: HostSpec, interfaces: Iterable[Interface], actual: HostState) -> None:
-    """Add what only commands tell of NVIDIA cards: of the physical functions that are asked for."""
+    """Add the facts of NVIDIA cards that only commands report, for physical functions with an entry."""
     cards = {nic["address"] for nic in actual.nvidia_nics() if nic["function"] == "pf"}
-    # What is asked of all interfaces at once is asked of each.
+    # Settings for all interfaces apply to each of them.
     ports = [
         replace(port, wanted={**port.wanted, "qos": asked(desired, port) or None})
         for port in interfaces
@@ -64,10 +64,10 @@ def _read_cards(probe: Probe, desired: HostSpec, interfaces: Iterable[Interface]
 
 
 def renewed_functions(interfaces: Iterable[Interface], actual: HostState) -> list[Nic]:
-    """Return the virtual functions whose users have to be known before a plan is made, in the shape of the facts.
+    """Return the virtual functions whose users must be known before planning, as facts.
 
-    Of the facts in ``actual`` those of devices, e-switches and GUIDs count. To look for users takes its time, so a
-    host that is as it shall be has none of these functions.
+    This depends on the facts in ``actual`` about devices, e-switches and GUIDs. Finding users takes time, so there are
+    no such functions on a host that matches its spec.
     """
     return [function for interface in interfaces for function in _renewed(actual, interface)]
 

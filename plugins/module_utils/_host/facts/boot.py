@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what stands on a host for its next boot and what became of the last one."""
+"""Read the state of the next boot's configuration and the result of the last boot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESULT = StateFile(
     "what became of the last boot",
     f"read the journal of the boot unit (journalctl -u {host_files.UNIT}), and remove the file",
 )
-# The cards that the boot unit did not find at their addresses, as its wishes have them.
+# The cards that the boot unit did not find at the addresses in its file.
 OTHER_CARDS = "other_cards"
 _PYTHON = "/usr/bin/python3"
 _OWN_INTERPRETER = "/proc/self/exe"
@@ -39,8 +39,10 @@ _GUARD_STATES = (
 def read_boot_state(
     probe: Probe, netdevs: Iterable[str], files: dict[str, str], vf_counts: dict[str, list[VfCount]]
 ) -> Boot:
-    """Return ``managers``, ``unit`` (enabled, programs), ``python``, ``result`` of the boot unit, ``guard``, and what
-    is ``awaited`` of a reboot, with what was read of ``files`` of ours and ``vf_counts``."""
+    """Return the network managers, the boot unit and its last result, the guard, and what awaits a reboot.
+
+    ``files`` are ours and ``vf_counts`` the configured numbers of functions, which were read before.
+    """
     names = [posixpath.join(host_files.PROGRAM_DIRECTORY, name) for name in probe.names(host_files.PROGRAM_DIRECTORY)]
     return {
         "files": files,
@@ -58,8 +60,8 @@ def read_boot_state(
 
 
 def _python(probe: Probe) -> str:
-    """Return the interpreter for the boot unit: the one of this code, by its general name if that leads there."""
-    # An update may have replaced it meanwhile (proc_pid_exe(5)): its successor stands in the same place.
+    """Return the interpreter for the boot unit: the generic path if it is this code's interpreter, else that one's."""
+    # An update may have replaced the file since (proc_pid_exe(5)); the new one has the same path.
     own = (probe.target(_OWN_INTERPRETER) or "").partition(" (deleted)")[0]
     try:
         general = probe.host.realpath(_PYTHON)
@@ -69,7 +71,7 @@ def _python(probe: Probe) -> str:
 
 
 def _guard(probe: Probe) -> Guarded | None:
-    """Return what became of a guarded change of the uplink that no run has told of yet, None when there is none."""
+    """Return the state of a guarded uplink change that no run has reported yet, None if there is none."""
     for state, path in _GUARD_STATES:
         text = probe.content(path)
         if text is not None:
@@ -78,7 +80,7 @@ def _guard(probe: Probe) -> Guarded | None:
 
 
 def _steps_of(text: str) -> list[str]:
-    """Return the printed lines of the guarded steps; a broken record has none to tell."""
+    """Return the steps of the guarded change as lines; none if the record is broken."""
     try:
         steps = json.loads(text)["steps"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -87,7 +89,7 @@ def _steps_of(text: str) -> list[str]:
 
 
 def _result(probe: Probe) -> BootResult | None:
-    """Return what the boot unit wrote last, None when it never did or its file is broken."""
+    """Return the last result of the boot unit, None if there is none or its file is broken."""
     text = probe.content(host_files.RESULT_FILE)
     try:
         document = RESULT.parse(text or "")

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Entries of boot menus, and those that are files of their own (uapi-group.org, the boot loader specification).
+"""Read boot entries, including those in files (uapi-group.org, the boot loader specification).
 
-GRUB of Red Hat's family (``blscfg``) and systemd-boot read the same files and order them each in its way.
+GRUB of Red Hat's family (``blscfg``) and systemd-boot read the same files, but sort them differently.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..spec.arguments import words_of
 GRUB_ENTRIES = "/boot/loader/entries"
 # The boot loader interface (systemd.io/BOOT_LOADER_INTERFACE): attributes, then UTF-16.
 _VARIABLE = "/sys/firmware/efi/efivars/{}-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
-# Where systemd-boot's partitions are mounted.
+# Mount points of systemd-boot's partitions.
 BOOT_PARTITIONS = ("/boot", "/efi", "/boot/efi")
 _SAVED = "@saved"
 _SEGMENT = re.compile(r"\d+|[a-zA-Z]+|~")
@@ -28,9 +28,9 @@ _SEGMENT = re.compile(r"\d+|[a-zA-Z]+|~")
 
 @dataclass
 class Entry:
-    """An entry: kernel line (words after the image) and files as the loader finds them; or a submenu with entries.
+    """A boot entry with its kernel command line (without the image) and files as the loader names them, or a submenu.
 
-    ``fields`` are the other lines of an entry that is a file of its own.
+    ``fields`` are the other lines of an entry's file.
     """
 
     title: str
@@ -43,7 +43,7 @@ class Entry:
 
 
 class Chosen(NamedTuple):
-    """The entry that a boot loader takes, what names it, and whether only for the next boot."""
+    """The entry that a boot loader boots, what selects it, and whether only for the next boot."""
 
     entry: Entry
     named_by: str
@@ -51,7 +51,7 @@ class Chosen(NamedTuple):
 
 
 def parse_entry(name: str, text: str) -> Entry:
-    """Return the entry that a file of this name holds; what counts its tries is no part of its id (``+3-1``)."""
+    """Return the entry in a file of this name; its boot counter (``+3-1``) is not part of the id."""
     entry = Entry("", re.sub(r"(?:\+\d+(?:-\d+)?)?\.conf$", "", name))
     tries = re.search(r"\+(\d+)(?:-\d+)?\.conf$", name)
     entry.fields["tries"] = tries.group(1) if tries else ""
@@ -61,7 +61,7 @@ def parse_entry(name: str, text: str) -> Entry:
         if key == "options":
             entry.line = [*(entry.line or []), *words_of(value)]
         elif key == "initrd":
-            # GRUB takes several, and variables that are empty on most hosts ($tuned_initrd).
+            # GRUB accepts several, and variables that are empty on most hosts ($tuned_initrd).
             entry.initrds += [word for word in value.split() if not word.startswith("$")]
         elif key == "linux":
             entry.image = value
@@ -72,16 +72,16 @@ def parse_entry(name: str, text: str) -> Entry:
 
 
 def read_entries(probe: Probe, directory: str) -> list[Entry]:
-    """Return the entries that stand in a directory; those without a kernel are none."""
+    """Return the entries in a directory, without those that have no kernel."""
     names = [name for name in probe.names(directory) if name.endswith(".conf") and not name.startswith(".")]
     found = [parse_entry(name, probe.content(f"{directory}/{name}") or "") for name in names]
     return [entry for entry in found if entry.image or entry.line is not None]
 
 
 def in_order_of_grub(entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries as blscfg lists them: by their ids as names of packages, the newest first.
+    """Return the entries in the order of blscfg: by id, compared like a package name, newest first.
 
-    So an entry of another machine id may stand before newer kernels (rhboot/grub2, grub-core/commands/blscfg.c, bls_cmp
+    So an entry of another machine id may come before newer kernels (rhboot/grub2, grub-core/commands/blscfg.c, bls_cmp
     and vercmp).
     """
     newer = cmp_to_key(_compared)
@@ -89,13 +89,13 @@ def in_order_of_grub(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _parts(text: str) -> list[str]:
-    """Return name, version and release of a package's name."""
+    """Return the name, version and release in a package name."""
     parts = text.rsplit("-", 2)
     return [*parts, *[""] * (3 - len(parts))]
 
 
 def _compared(one: str, other: str) -> int:
-    """Compare versions as RPM does, and systemd but for rare signs: 1 where the first one is newer, -1 the second."""
+    """Compare versions like RPM, and like systemd except for rare characters: 1 if the first is newer, -1 if older."""
     mine, theirs = _SEGMENT.findall(one), _SEGMENT.findall(other)
     for left, right in zip(mine, theirs):
         if left == right:
@@ -114,14 +114,14 @@ def _compared(one: str, other: str) -> int:
 
 
 def is_systemd_boot(probe: Probe) -> bool:
-    """Say whether systemd-boot has started this host."""
+    """Return whether systemd-boot booted this host."""
     return _variable(probe, "LoaderInfo").startswith("systemd-boot")
 
 
 def entry_of_systemd_boot(probe: Probe, *, once: bool) -> Chosen | None:
-    """Return the entry that systemd-boot takes; without ``once`` what counts for one boot is left aside.
+    """Return the entry that systemd-boot boots; without ``once``, one-time choices are ignored.
 
-    None: it can't be told, as where a unified kernel image may come first (systemd, src/boot/boot.c,
+    None if unknown, for example if a unified kernel image may sort first (systemd, src/boot/boot.c,
     config_select_default_entry and boot_entry_compare).
     """
     directories = (f"{place}/loader/entries" for place in BOOT_PARTITIONS)
@@ -145,7 +145,7 @@ def entry_of_systemd_boot(probe: Probe, *, once: bool) -> Chosen | None:
 
 
 def _is_sorted(entry: Entry) -> bool:
-    """Say whether an entry has a key to sort it by; others go by their ids alone, and come last."""
+    """Return whether an entry has a sort key; entries without one come last, sorted by id alone."""
     return bool(entry.fields.get("sort-key"))
 
 
@@ -155,12 +155,12 @@ def _place(entry: Entry) -> tuple[bool, bool, str, str]:
 
 
 def _fits(entry: Entry, pattern: str) -> bool:
-    """Say whether a pattern, which is an id with its ending, means an entry."""
+    """Return whether a pattern, an id with its suffix, matches an entry."""
     return bool(pattern) and fnmatchcase(f"{entry.id}.conf".lower(), pattern.lower())
 
 
 def _settings(probe: Probe) -> dict[str, str]:
-    """Return what loader.conf says, of the partition that has one."""
+    """Return the settings in loader.conf, from the partition that has one."""
     texts = (probe.content(f"{place}/loader/loader.conf") for place in BOOT_PARTITIONS)
     lines = [line.split(None, 1) for line in next((text for text in texts if text is not None), "").splitlines()]
     return {words[0]: words[1].strip() for words in lines if len(words) > 1 and not words[0].startswith("#")}

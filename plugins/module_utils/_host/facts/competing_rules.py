@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds rules and ``.link`` files of others that name an interface at boot, and those that a file of ours replaces.
+"""Find the udev rules and ``.link`` files of others that name interfaces, and the ``.link`` files that ours replace.
 
-By udev(7) all rules are read in the order of their files' names and the last NAME counts; 80-net-setup-link.rules takes
-the name of a ``.link`` file only where no rule has given one. By systemd.link(5) the first file that fits is used as a
-whole, with its drop-ins (``NAME.link.d/*.conf``). Of files with one name the first directory's counts. Only what
-plainly fits an interface is told: a line with a match that can't be judged from here may never come true.
+udev(7): rules are applied in the order of their file names, and the last NAME wins; 80-net-setup-link.rules uses the
+name of a ``.link`` file only if no rule has set one. systemd.link(5): only the first matching file is used, with its
+drop-ins (``NAME.link.d/*.conf``). Of files with the same name, the one in the first directory is used.
+
+Only definite matches are reported: a rule with a match that can't be evaluated here may never apply.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from .shapes import Nic, OtherName, ReadNetdev, ReplacedLink
 
 _PLACES = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 _OURS = "rdma-fabric-"
-# What the kernel calls it at first is known but for its number: patterns fit, names do not.
+# The kernel's first name is known except for its number: patterns can be matched, full names can't.
 _KERNELS_NAMES = {"ether": "eth9999", "infiniband": "ib9999"}
-# Values with these signs stand for what other lines and programs found out.
+# Values with these characters are substituted by udev.
 _PLAIN_NAME = re.compile(r'(?<![A-Z_])NAME\s*:?=\s*"[^"$%]+"')
 _TOKEN = re.compile(r'\s*([A-Z]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*(i?)"([^"\\]*)"\s*,?')
-# With one equals sign these ask something as well (udev(7)).
+# With a single equals sign, these are matches too (udev(7)).
 _ASKING = ("PROGRAM", "IMPORT")
 _MOST_FILES = 512
 
-# Of one that we name, which is then used alone.
+# The ``.link`` file of an interface that we name. udev then uses no other.
 OUR_LINK = "/etc/systemd/network/05-rdma-fabric-{}.link"
-# Stands in a file of ours before the path of the file whose settings it has.
+# Precedes, in a file of ours, the path of the file whose settings it copies.
 SETTINGS_OF = "# Other settings are those of "
-# udev's own notes about an interface, by its number; what it used is in there.
+# udev's database entry of an interface, by its index, and the line that names the ``.link`` file it used.
 _UDEV_DATA = "/run/udev/data/n"
 _USED = "E:ID_NET_LINK_FILE="
 _NAMES = ("Name", "NamePolicy")
@@ -43,7 +44,7 @@ _MOST_LINES = 64
 
 
 class Device(NamedTuple):
-    """What rules may ask of an interface when it appears; ``mac`` is None where a master may have given it another."""
+    """What rules can match on a new interface; ``mac`` is None where a master may have changed the address."""
 
     name: str
     mac: str | None
@@ -53,8 +54,8 @@ class Device(NamedTuple):
     place: str
 
 
-# Masters that leave their members the addresses they have (torvalds/linux, net/bridge/br_if.c, drivers/net/vrf.c). A
-# bond and a team give them their own.
+# Masters that keep the addresses of their members (torvalds/linux, net/bridge/br_if.c, drivers/net/vrf.c). Bonds and
+# teams change them.
 _KEEP_ADDRESSES = ("bridge", "vrf")
 
 
@@ -70,11 +71,12 @@ class Token(NamedTuple):
 def read_others(
     probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]
 ) -> tuple[dict[str, list[OtherName]], dict[str, ReplacedLink]]:
-    """Return what names ports of PCI functions at boot, by their present names and in the order of file names.
+    """Return the rules and ``.link`` files that name ports of PCI functions at boot, by current interface name.
 
-    Each has ``file``, ``kind`` (rule or link), ``name`` (None where a policy makes it) and ``final`` (later rules do
-    not change it). Files of ours are left out. The second part is the ``.link`` file that a file of ours takes the
-    place of: ``file``, ``lines`` (what it sets beside names) and ``unjudged`` (files of which it can't be told).
+    They are in the order of file names. Each has ``file``, ``kind`` (rule or link), ``name`` (None if a policy makes
+    it) and ``final`` (later rules can't change it). Our own files are left out. The second mapping has the ``.link``
+    file that one of ours replaces: ``file``, ``lines`` (its settings other than names) and ``unjudged`` (files that may
+    match or not).
     """
     devices = _ports(probe, netdevs, nics)
     rules = [
@@ -98,7 +100,7 @@ def read_others(
 
 
 def link_files(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]) -> Iterator[tuple[str, str, str]]:
-    """Yield the name of each port with path and text of the ``.link`` file that plainly fits it first."""
+    """Yield for each port its name, and the path and text of the first ``.link`` file that definitely matches it."""
     texts = _links(probe)
     for device in _ports(probe, netdevs, nics):
         first = next((entry for entry in texts if _fits(device, ini.settings(entry[1]))), None)
@@ -107,14 +109,14 @@ def link_files(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic])
 
 
 def overruling(others: Iterable[OtherName], path: str, wanted: str) -> OtherName | None:
-    """Return what names an interface otherwise although our file ``path`` names it; None when nothing does."""
+    """Return the rule or ``.link`` file that overrides the name in our file ``path``; None if there is none."""
     ours = posixpath.basename(path)
     by_rule = path.endswith(".rules")
     winner: OtherName | None = None
     for other in others:
         theirs = posixpath.basename(other["file"])
         if other["kind"] == "link":
-            # Ours is a rule: it goes before all of them.
+            # Our file is a rule, which takes precedence over all ``.link`` files.
             wins = not by_rule and winner is None and theirs < ours
         else:
             wins = not (winner and winner["final"]) and (not by_rule or theirs > ours or other["final"])
@@ -149,7 +151,7 @@ def _device(probe: Probe, netdev: ReadNetdev, nic: Nic | None, master_kind: str 
 
 
 def _files(probe: Probe, directory: str, ending: str) -> Iterator[tuple[str, str]]:
-    """Yield the files that count with their texts, in the order of their names; those of ours are left out."""
+    """Yield the effective files with their texts, in the order of their names, without our own."""
     found = files_by_name(probe, [f"{place}/{directory}" for place in _PLACES], ending)
     for path in [path for path in found if _OURS not in posixpath.basename(path)][:_MOST_FILES]:
         text = probe.content(path)
@@ -158,7 +160,7 @@ def _files(probe: Probe, directory: str, ending: str) -> Iterator[tuple[str, str
 
 
 def _links(probe: Probe) -> list[tuple[str, str]]:
-    """Return the ``.link`` files with their texts, those of their drop-ins included."""
+    """Return the ``.link`` files with their texts, drop-ins included."""
     return [(path, f"{text}\n{_drop_ins(probe, path)}") for path, text in _files(probe, "systemd/network", ".link")]
 
 
@@ -180,7 +182,7 @@ def _replaced(probe: Probe, device: Device, texts: Iterable[tuple[str, str]]) ->
         fits = _judged(device, ini.settings(text))
         lines = _settings_beside_names(text)
         if fits is None and (written or (used and used != ours)):
-            # udev has judged it already: by its notes, or when ours was written.
+            # udev has already decided: its database says so, or our file did when it was written.
             fits = path == used or f"{SETTINGS_OF}{path}" in written.splitlines()
         if fits is None and lines and posixpath.basename(path) > posixpath.basename(ours):
             unjudged.append(printable(path))
@@ -191,7 +193,7 @@ def _replaced(probe: Probe, device: Device, texts: Iterable[tuple[str, str]]) ->
 
 
 def _settings_beside_names(text: str) -> list[str]:
-    """Return the sections of a ``.link`` file as lines, without what it matches and how it names."""
+    """Return the sections of a ``.link`` file as lines, without [Match] and without the keys that set the name."""
     lines: list[str] = []
     for section, settings in ini.sections(text):
         kept = [s for s in settings if section != "Link" or s.key not in _NAMES]
@@ -201,7 +203,7 @@ def _settings_beside_names(text: str) -> list[str]:
 
 
 def _lines(text: str) -> Iterator[list[Token] | None]:
-    """Yield each rule of a file; None for one that is written in a way that is not understood here."""
+    """Yield each rule of a file as tokens; None for a rule that can't be parsed."""
     joined = ""
     for raw in text.splitlines():
         line = raw.strip()
@@ -217,7 +219,7 @@ def _lines(text: str) -> Iterator[list[Token] | None]:
             if match is None:
                 break
             key, attribute, operator, folded, value = match.groups()
-            # What is compared without case can't be judged.
+            # Case-insensitive matches can't be evaluated here.
             tokens.append(Token("IMPORT" if folded else key, attribute or "", operator, value))
             place = match.end()
         yield tokens if place == len(line) else None
@@ -236,7 +238,7 @@ def _by_rules(probe: Probe, device: Device, path: str, lines: Iterable[list[Toke
         if False in answers:
             continue
         if "GOTO" in given:
-            # Where it can't be told whether a line is jumped over, nothing is said about it.
+            # If it is unknown whether the GOTO is taken, rules that it would skip are not reported.
             label = given["GOTO"].value
         elif "NAME" in given and None not in answers:
             name, final = given["NAME"].value, given["NAME"].operator == ":="
@@ -249,11 +251,11 @@ def _asks(token: Token) -> bool:
 
 
 def _answer(probe: Probe, device: Device, token: Token) -> bool | None:
-    """Say whether a match holds for the interface when it appears; None when that can't be told."""
+    """Return whether a match holds for the interface when it appears; None if unknown."""
     if token.operator not in ("==", "!="):
         return None
     known: dict[str, str | None] = {"SUBSYSTEM": "net", "ACTION": "add"}
-    # Another parent, or the name by then, may fit as well.
+    # Another parent, or the name at that time, may match too.
     likely = {
         "SUBSYSTEMS": "pci",
         "DRIVERS": device.driver,
@@ -281,14 +283,14 @@ def _is_like(text: str, patterns: str) -> bool:
 
 
 def _fits(device: Device, settings: list[ini.Setting]) -> bool:
-    """Say whether a ``.link`` file is one that plainly fits the interface."""
+    """Return whether a ``.link`` file definitely matches the interface."""
     return _judged(device, settings) is True
 
 
 def _judged(device: Device, settings: list[ini.Setting]) -> bool | None:
-    """Say whether a ``.link`` file fits the interface, None when that can't be told from here.
+    """Return whether a ``.link`` file matches the interface; None if unknown.
 
-    One that matches by nothing is not used. A name is compared with the kernel's first one, which is not known in full.
+    A file without matches is not used. A name is compared with the kernel's first one, of which the number is unknown.
     """
     link = networkd.Link(
         name=device.name,
@@ -296,7 +298,7 @@ def _judged(device: Device, settings: list[ini.Setting]) -> bool | None:
         mac=device.mac or "",
         permanent_mac=device.mac or "",
         path=f"pci-{device.pci}",
-        # Of IPoIB it is another one than the function's.
+        # An IPoIB interface has another driver than its function.
         driver=device.driver if device.link_type == "ether" else "",
         type=device.link_type,
         kind="",

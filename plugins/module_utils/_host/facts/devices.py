@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What PCI ids and firmware numbers stand for.
+"""Map PCI ids and firmware versions to device families and names.
 
-Facts of the public PCI id list and of the device tables of NVIDIA's network and GPU operators.
+Sources: the public PCI id list, and the device tables of NVIDIA's network and GPU operators.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CLASS_INFINIBAND = "0207"
 GPU_CLASSES = ("0300", "0302")
 # NVSwitches of Ampere and Hopper baseboards are bridges of this class (1af1, 22a3).
 CLASS_NVSWITCH = "0680"
-# Drivers that give a function to a virtual machine.
+# Drivers that pass a function through to a virtual machine.
 VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "nvgrace_gpu_vfio_pci")
 
 _FAMILIES: dict[str, str] = {
@@ -45,7 +45,7 @@ _FAMILIES_OF_OWN_VFS: dict[str, str] = {
     "101c": "ConnectX-6",
     "a2d3": "BlueField",
 }
-# Every family since ConnectX-6 Dx gives its virtual functions this one id: it tells nothing about the family.
+# All families since ConnectX-6 Dx give their virtual functions this id, so it does not identify the family.
 SHARED_VF = "101e"
 # The first number of a firmware version is the generation; 12 to 40 as released so far.
 _FIRMWARE_GENERATIONS: dict[str, str] = {
@@ -96,16 +96,16 @@ _GPUS: dict[str, str] = {
     "2bb5": "RTX PRO 6000 Blackwell Server Edition",
     "2e12": "GB10",
 }
-# Their memory hangs on the processor by NVLink-C2C: NCCL on GH200 and GB200 (NVIDIA/nccl issue 1579), its topology of a
-# GB300 (attribute c2c). GB10 has that link as well, but no GPUDirect RDMA (gdr 0 in NVIDIA/nccl pull request 2202), so
-# it is not among them.
+# Their memory is connected to the processor by NVLink-C2C: NCCL on GH200 and GB200 (NVIDIA/nccl issue 1579), its
+# topology of a GB300 (attribute c2c). GB10 has this link as well, but no GPUDirect RDMA (gdr 0 in NVIDIA/nccl pull
+# request 2202), so it is not listed.
 _ON_C2C = frozenset({"2342", "2348", "2941", "31c2", "31c3"})
-# What cudaMalloc gives on a DGX Spark is no memory that devices may read: neither nvidia-peermem nor DMA-BUF works
-# (NVIDIA, forums.developer.nvidia.com/t/dgx-spark-gpudirect-rdma/348787).
+# On a DGX Spark, devices can't read memory from cudaMalloc: neither nvidia-peermem nor DMA-BUF works (NVIDIA,
+# forums.developer.nvidia.com/t/dgx-spark-gpudirect-rdma/348787).
 _WITHOUT_GPUDIRECT = frozenset({"2e12"})
-# Trays of a rack (NVL72), whose NVSwitches are in trays of their own.
+# Trays of a rack (NVL72), whose NVSwitches are in separate trays.
 _OF_A_RACK = frozenset({"2941", "31c2", "31c3"})
-# B100, B200 and B300 stand on baseboards with NVSwitches that PCI does not show: ports of ConnectX-7 manage them
+# B100, B200 and B300 are on baseboards with NVSwitches that are not PCI devices: ports of ConnectX-7 manage them
 # (siderolabs/extensions pull request 717; bottlerocket-os/bottlerocket-kernel-kit pull request 142).
 _ON_HIDDEN_SWITCHES = frozenset({"29bc", "2901", "2909", "2920", "3182"})
 
@@ -120,27 +120,27 @@ class PciId(NamedTuple):
 
     @property
     def is_network(self) -> bool:
-        """Say whether the base class is network controller."""
+        """Return whether the base class is network controller."""
         return self.pci_class.startswith("02")
 
     @property
     def is_gpu(self) -> bool:
-        """Say whether this is an NVIDIA display or 3D controller."""
+        """Return whether this is an NVIDIA display or 3D controller."""
         return self.vendor == NVIDIA and self.pci_class[:4] in GPU_CLASSES
 
     @property
     def is_nvswitch(self) -> bool:
-        """Say whether this is an NVSwitch that PCI shows."""
+        """Return whether this is an NVSwitch that is a PCI device."""
         return self.vendor == NVIDIA and self.pci_class[:4] == CLASS_NVSWITCH
 
     @property
     def is_vf_by_id(self) -> bool:
-        """Say whether the id belongs to virtual functions; a guest has no physfn link to tell by."""
+        """Return whether the id is one of virtual functions; a guest has no physfn link that would show it."""
         return self.vendor == MELLANOX and (self.device == SHARED_VF or self.device in _FAMILIES_OF_OWN_VFS)
 
 
 def nic_family(pci_id: PciId, parent: PciId | None, firmware: str | None) -> str | None:
-    """Name the family: by the physical function's id, else by the own id, else by the firmware's generation."""
+    """Return the family: by the physical function's id, else by the own id, else by the firmware's major version."""
     if pci_id.vendor != MELLANOX:
         return None
     if parent is not None and parent.device in _FAMILIES:
@@ -152,25 +152,25 @@ def nic_family(pci_id: PciId, parent: PciId | None, firmware: str | None) -> str
 
 
 def gpu_name(device: str) -> str | None:
-    """Return the marketing name of an NVIDIA GPU's device id, None when the table does not know it."""
+    """Return the marketing name for an NVIDIA GPU's device id, None if it is not in the table."""
     return _GPUS.get(device)
 
 
 def is_on_c2c(vendor: str, device: str) -> bool:
-    """Return whether a device is a GPU that NVLink-C2C, not PCIe, joins with its processor (Grace)."""
+    """Return whether a device is a GPU that NVLink-C2C, not PCIe, connects to its processor (Grace)."""
     return vendor == NVIDIA and device in _ON_C2C
 
 
 def has_gpudirect(device: str) -> bool:
-    """Return whether NICs can reach the memory of an NVIDIA GPU, given the right modules."""
+    """Return whether NICs can access the memory of an NVIDIA GPU, given the right modules."""
     return device not in _WITHOUT_GPUDIRECT
 
 
 def is_of_a_rack(vendor: str, device: str) -> bool:
-    """Return whether a GPU is one of a rack whose NVSwitches are no part of the host."""
+    """Return whether a GPU is part of a rack whose NVSwitches are outside the host."""
     return vendor == NVIDIA and device in _OF_A_RACK
 
 
 def has_hidden_switches(vendor: str, device: str) -> bool:
-    """Return whether a GPU stands on a baseboard with NVSwitches that PCI does not show."""
+    """Return whether a GPU is on a baseboard with NVSwitches that are not PCI devices."""
     return vendor == NVIDIA and device in _ON_HIDDEN_SWITCHES

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the mode of e-switches.
+"""Read the mode of e-switches.
 
-Only netlink tells it (the kernel's Documentation/networking/devlink/devlink-eswitch-attr.rst), so ``devlink`` is asked,
-which shows one device at a time: those that something is asked of. Where it runs anyway, or a port looks like it, it is
-asked once for the devices whose reload failed (the kernel's net/devlink/dev.c, devlink_reload: after ``reload_down``
-the driver's ``reload_up`` failed; the next reload that succeeds takes the mark away).
+Only netlink reports it (the kernel's Documentation/networking/devlink/devlink-eswitch-attr.rst), so it is read with
+``devlink``, one device per call and only for devices that need it. If ``devlink`` runs anyway, or a port looks torn
+down, it is also run once to list the devices whose reload failed (the kernel's net/devlink/dev.c, devlink_reload: the
+driver's ``reload_up`` failed after ``reload_down``; the next successful reload clears the flag).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def show_command(address: str) -> tuple[str, ...]:
 
 
 def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitch]:
-    """Return ``{address: {"mode", "inline_mode", "encap_mode", "problem"}}`` of the ports whose mode is asked for, or
-    decides about another number of functions.
+    """Return the e-switches of ports whose spec sets the mode, or whose mode affects a new number of functions.
 
-    What devlink does not tell is None; ``problem`` says why the mode is not known, empty when it is. ``offload`` of a
-    port that shall be in switchdev mode tells whether rules of tc reach its hardware, None where nobody can change it.
-    ``reload_failed`` is there where the driver's last reload failed.
+    Each is ``{"mode", "inline_mode", "encap_mode", "problem"}`` by address. Values that devlink does not report are
+    None; ``problem`` says why the mode is unknown, else it is empty. ``offload``, of ports whose spec is switchdev,
+    says whether tc rules are offloaded, None if that can't be changed. ``reload_failed`` is present if the driver's
+    last reload failed.
     """
     asked = [port for port in ports if port.wanted["eswitch_mode"] is not None or _may_be_switched(port)]
     found = read_modes(probe, [port.key for port in asked])
@@ -58,40 +58,39 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitc
 
 
 def read_modes(probe: Probe, addresses: Iterable[str]) -> dict[str, Eswitch]:
-    """Return what devlink tells of the e-switches of physical functions, by address, as ``read_eswitches`` does."""
+    """Return what devlink reports about the e-switches of physical functions, as ``read_eswitches`` does."""
     return {address: _told(probe.command(*show_command(address)), address) for address in addresses}
 
 
 def present_mode(actual: HostState, interface: Interface) -> str:
-    """Return the mode of a port's e-switch; where devlink does not tell it, a port with a switch id may be in switchdev
-    mode, and one without is not."""
+    """Return the mode of a port's e-switch; if devlink does not report it, the one that its switch id suggests."""
     return mode_of(actual.facts["eswitch"].get(interface.key), has_switch_id=interface.has_switch)
 
 
 def mode_of(told: Eswitch | None, *, has_switch_id: bool) -> str:
-    """Return the mode that devlink tells of an e-switch, else the one that the switch id of its port leaves open."""
+    """Return the mode that devlink reported, else the one that the port's switch id suggests."""
     if told is not None and told["mode"]:
         return told["mode"]
     return SWITCHDEV if has_switch_id else LEGACY
 
 
 def _may_be_switched(port: Interface) -> bool:
-    """Say whether a number of functions is asked of a port with a switch id.
+    """Return whether the spec sets the number of functions of a port with a switch id.
 
-    mlx5 gives ports one in legacy mode, too, since they have ports of devlink (en/devlink.c).
+    mlx5 sets one in legacy mode too, since it has devlink ports (en/devlink.c).
     """
     return port.wanted["vfs"] is not None and port.has_switch
 
 
 def _looks_torn_down(port: Interface) -> bool:
-    """Say whether a port is as a failed reload leaves it: with its driver, without interface and RDMA device."""
+    """Return whether a port looks as after a failed reload: it has its driver, but no interface and no RDMA device."""
     return port.driver == NETDEV_DRIVER and port.netdev is None and port.nic is not None and not port.nic["rdma"]
 
 
 def parse_failed_reloads(text: str) -> set[str]:
-    """Parse what ``SHOW_DEVICES`` prints: the PCI addresses of the devices whose reload failed.
+    """Parse the output of ``SHOW_DEVICES``: the PCI addresses of the devices whose reload failed.
 
-    devlink prints the member only where it is true (iproute2 5.5, devlink/devlink.c, pr_out_dev).
+    devlink prints the member only if it is true (iproute2 5.5, devlink/devlink.c, pr_out_dev).
     """
     shown = parsed(text)
     devices = shown.get("dev") if isinstance(shown, dict) else None
@@ -103,7 +102,7 @@ def parse_failed_reloads(text: str) -> set[str]:
 
 
 def offload_wanted(port: Interface) -> bool | None:
-    """Return whether rules of tc shall reach a port's hardware, None where nobody asks; a removal knows how it was."""
+    """Return whether the spec needs tc rules offloaded, None if it does not say; a removal has the original value."""
     original = port.wanted.get("offload")
     return True if port.wanted["eswitch_mode"] == SWITCHDEV else original if isinstance(original, bool) else None
 
@@ -114,7 +113,7 @@ def features_command(name: str) -> tuple[str, ...]:
 
 
 def parse_offload(text: str) -> bool | None:
-    """Parse what ``features_command`` prints: whether rules are offloaded, None where that is fixed or not told."""
+    """Parse the output of ``features_command``: whether tc rules are offloaded, None if fixed or not shown."""
     found = _OFFLOAD.search(text)
     return None if found is None else found.group(1) == "on"
 
@@ -133,13 +132,13 @@ def _unknown(problem: str) -> Eswitch:
 
 
 def parse(text: str, address: str) -> Eswitch:
-    """Parse what ``show_command`` prints; a text that was cut off tells nothing."""
+    """Parse the output of ``show_command``; truncated output yields nothing."""
     shown = parsed(text)
     for key in ("dev", f"pci/{address}"):
         shown = shown.get(key) if isinstance(shown, dict) else None
     if not isinstance(shown, dict):
         return _unknown("")
-    # encap is what the member was called before iproute2 4.20.
+    # The name of the member before iproute2 4.20 was encap.
     encap = "encap-mode" if "encap-mode" in shown else "encap"
     mode, inline, encapsulation = (_word(shown.get(key)) for key in ("mode", "inline-mode", encap))
     return {"mode": mode, "inline_mode": inline, "encap_mode": encapsulation, "problem": ""}

@@ -1,21 +1,22 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the firmware settings of cards, which functions share a card, and who owns the network of a BlueField.
+"""Read the firmware parameters of cards, find the functions that share a card, and tell a BlueField's mode.
 
-``mstconfig`` (of mstflint) or ``mlxconfig`` (of NVIDIA's firmware tools) shows every parameter of a card with its
-default, its value now and the one of the next boot. A query takes seconds, so only cards are asked that a wish is
-about, each once, as its ports share one configuration, and several at a time.
+``mstconfig`` (of mstflint) or ``mlxconfig`` (of NVIDIA's firmware tools) shows the default, current and next-boot value
+of every parameter of a card. A query takes seconds, so only cards of the spec are queried: once each, as the ports of a
+card share one configuration, and several in parallel.
 
-All functions behind one PCI slot are, and so are those with one system image GUID: a card of two PCI slots (Socket
-Direct) or of several hosts has one (mlx5 joins devices to such a group by it: torvalds/linux,
+Functions share a card if they have the same PCI slot or the same system image GUID: a card in two PCI slots (Socket
+Direct) or of several hosts has a single GUID (mlx5 groups devices by it: torvalds/linux,
 drivers/net/ethernet/mellanox/mlx5/core/main.c, mlx5_devcom_register_device). The second half of a Socket Direct card
-has neither network interface nor RDMA device (lib/sd.c, mlx5_sd_get_adev), so nothing tells whose half it is: it is
-taken for a half of every card of its kind.
+has neither network interface nor RDMA device (lib/sd.c, mlx5_sd_get_adev), so its GUID is unknown: it counts as a half
+of every card of the same model.
 
-The mode is a firmware setting. In DPU mode the e-switch, trust and limits of the ports are the Arm side's, and what the
-host sets there is refused or ignored (the kernel's eswitch.c: EPERM without vport_group_manager). A card may restrict
-its host besides (mlxprivhost(1), zero trust): it then sets no firmware and owns no port.
+The mode of a BlueField is a firmware parameter. In DPU mode the Arm side owns the e-switch, trust and limits of the
+ports, and the kernel refuses or ignores what the host sets there (the kernel's eswitch.c: EPERM without
+vport_group_manager). A card may also restrict its host (mlxprivhost(1), zero trust): the host then can't set firmware
+parameters and owns no port.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .own_files import SET_SINCE_BOOT, record_of
 from .shapes import Firmware, FirmwareCard, Nic
 
 TOOLS = ("/usr/bin/mstconfig", "/usr/local/bin/mstconfig", "/usr/bin/mlxconfig", "/usr/local/bin/mlxconfig")
-# They tell whether a BlueField restricts this host; they come with those above.
+# They show whether a BlueField restricts this host, and are installed together with the tools above.
 RIGHTS_TOOLS = tuple(path.replace("config", "privhost") for path in TOOLS)
 BLUEFIELD = "BlueField"
 INTERNAL_CPU = (
@@ -51,31 +52,31 @@ _LEVEL = re.compile(r"^level\s*:\s*(RESTRICTED|PRIVILEGED)\s*$", re.MULTILINE | 
 _MOST_PARAMETERS = 1024
 _AT_ONCE = 8
 
-# Default, value now, value of the next boot; as the tool writes them: ``True(1)``, ``ETH(2)``, ``16``.
+# The default, current and next-boot value as the tool prints them: ``True(1)``, ``ETH(2)``, ``16``.
 Values = Dict[str, "list[str]"]
 
 
 def card_of(address: str) -> str:
-    """Return what the ports of one card have in common: their PCI address without the function."""
+    """Return the part of a PCI address that the ports of a card share: all but the function."""
     return address.rpartition(".")[0]
 
 
 def query_command(tool: str, device: str) -> tuple[str, ...]:
-    """Return the command that shows every parameter of a card."""
+    """Return the command that prints all parameters of a card."""
     return (tool, "-e", "-d", device, "query")
 
 
 def rights_command(tool: str, device: str) -> tuple[str, ...]:
-    """Return the command that shows what a BlueField lets this host do."""
+    """Return the command that prints what a BlueField allows this host to do."""
     return (tool, "-d", device, "query")
 
 
 def read_firmware(probe: Probe, ports: Sequence[Interface]) -> Firmware:
-    """Return ``tool``, ``set_since_boot`` and the ``cards`` that are asked for.
+    """Return ``tool``, ``set_since_boot`` and the ``cards`` that the spec needs.
 
-    By card: ``{"device", "problem", "parameters", "near", "restricted"}``. ``parameters`` are those that are asked for
-    and what tells the mode of a BlueField, each with its three values; ``near`` are those that an unknown name may have
-    meant; ``restricted`` says whether a BlueField restricts this host (zero trust), None where nothing tells it.
+    By card: ``{"device", "problem", "parameters", "near", "restricted"}``. ``parameters`` are those in the spec and
+    those that decide the mode of a BlueField, each with its three values; ``near`` are parameters with names similar to
+    unknown ones; ``restricted`` says whether a BlueField restricts this host (zero trust), None if unknown.
     """
     asked = _asked(ports)
     if not asked:
@@ -91,7 +92,7 @@ def read_firmware(probe: Probe, ports: Sequence[Interface]) -> Firmware:
 
 
 def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
-    """Return the device to ask and the names to keep, by card."""
+    """Return the device to query and the parameters to keep, by card."""
     asked: dict[str, tuple[str, list[str]]] = {}
     for port in ports:
         names = list(port.wanted["firmware"] or ())
@@ -136,15 +137,15 @@ def _restricted(host: Host, device: str) -> bool | None:
 
 
 def parse(text: str) -> Values:
-    """Parse what ``query_command`` prints: the default, the present and the next value of each parameter.
+    """Parse the output of ``query_command``: the default, current and next-boot value of each parameter.
 
-    Lines that are none, those of a query without ``-e`` included, tell nothing.
+    Other lines, including those of a query without ``-e``, are ignored.
     """
     values: Values = {}
     listed = False
     for line in text.splitlines():
         if line.startswith("Configurations:"):
-            # Another tool or option shows other columns; what they mean would be guessed.
+            # Another tool or option prints other columns, whose meaning is unknown.
             listed = line.split()[1:] == ["Default", "Current", "Next", "Boot"]
             continue
         row = _ROW.match(line) if listed else None
@@ -158,28 +159,28 @@ _NO_GUID = "0000:0000:0000:0000"
 
 
 def functions_of_card(actual: HostState, address: str) -> list[Nic]:
-    """Return every function, virtual ones included, of the card that has the function at ``address``."""
+    """Return all functions, including virtual ones, of the card with the function at ``address``."""
     return _members(actual, address, with_bare_halves=True)
 
 
 def functions_of_flash(actual: HostState, address: str) -> list[str]:
-    """Return the physical functions that are known to share the flash of the one at ``address``, in their order.
+    """Return the physical functions known to share the flash of the one at ``address``, in order.
 
-    A bare half shares none but its own: to burn one flash twice does less harm than to miss one.
+    A bare half shares its flash with its own functions only: burning one flash twice does less harm than missing one.
     """
     found = _members(actual, address, with_bare_halves=False)
     return sorted(nic["address"] for nic in found if nic["function"] == "pf") or [address]
 
 
 def flash_of(actual: HostState, address: str) -> str:
-    """Return what the flash of a card is called by: its first physical function."""
+    """Return the name of a card's flash: the address of its first physical function."""
     return functions_of_flash(actual, address)[0]
 
 
 def may_share_firmware(actual: HostState, address: str, other: str) -> bool:
-    """Say whether the physical functions at two addresses are, or may be, of one card, whose settings are then theirs.
+    """Return whether two physical functions are, or may be, on one card and so share its settings.
 
-    A bare half may be of any card of its kind.
+    A bare half may be on any card of its model.
     """
     bare = next((at for at in (address, other) if at in actual.nics and is_bare_half(actual.nics[at])), "")
     members = _members(actual, bare or address, with_bare_halves=bool(bare))
@@ -206,14 +207,14 @@ def _members(actual: HostState, address: str, *, with_bare_halves: bool) -> list
 
 
 def guids_of(actual: HostState, nic: Nic) -> set[str]:
-    """Return the system image GUIDs that RDMA devices of a function tell."""
+    """Return the system image GUIDs of a function's RDMA devices."""
     devices = [device for device in actual.facts["rdma"] if device["pci"] == nic["address"]]
     found = {device["system_image_guid"] or "" for device in devices}
     return found - {"", _NO_GUID}
 
 
 def is_bare_half(nic: Nic) -> bool:
-    """Say whether a physical function has neither an interface nor an RDMA device, which would tell its card."""
+    """Return whether a physical function has neither an interface nor an RDMA device, so that its card is unknown."""
     return nic["function"] == "pf" and not nic["netdevs"] and not nic["rdma"]
 
 
@@ -234,27 +235,27 @@ def _kind(nic: Nic) -> str:
 DPU = "DPU"
 NIC = "NIC"
 _NOW = 1
-# What the words of the parameters stand for; older tools show other words for the same numbers.
+# Values of the parameters; older tools print other words for the same numbers.
 _EMBEDDED_CPU, _ENABLED, _DISABLED = "1", "0", "1"
 _OWNERS = ("INTERNAL_CPU_PAGE_SUPPLIER", "INTERNAL_CPU_ESWITCH_MANAGER", "INTERNAL_CPU_IB_VPORT0")
 _ECPF = "0"
 
 
 def mode_of(actual: HostState, nic: Nic | None) -> str | None:
-    """Return ``DPU`` or ``NIC`` for a BlueField whose firmware was read, None for what is not known or no BlueField."""
+    """Return ``DPU`` or ``NIC`` for a BlueField whose firmware was read; None if unknown or no BlueField."""
     card = _read(actual, nic)
     return bluefield_mode(card["parameters"] if card is not None else {})
 
 
 def _read(actual: HostState, nic: Nic | None) -> FirmwareCard | None:
-    """Return what was read of a BlueField's firmware, nothing for any other card."""
+    """Return the facts of a BlueField's firmware, nothing for any other card."""
     if nic is None or not (nic["family"] or "").startswith(BLUEFIELD):
         return None
     return actual.facts["firmware"]["cards"].get(card_of(nic["address"]))
 
 
 def bluefield_mode(parameters: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the mode that the present values of ``INTERNAL_CPU_*`` mean."""
+    """Return the mode according to the current values of ``INTERNAL_CPU_*``."""
     numbers = {name: number_of(values[_NOW]) for name, values in parameters.items()}
     engine = numbers.get("INTERNAL_CPU_OFFLOAD_ENGINE")
     if engine == _DISABLED:
@@ -266,12 +267,12 @@ def bluefield_mode(parameters: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def number_of(value: str) -> str:
-    """Return the number of a value as the tools show it: ``ETH(2)`` is 2, ``16`` is 16."""
+    """Return the number in a value as the tools print it: ``ETH(2)`` is 2, ``16`` is 16."""
     return value[value.rindex("(") + 1 : -1] if value.endswith(")") and "(" in value else value
 
 
 def restriction(actual: HostState, nic: Nic | None) -> str:
-    """Return why firmware and ports of this card are not the host's to change, in any mode; empty when they are."""
+    """Return why the host may not change this card's firmware and ports, in any mode; empty if it may."""
     card = _read(actual, nic)
     if nic is None or card is None or not card["restricted"]:
         return ""
@@ -282,7 +283,7 @@ def restriction(actual: HostState, nic: Nic | None) -> str:
 
 
 def arm_side_refusal(actual: HostState, nic: Nic | None) -> str:
-    """Return why a setting of this port is not the host's to change; empty when it is, or may be."""
+    """Return why the host may not change a setting of this port; empty if it may, or if unknown."""
     mode = mode_of(actual, nic)
     if mode is None:
         return restriction(actual, nic)
@@ -295,7 +296,7 @@ def arm_side_refusal(actual: HostState, nic: Nic | None) -> str:
 
 
 def remark(actual: HostState, nic: Nic) -> str:
-    """Return what is to be said of a card whose mode decides something; empty for one that was not asked."""
+    """Return the notice about a card whose mode matters; empty if the card was not queried."""
     card = _read(actual, nic)
     if card is None:
         return ""

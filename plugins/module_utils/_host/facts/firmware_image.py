@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads which firmware image a card has on its flash and runs, and which one a file holds.
+"""Read which firmware image a card has in its flash, which one it runs, and which one a file holds.
 
-``mstflint`` (or ``flint`` of NVIDIA's firmware tools) prints both in one form: ``FW Version`` is what the next start
-loads, ``FW Version(Running)`` stands beside it where the card still runs another one (Mellanox/mstflint,
-flint/subcommands.cpp: QuerySubCommand::printInfo). A card is asked once, by the first of its functions that answers:
-those of some ConnectX-7 do not all (Mellanox/nic-configuration-operator issue 496).
+``mstflint`` (or ``flint`` of NVIDIA's firmware tools) prints both in one format: ``FW Version`` is the image that the
+next start loads; ``FW Version(Running)`` follows if the card still runs another one (Mellanox/mstflint,
+flint/subcommands.cpp: QuerySubCommand::printInfo). A card is queried once, by the first of its functions that answers:
+on some ConnectX-7, not all do (Mellanox/nic-configuration-operator issue 496).
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ _AT_ONCE = 8
 
 
 def device_query(tool: str, device: str) -> tuple[str, ...]:
-    """Return the command that shows the image on a card's flash."""
+    """Return the command that prints the image in a card's flash."""
     return (tool, "-d", device, "query")
 
 
 def file_query(tool: str, path: str) -> tuple[str, ...]:
-    """Return the command that shows the image in a file."""
+    """Return the command that prints the image in a file."""
     return (tool, "-i", path, "query")
 
 
 def read_firmware_images(probe: Probe, ports: Sequence[Interface], actual: HostState) -> FirmwareImages:
-    """Return ``tool``, and what ``cards`` (by their first function) and ``files`` (by path) hold.
+    """Return ``tool``, and the images of ``cards`` (by their first function) and ``files`` (by path).
 
-    Either has ``version``, ``running``, ``psid``, ``security`` and ``problem``, a card the ``device`` to name as well.
+    Each has ``version``, ``running``, ``psid``, ``security`` and ``problem``; a card also has the ``device`` for
+    commands.
     """
     asked = [(port, image) for port in ports for image in [port.wanted["firmware_image"]] if image]
     if not asked:
@@ -79,7 +80,7 @@ def _shown(host: Host, tool: str | None, command: tuple[str, ...]) -> Image:
 
 
 def query_image(host: Host, command: tuple[str, ...]) -> Image:
-    """Return what a query shows; ``problem`` says why nothing that can be compared."""
+    """Return the result of a query; ``problem`` says why it has nothing to compare."""
     try:
         result = host.run(command, _QUERY_SECONDS)
     except HostError as error:
@@ -91,7 +92,7 @@ def query_image(host: Host, command: tuple[str, ...]) -> Image:
 
 
 def parse(text: str) -> Image:
-    """Parse what a query prints; a card that shows one version runs it."""
+    """Parse the output of a query; a card with a single version runs that one."""
     shown: Mapping[str, str] = {name: printable(value, 64) for name, value in _LINE.findall(text)}
     version = _version(shown.get("FW Version"))
     return {
@@ -104,7 +105,7 @@ def parse(text: str) -> Image:
 
 
 def public_part(text: str) -> str:
-    """Return what may be kept of a query, which has the card's GUID and MAC in it, too."""
+    """Return the part of a query's output that may be recorded; the rest includes the card's GUID and MAC address."""
     return "".join(f"{found.group(0)}\n" for found in _LINE.finditer(text))
 
 

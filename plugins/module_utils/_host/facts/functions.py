@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads how a physical function has set up its virtual ones.
+"""Read the settings that a physical function has for its virtual functions.
 
-Only netlink tells it (IFLA_VFINFO_LIST), so ``ip`` is asked: once per port that has virtual functions.
+Only netlink reports them (IFLA_VFINFO_LIST), so they are read with ``ip``, once per port that has virtual functions.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ NO_ADDRESS = "00:00:00:00:00:00"
 
 
 class PortSettings(NamedTuple):
-    """The port's permanent address where it differs from the present one, and its virtual functions by number."""
+    """The port's permanent address if it differs from the current one, and its virtual functions by number."""
 
     permanent_mac: str | None
     functions: list[FunctionSettings] | None
 
 
 def show_command(name: str) -> tuple[str, ...]:
-    """Return the command that shows a port with its virtual functions."""
+    """Return the command that prints a port with its virtual functions."""
     return ("ip", "-json", "link", "show", "dev", name)
 
 
 def read_port_settings(probe: Probe, name: str) -> PortSettings:
-    """Return how the virtual functions of port ``name`` are set up; None for what can't be read."""
+    """Return the settings of port ``name`` and its virtual functions; None for what can't be read."""
     return parse_port_settings(probe.output(*show_command(name)))
 
 
 def parse_port_settings(text: str) -> PortSettings:
-    """Parse what ``show_command`` prints: each function as ``{"mac", "vlan", "trust", "spoofchk", "max_tx_rate",
-    "link_state"}``, None for a setting that the driver does not tell. A text that was cut off tells nothing.
+    """Parse the output of ``show_command`` into the permanent address and the settings of each function.
+
+    These are ``{"mac", "vlan", "trust", "spoofchk", "max_tx_rate", "link_state"}``, None for a setting that the driver
+    does not report. Truncated output yields nothing.
     """
     link, entries = shown_port(text)
     permanent = _text(link.get("permaddr"))
@@ -43,9 +45,9 @@ def parse_port_settings(text: str) -> PortSettings:
 
 
 def shown_port(text: str) -> tuple[Mapping[str, Any], list[dict[str, Any]] | None]:
-    """Parse what ``show_command`` prints: the port, empty where a text was cut off, and its functions by number.
+    """Parse the output of ``show_command``: the port, empty if the output is truncated, and its functions by number.
 
-    With a gap in the numbers it would not be known which function an entry means: then there is None.
+    If numbers are missing, entries can't be assigned to functions, and the functions are None.
     """
     links = parsed(text)
     link = links[0] if isinstance(links, list) and links and isinstance(links[0], dict) else {}
@@ -68,7 +70,7 @@ def _function(entry: dict[str, Any]) -> FunctionSettings:
 
 
 def _vlan(entry: dict[str, Any]) -> int:
-    """Return the VLAN, 0 for none: newer kernels tell a list, whose entry lacks what is 0."""
+    """Return the VLAN, 0 for none: newer kernels report a list, whose entry has no key for 0."""
     listed = entry.get("vlan_list")
     first = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], dict) else entry
     return _number(first.get("vlan")) or 0

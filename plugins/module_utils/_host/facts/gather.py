@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything the planner and the report need to know of one host, read in one pass."""
+"""Read in one pass all facts of a host that planning and reporting need."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LINK_LAYERS = {"infiniband": "InfiniBand", "ether": "Ethernet"}
 
 
 class Reading(NamedTuple):
-    """A host as one pass found it: its facts, and the entries of the spec with their devices."""
+    """The facts from one pass, and the entries of the spec with their devices."""
 
     facts: Facts
     matched: Matched
@@ -61,10 +61,10 @@ def read_host(
 ) -> Reading:
     """Read a host once; its facts are plain JSON data.
 
-    ``connection_address`` is the address Ansible reaches the host by (it makes an uplink; names are ignored),
-    ``kernel_modules`` are told beside those of RDMA and GPUs, loaded or not. Of settings only those are read that
-    ``desired`` asks for; ``everything`` reads, for a recording, what any spec may ask for. No failed read is fatal:
-    what a host does not tell is None, what it unexpectedly refused is in ``unreadable``.
+    ``connection_address`` is the address by which Ansible reaches the host (its interface is an uplink; names are
+    ignored), ``kernel_modules`` are reported, loaded or not, in addition to those of RDMA and GPUs. Only settings that
+    ``desired`` names are read; ``everything`` reads, for a recording, whatever any spec may name. A failed read is
+    never fatal: a value that the host does not report is None, and unexpected errors are in ``unreadable``.
     """
     wish = check_spec({}) if desired is None else desired
     probe = Probe(host)
@@ -97,7 +97,7 @@ def read_host(
         "boot": read_boot_state(probe, [netdev.raw_name for netdev in netdevs], own_files, vf_counts),
         "naming": read_naming(probe, system, netdev_facts, nics, wish),
         "owners": read_owners(probe),
-        # What a wish about a device asks for; it is matched to the devices above.
+        # Read below for the devices that entries of the spec select.
         "vf_users": {},
         "eswitch": {},
         "firmware": {"tool": None, "set_since_boot": {}, "cards": {}},
@@ -121,7 +121,7 @@ def read_host(
 
 
 def _add_slots(probe: Probe, facts: Facts) -> None:
-    # The ports of a virtual machine are made up, whatever the device behind them is plugged into.
+    # The ports of a virtual machine are emulated and say nothing about the slots of its devices.
     if not facts["pcie"]["virtual"]:
         add_slots(probe, [*facts["nics"], *facts["gpus"]])
 
@@ -129,7 +129,7 @@ def _add_slots(probe: Probe, facts: Facts) -> None:
 def _read_vf_counts(
     probe: Probe, desired: HostSpec, netdevs: Sequence[ReadNetdev], nics: Sequence[Nic]
 ) -> dict[str, list[VfCount]]:
-    """Return what makes virtual functions, where a number of them is asked for."""
+    """Return the configuration that makes virtual functions, if the spec sets a number of them."""
     if all(entry["vfs"] is None for entry in desired["interfaces"]):
         return {}
     from .vf_counts import read_vf_counts
@@ -147,7 +147,7 @@ def _switch_managers(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> 
 
 
 def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts, managers: Sequence[str]) -> None:
-    """Add what is told of hosts with GPUs alone: NVLink, and instances."""
+    """Add the facts of hosts with GPUs: NVLink and MIG instances."""
     if not facts["gpus"]:
         return
     from .gpus import read_instances, read_nvlink
@@ -167,7 +167,7 @@ def _read_every_port(probe: Probe, facts: Facts) -> None:
 
 
 def _add_state_of_ports(probe: Probe, tables: Tables, facts: Facts) -> None:
-    """Add the subnets that ports with RDMA share, where they share any, and tables that are too small for them."""
+    """Add the subnets that RDMA ports share, and neighbour tables that are too small for them."""
     addresses = {nic["address"] for nic in facts["nics"] if nic["vendor"] == MELLANOX}
     ports = {netdev["name"] for netdev in facts["netdevs"] if netdev["pci"] in addresses}
     found = read_shared_subnets(probe, tables.routes, ports)
@@ -183,9 +183,9 @@ def _add_state_of_ports(probe: Probe, tables: Tables, facts: Facts) -> None:
 
 
 def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts, kernel_modules: Iterable[str]) -> None:
-    """Add to the facts what is only read where the spec asks for it, or files of ours tell that an earlier one did.
+    """Add the facts that are only read if the spec names them, or if files of ours show that an earlier one did.
 
-    What reads it is imported then: each module is compiled on the host in every run.
+    Readers are imported here, as each imported module is compiled on the host in every run.
     """
     if desired["interfaces"] or facts["boot"]["files"]:
         from .asked_ports import read_asked_ports
@@ -202,7 +202,7 @@ def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts,
 
 
 def _is_to_load(desired: HostSpec, kernel_modules: Iterable[str], facts: Facts) -> bool:
-    """Say whether modules may be loaded: some that are not, or those of a driver of which modinfo tells nothing."""
+    """Return whether the run may load modules: some are not loaded, or modinfo reports none of the driver's."""
     of_functions = [entry["vf_driver"] for entry in desired["interfaces"]]
     asked = [*kernel_modules, *(name for name in of_functions if name in VFIO_DRIVERS)]
     driver, peer_memory = facts.get("driver"), facts.get("peer_memory")
@@ -219,9 +219,9 @@ def _placed(
     rdma: list[RdmaDevice],
     with_processors: Sequence[int],
 ) -> tuple[list[Nic], list[Gpu], list[str]]:
-    """Return NICs and GPUs, and which functions manage NVSwitches.
+    """Return NICs, GPUs, and the functions that manage NVSwitches.
 
-    A device in a NUMA node of memory alone counts to the nearest processors.
+    A device in a NUMA node without processors is assigned to the nearest node with processors.
     """
     nics = _nics(probe, functions, netdevs, rdma)
     gpus = [gpu_entry(probe, function) for function in functions if function.id.is_gpu]
@@ -230,7 +230,7 @@ def _placed(
 
 
 def _nics(probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: list[RdmaDevice]) -> list[Nic]:
-    """Join what the PCI function, its interfaces and its RDMA devices tell of every NIC."""
+    """Return every NIC with the facts of its PCI function, interfaces and RDMA devices."""
     ids = {function.address: function.id for function in functions}
     ports_of: dict[str | None, list[ReadNetdev]] = {}
     for netdev in netdevs:
@@ -253,14 +253,14 @@ def _nics(probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: 
 
 
 def _is_on(device: RdmaDevice, nic: Nic) -> bool:
-    """Say whether an RDMA device is the function's own, or a software one (rxe, siw) on one of its interfaces."""
+    """Return whether an RDMA device is the function's own, or a software device (rxe, siw) on one of its interfaces."""
     if device["pci"] is not None:
         return device["pci"] == nic["address"]
     return device["netdev"] in nic["netdevs"]
 
 
 def _set_up(probe: Probe, nic: Nic, ports: list[ReadNetdev]) -> None:
-    """Add to a physical function how its virtual ones are set up; its port also tells its own address."""
+    """Add the settings of its virtual functions to a physical function, and the permanent address to its port."""
     sriov = nic["sriov"]
     if sriov is None:
         return
@@ -272,7 +272,7 @@ def _set_up(probe: Probe, nic: Nic, ports: list[ReadNetdev]) -> None:
 
 
 def _link_layer(ports: list[ReadNetdev], devices: list[RdmaDevice], pci_id: PciId) -> str | None:
-    """Ask the RDMA port first (it decides), then the interface, then the class of an InfiniBand function."""
+    """Return the link layer of the RDMA port, else of the interface, else by the class of an InfiniBand function."""
     for device in devices:
         for port in device["ports"]:
             if port["link_layer"]:

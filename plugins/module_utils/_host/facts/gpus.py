@@ -1,18 +1,18 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads which GPUs are divided into instances (MIG), and what sets NVLink up: fabric manager or IMEX.
+"""Read which GPUs are divided into instances (MIG), and the service that manages NVLink: fabric manager or IMEX.
 
-Until the fabric manager of hosts with NVSwitches has set those up, CUDA ends with error 802 (cudaErrorSystemNotReady),
-so it has to start at each boot (NVIDIA/nccl-tests issue 264; pytorch/pytorch issue 35710). From B200 on it needs its
+On hosts with NVSwitches, CUDA fails with error 802 (cudaErrorSystemNotReady) until the fabric manager has configured
+them, so it must start at each boot (NVIDIA/nccl-tests issue 264; pytorch/pytorch issue 35710). Since B200 it needs its
 subnet manager nvlsm (siderolabs/extensions pull request 717). Trays of a GB200 or GB300 rack have no NVSwitch and no
 fabric manager, but nvidia-imex (IMEX), either as the host's own service or in pods of ComputeDomains, never both
 (Azure/AgentBaker pull request 8839; NVIDIA/cloud-native-docs issue 453). The GPU Operator's driver container starts the
-fabric manager by itself (NVIDIA/gpu-driver-container, nvidia-driver).
+fabric manager itself (NVIDIA/gpu-driver-container, nvidia-driver).
 
-The driver has a directory for each instance that anybody may list (/proc/driver/nvidia/capabilities/gpuN/mig/giN; MIG
-User Guide, device nodes and capabilities); N of gpuN is the minor number of the GPU's device. Whether a GPU that has no
-instance is in MIG mode, and in which it will be after its next reset, only nvidia-smi tells.
+The driver has a world-readable directory for each instance (/proc/driver/nvidia/capabilities/gpuN/mig/giN; MIG User
+Guide, device nodes and capabilities); N of gpuN is the minor number of the GPU's device. Whether a GPU without
+instances is in MIG mode, and its mode after the next reset, only nvidia-smi reports.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .shapes import Gpu, Nic
 
 FABRIC_MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
 _STARTERS = re.compile(r".+\.(?:wants|requires|upholds)")
-# RHEL AI and bootc images start the fabric manager by a path that NVSwitches appear at.
+# RHEL AI and bootc images start the fabric manager by a path unit that waits for NVSwitches.
 _PATHS = {"nvidia-fabricmanager.service": "nvidia-nvswitch-devices.path"}
-# Of cgroup v2, and of v1; systemd removes the group of a unit that has stopped.
+# cgroup v2 and v1; systemd removes the cgroup of a stopped unit.
 _GROUPS = ("/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice")
 _FAMILY_OF_MANAGERS, SIGN_OF_MANAGERS = "ConnectX-7", b"SW_MNG"
 CAPABILITIES = "/proc/driver/nvidia/capabilities"
 QUERY = ("nvidia-smi", "--query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending", "--format=csv,noheader")
-# It brings GPUs up that no program uses, one after the other.
+# It initializes idle GPUs, one after the other.
 _SECONDS = 60.0
 _ROW = re.compile(r"([0-9a-f]{4,8}):(\S{7}),\s*(Enabled|Disabled),\s*(Enabled|Disabled)", re.IGNORECASE)
-# The GPU Operator's driver container makes these (NVIDIA/gpu-operator, NVIDIA/gpu-driver-container).
+# Files of the GPU Operator's driver container (NVIDIA/gpu-operator, NVIDIA/gpu-driver-container).
 OPERATOR_FILES = (
     "/run/nvidia/validations/.driver-ctr-ready",
     "/run/nvidia/nvidia-driver.pid",
@@ -48,10 +48,11 @@ OPERATOR_FILES = (
 
 
 def switch_managers(probe: Probe, nics: Iterable[Nic], gpus: Iterable[Gpu]) -> list[str]:
-    """Return the functions that manage NVSwitches which PCI does not show, by address; they are no NICs of the fabric.
+    """Return the functions that manage NVSwitches which are not PCI devices, by address; they are not fabric NICs.
 
-    Their vital product data has SW_MNG, as the fabric manager and its subnet manager find them (siderolabs/extensions
-    pull request 717; bottlerocket-os/bottlerocket-kernel-kit pull request 142). Only root may read that.
+    Their vital product data contains SW_MNG, by which the fabric manager and its subnet manager find them
+    (siderolabs/extensions pull request 717; bottlerocket-os/bottlerocket-kernel-kit pull request 142). Only root may
+    read it.
     """
     if not any(has_hidden_switches(gpu["vendor"], gpu["device"]) for gpu in gpus):
         return []
@@ -62,11 +63,11 @@ def switch_managers(probe: Probe, nics: Iterable[Nic], gpus: Iterable[Gpu]) -> l
 def read_nvlink(
     probe: Probe, functions: Iterable[Function], gpus: Sequence[Gpu], managers: Sequence[str]
 ) -> Nvlink | None:
-    """Return the service that NVLink needs and its state, None where the host needs none and has no ``managers``.
+    """Return the service that NVLink needs and its state; None if the host needs none and has no ``managers``.
 
-    A host that leaves all its GPUs to guests needs none: NVLink is theirs, or a service machine's. ``switches`` are
-    the NVSwitches that PCI shows and the host drives itself, ``managers`` the functions that manage others,
-    ``by_container`` tells that the GPU Operator's driver container runs here.
+    A host that passes all its GPUs through to guests needs none: a guest or a service VM manages NVLink. ``switches``
+    are the NVSwitches that are PCI devices and driven by the host, ``managers`` the functions that manage others.
+    ``by_container`` says that the GPU Operator's driver container runs here.
     """
     switches = [
         function.address for function in functions if function.id.is_nvswitch and function.driver not in VFIO_DRIVERS
@@ -89,7 +90,7 @@ def read_nvlink(
 
 
 def _state(probe: Probe, unit: str) -> Service:
-    """Return the state of a unit by files (systemd.unit(5)): links of other units, a link to /dev/null, its cgroup."""
+    """Return the state of a unit from files (systemd.unit(5)): links of other units or to /dev/null, its cgroup."""
     exists = probe.host.exists
     starters = [
         f"{place}/{name}" for place in UNIT_DIRECTORIES[:3] for name in probe.names(place) if _STARTERS.fullmatch(name)
@@ -106,7 +107,7 @@ def _state(probe: Probe, unit: str) -> Service:
 
 
 def read_instances(probe: Probe, gpus: Iterable[Gpu]) -> dict[str, int]:
-    """Return how many instances the GPUs have that have any, by PCI address."""
+    """Return the number of instances of each GPU that has any, by PCI address."""
     by_minor: dict[str, int] = {}
     for name in probe.names(CAPABILITIES):
         if re.fullmatch(r"gpu\d{1,4}", name):
@@ -120,14 +121,14 @@ def read_instances(probe: Probe, gpus: Iterable[Gpu]) -> dict[str, int]:
 
 
 def read_modes(probe: Probe, gpus: Iterable[Gpu]) -> dict[str, MigMode]:
-    """Ask nvidia-smi for the mode of each GPU that can be divided; nothing where it does not answer."""
+    """Return the MIG modes of GPUs that support MIG, from nvidia-smi; nothing if it does not answer."""
     if not any(gpu["driver"] == "nvidia" for gpu in gpus) or not probe.host.exists(CAPABILITIES):
         return {}
     return parse_modes(probe.output(*QUERY, seconds=_SECONDS))
 
 
 def parse_modes(text: str) -> dict[str, MigMode]:
-    """Read rows such as ``00000000:36:00.0, Enabled, Enabled``; GPUs without MIG have [N/A] there."""
+    """Parse rows such as ``00000000:36:00.0, Enabled, Enabled``; GPUs without MIG have [N/A] instead."""
     found: dict[str, MigMode] = {}
     for line in text.splitlines():
         row = _ROW.fullmatch(line.strip())
@@ -144,5 +145,5 @@ def _minor(probe: Probe, address: str) -> str | None:
 
 
 def container_runs(probe: Probe) -> bool:
-    """Say whether the GPU Operator's driver container runs here."""
+    """Return whether the GPU Operator's driver container runs here."""
     return any(probe.host.exists(path) for path in OPERATOR_FILES)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts of one host, indexed for planning, with what must not be cut; entries of the spec with their devices."""
+"""Index the facts of one host for planning, with its uplinks; pair entries of the spec with their devices."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def pci_id(value: object) -> str:
 
 
 class HostState:
-    """The indexed facts of one host and its uplinks: the interfaces a change must not cut."""
+    """The indexed facts of one host and its uplinks: the interfaces that a change must not cut off."""
 
     def __init__(self, facts: Facts, named_uplinks: Iterable[str] = ()) -> None:
         self.facts = facts
         self.nics: dict[str, Nic] = {
             nic["address"]: nic for nic in sorted(facts["nics"], key=lambda nic: nic["address"])
         }
-        # An MTU that can't be read counts as 0: it differs from every wanted one.
+        # An unreadable MTU counts as 0, which differs from any MTU of a spec.
         self.netdevs: dict[str, Netdev] = {
             netdev["name"]: {**netdev, "mtu": netdev["mtu"] or 0}
             for netdev in sorted(facts["netdevs"], key=lambda netdev: netdev["name"])
@@ -74,7 +74,7 @@ class HostState:
 
     @property
     def uplink_names(self) -> tuple[str, ...]:
-        """Return the names of every uplink, those included that only a variable names."""
+        """Return the names of all uplinks, including those that only a variable names."""
         return tuple(sorted(self._uplink_names))
 
     def is_loaded(self, module: str) -> bool:
@@ -82,13 +82,13 @@ class HostState:
         return is_loaded(self.modules, module)
 
     def uplink_of(self, name: str) -> str | None:
-        """Return why a change of the interface of this name could cut the node off; ``None`` when it could not."""
+        """Return why a change of the named interface could cut off the node; ``None`` if it could not."""
         return self._uplink_names.get(name)
 
     def uplink_reason(self, nic: Nic | None, netdev: Netdev | None) -> str | None:
-        """Return why a change of this device could cut the node off; ``None`` when it could not.
+        """Return why a change of this device could cut off the node; ``None`` if it could not.
 
-        A physical function carries its virtual functions' traffic, so it is an uplink when one of them is.
+        A physical function carries the traffic of its virtual functions, so it is an uplink if one of them is.
         """
         if netdev is not None and netdev["name"] in self._uplink_names:
             return self._uplink_names[netdev["name"]]
@@ -100,14 +100,14 @@ class HostState:
         return None
 
     def uplink_reason_with_members(self, nic: Nic | None, netdev: Netdev | None) -> str | None:
-        """Return the same for a change that a bond or bridge passes on to its members: one of them may be an uplink."""
+        """Return the same for a change that a bond or bridge passes on to its members, which may be uplinks."""
         members = [each for each in self.netdevs.values() if netdev is not None and each["master"] == netdev["name"]]
         devices = [(nic, netdev), *((self.nics.get(each["pci"] or ""), each) for each in members)]
         reasons = (self.uplink_reason(*device) for device in devices)
         return next((reason for reason in reasons if reason is not None), None)
 
     def vf_addresses(self, nic: Nic | None) -> list[str]:
-        """Return the addresses of the virtual functions that exist now, in their order."""
+        """Return the addresses of the existing virtual functions, in order."""
         return list(nic["sriov"]["vfs"]) if nic is not None and nic["sriov"] is not None else []
 
     def vfs_of(self, nic: Nic | None) -> list[Nic]:
@@ -115,9 +115,9 @@ class HostState:
         return [self.nics[address] for address in self.vf_addresses(nic) if address in self.nics]
 
     def unbound_functions(self, nic: Nic | None) -> list[int]:
-        """Return the virtual functions without driver although the kernel binds one by itself.
+        """Return the virtual functions that have no driver although the kernel binds them automatically.
 
-        A run that was ended between unbinding and binding a function leaves it so.
+        A run that was killed between unbind and bind leaves a function in this state.
         """
         if not binds_functions(nic):
             return []
@@ -126,52 +126,52 @@ class HostState:
         return [number for number, address in addresses if address in known and not known[address]["driver"]]
 
     def ports_of(self, nic: Nic) -> list[Netdev]:
-        """Return the netdevs of the function itself; representors of its virtual functions are left out."""
+        """Return the interfaces of the function itself, without representors of its virtual functions."""
         netdevs = [self.netdevs[name] for name in sorted(nic["netdevs"]) if name in self.netdevs]
         return [netdev for netdev in netdevs if is_of_the_device(netdev["port_name"])]
 
     def port_of(self, nic: Nic) -> Netdev | None:
-        """Return the netdev of the function when it has exactly one."""
+        """Return the interface of the function if it has exactly one."""
         ports = self.ports_of(nic)
         return ports[0] if len(ports) == 1 else None
 
     def fabric_nics(self) -> list[Nic]:
-        """Return the NICs of the fabric, those left out that manage NVSwitches."""
+        """Return the NICs of the fabric, without those that manage NVSwitches."""
         return fabric_of(nic for nic in self.nics.values() if nic["address"] not in self.switch_managers)
 
     def nvidia_nics(self) -> list[Nic]:
-        """Return the NICs that an NVIDIA driver stack serves."""
+        """Return the NICs that an NVIDIA driver stack drives."""
         return [nic for nic in self.nics.values() if pci_id(nic["vendor"]) == MELLANOX]
 
 
 def is_guest_function(nic: Nic) -> bool:
-    """Return whether ``nic`` is a virtual function whose physical function another system owns (a VM's view)."""
+    """Return whether ``nic`` is a virtual function whose physical function is on another system, as in a VM."""
     return nic["function"] == "vf" and not nic["pf"]
 
 
 def enabled_functions(nic: Nic | None) -> int:
-    """Return how many virtual functions a NIC has now."""
+    """Return the current number of virtual functions of a NIC."""
     return (nic["sriov"]["enabled"] or 0) if nic is not None and nic["sriov"] is not None else 0
 
 
 def most_functions(nic: Nic) -> int:
-    """Return how many virtual functions a NIC can have."""
+    """Return the maximum number of virtual functions of a NIC."""
     return (nic["sriov"]["total"] or 0) if nic["sriov"] is not None else 0
 
 
 def settings_of(nic: Nic | None) -> list[FunctionSettings] | None:
-    """Return how the virtual functions of a NIC are set up; ``None`` where that is not known."""
+    """Return the settings of a NIC's virtual functions; ``None`` if unknown."""
     return nic["sriov"]["settings"] if nic is not None and nic["sriov"] is not None else None
 
 
 def binds_functions(nic: Nic | None) -> bool:
-    """Return whether the kernel binds new virtual functions to drivers by itself, as it does unless it says no."""
+    """Return whether the kernel binds new virtual functions to drivers automatically, which is its default."""
     return nic is None or nic["sriov"] is None or nic["sriov"]["autoprobe"] is not False
 
 
 @dataclass(frozen=True)
 class Interface:
-    """One wanted interface and the device that it means; ``nic`` is missing for what has no PCI function."""
+    """An interface of the spec and the device it selects; ``nic`` is None if the device has no PCI function."""
 
     wanted: InterfaceSpec
     nic: Nic | None
@@ -179,14 +179,14 @@ class Interface:
 
     @property
     def key(self) -> str:
-        """Return what the steps about it are called by: the PCI address, which no rename changes."""
+        """Return the key of its steps: the PCI address, which no rename changes, else the interface name."""
         if self.nic is not None:
             return self.nic["address"]
         return self.netdev["name"] if self.netdev else ""
 
     @property
     def name(self) -> str:
-        """Return the name of its network interface, empty without one."""
+        """Return the name of its network interface, empty if it has none."""
         return self.netdev["name"] if self.netdev is not None else ""
 
     @property
@@ -196,12 +196,12 @@ class Interface:
 
     @property
     def has_switch(self) -> bool:
-        """Return whether it has a switch id, as in switchdev mode; ports of mlx5 have one in legacy mode, too."""
+        """Return whether it has a switch id, as in switchdev mode; ports of mlx5 have one in legacy mode too."""
         return self.netdev is not None and bool(self.netdev["switch_id"])
 
     @property
     def functions(self) -> int:
-        """Return how many virtual functions it has now."""
+        """Return its current number of virtual functions."""
         return enabled_functions(self.nic)
 
     @property

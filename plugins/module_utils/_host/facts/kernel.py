@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads kernel modules and from them the driver stack."""
+"""Read the loaded kernel modules, and from them which driver stack runs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OFED_INFO = "/usr/bin/ofed_info"
 _MLX = ("mlx5_core", "mlx5_ib", "mlx5_vdpa", "mlx5_fwctl", "mlx5_dpll", "mlx_compat", "mlx4_core", "mlx4_ib")
 _RDMA = ("ib_core", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_cm", "rdma_ucm", "vfio_pci")
 _GPU = ("nvidia", "nvidia_peermem", "nv_peer_mem", "nvidia_fs", "gdrdrv")
-# What would hold ib_core when the driver is changed: storage over RDMA, what else uses it, drivers of other vendors.
+# Modules that would keep ib_core in use during a driver change: storage over RDMA, other users, other vendors' drivers.
 _HOLDERS = (*STORAGE, *STORAGE_CLIENTS, "knem", "xpmem")
 _OF_INTEREST = frozenset((*_MLX, *_RDMA, *_GPU, *_HOLDERS, *THIRD_PARTY))
-# kmod's tools/modinfo.c; it is in no other language.
+# kmod's tools/modinfo.c; the message is not translated.
 _NOT_FOUND = re.compile(r"^modinfo: ERROR: Module (\S+) not found\.$", re.MULTILINE)
 _DRIVER_VERSION = re.compile(r"(MLNX_OFED_LINUX|OFED-internal|MLNX_EN|mlnx-en)-(\d+\.\d+-[\d.]*\d)")
 _VENDOR_VERSION = re.compile(r"\d+\.\d+-\d+(\.\d+)+")
@@ -40,15 +40,15 @@ class LoadedModule(NamedTuple):
     users: list[str]
 
 
-# Commit bd039b5ea2a9 of the kernel: an interface that is up can be renamed.
+# Since commit bd039b5ea2a9 the kernel can rename an interface that is up.
 _RENAMES_LIVE = (6, 2)
 
 
 def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, Module]:
-    """Return the modules of RDMA and GPUs that are loaded or built in, and those in ``also`` whatever their state.
+    """Return the modules of RDMA and GPUs that are loaded or built in, and those in ``also`` in any state.
 
-    Names have ``_`` as in /proc/modules; ``also`` may be written with ``-``. One of ``also`` that is not loaded has
-    ``missing`` where modinfo(8) says that the running kernel has no such module.
+    Names have ``_`` as in /proc/modules; ``also`` may be written with ``-``. A module of ``also`` that is not loaded
+    has ``missing`` if modinfo(8) reports that the running kernel has no such module.
     """
     asked = {name.replace("-", "_") for name in also}
     loaded = parse_modules(probe.content(MODULES) or "")
@@ -65,19 +65,19 @@ def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, Mo
 
 
 def is_loaded(modules: Mapping[str, Module], name: str) -> bool:
-    """Say whether a module is loaded or built in."""
+    """Return whether a module is loaded or built in."""
     return name in modules and modules[name]["loaded"]
 
 
 def missing_modules(probe: Probe, kernel: str, names: list[str]) -> list[str]:
-    """Return those of ``names`` that the kernel has no module of; a host without modinfo does not tell."""
+    """Return those of ``names`` for which the kernel has no module; none on a host without modinfo."""
     found = probe.command("modinfo", "-k", kernel, *names) if kernel and names else None
     told = set(_NOT_FOUND.findall(found.stderr)) if found is not None else set()
     return [name for name in names if name in told]
 
 
 def parse_modules(text: str) -> dict[str, LoadedModule]:
-    """Parse /proc/modules (``name size refcnt users, state address``); lines that are none are left out."""
+    """Parse /proc/modules (``name size refcnt users, state address``); other lines are ignored."""
     loaded = {}
     for line in text.splitlines():
         fields = line.split()
@@ -89,7 +89,7 @@ def parse_modules(text: str) -> dict[str, LoadedModule]:
 
 
 def built_in(probe: Probe, kernel: str) -> frozenset[str]:
-    """Return what the kernel's build lists as built in, by the names /proc/modules would use."""
+    """Return the modules built into the kernel, with their names in /proc/modules."""
     if not kernel or "/" in kernel:
         return frozenset()
     content = probe.content(f"/lib/modules/{kernel}/modules.builtin") or ""
@@ -114,8 +114,8 @@ def _entry(probe: Probe, name: str, loaded: LoadedModule | None, builtin: bool) 
 def read_stack(probe: Probe, modules: dict[str, Module]) -> Stack:
     """Return which driver runs the NICs and the GPUs, and how they peer.
 
-    ``flavour`` and ``version`` tell what is loaded; ``installed`` is what ``ofed_info -s`` says is on the disk, which
-    is no proof of what runs: both differ after an installation without a reload.
+    ``flavour`` and ``version`` are those of the loaded driver; ``installed`` is the output of ``ofed_info -s``. The two
+    differ after an installation without a reload.
     """
     has_info = probe.host.exists(_OFED_INFO)
     installed = _installed(probe) if has_info else None
@@ -135,15 +135,15 @@ def read_stack(probe: Probe, modules: dict[str, Module]) -> Stack:
 def _loaded_stack(
     modules: dict[str, Module], installed: tuple[str, str] | None, first_doca: tuple[int, int]
 ) -> tuple[str, str | None]:
-    """Tell the vendor's driver from the kernel's own: taint O, a version of the vendor's form, or its mlx_compat.
+    """Return the loaded driver; the vendor's has taint O, a version in the vendor's format, or its mlx_compat.
 
-    Without a driver of NVIDIA's NICs the RDMA core tells, which software devices and other vendors' NICs use. Kernels
-    before 5.x give their own mlx5_core a version too (``5.0-0``), so that it has one proves nothing.
+    Without a driver of NVIDIA's NICs, the RDMA core is examined, which software devices and other vendors' NICs use.
+    Kernels before 5.x set a version on their own mlx5_core too (``5.0-0``), so having one proves nothing.
 
-    Both of the vendor's stacks have the same modules. ``ofed_info`` tells them apart: its package says OFED-internal,
+    Both of the vendor's stacks have the same modules. ``ofed_info`` distinguishes them: its package says OFED-internal,
     and the installer of MLNX_OFED, which always installs it, writes MLNX_OFED_LINUX into it (mlnxofedinstall, "Update
     ofed_info"). A host without it has its modules from a package manager or NVIDIA's driver container. ``first_doca``
-    is the first release that counts as DOCA-OFED where ``ofed_info`` tells nothing.
+    is the first release that counts as DOCA-OFED if ``ofed_info`` says nothing.
     """
     core = next((modules[name] for name in ("mlx5_core", "ib_core") if is_loaded(modules, name)), None)
     if core is None:
@@ -159,7 +159,7 @@ def _loaded_stack(
 
 
 def _installed(probe: Probe) -> tuple[str, str] | None:
-    """Return name and version of the installed vendor stack."""
+    """Return the name and version of the installed vendor stack."""
     result = probe.command(_OFED_INFO, "-s")
     found = _DRIVER_VERSION.search(result.stdout) if result is not None else None
     return (found.group(1), found.group(2)) if found else None
@@ -174,6 +174,6 @@ def _gpu_driver(probe: Probe) -> tuple[str | None, str | None]:
 
 
 def renames_live(kernel: str) -> bool:
-    """Say whether a kernel renames interfaces that are up; ``kernel`` is its release (``6.8.0-45-generic``)."""
+    """Return whether a kernel of this release (``6.8.0-45-generic``) can rename interfaces that are up."""
     found = re.match(r"(\d+)\.(\d+)", kernel)
     return found is not None and (int(found.group(1)), int(found.group(2))) >= _RENAMES_LIVE

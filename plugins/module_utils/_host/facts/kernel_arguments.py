@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the running kernel line, the next boot's, and what writes the latter."""
+"""Read the kernel command line, current and of the next boot, and which program writes the latter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .shapes import Facts
 GRUB, GRUBBY, SYSTEMD_BOOT, OSTREE = "grub", "grubby", "systemd-boot", "ostree"
 CMDLINE_FILE = "/etc/kernel/cmdline"
 _GRUBBY = ("/usr/sbin/grubby", "/sbin/grubby", "/usr/bin/grubby")
-# What writes grub.cfg, and where; the first that exists counts.
+# The programs that write grub.cfg, and its directory; the first that exists is used.
 _GRUB_PROGRAMS = (
     ("/usr/sbin/grub-mkconfig", "/boot/grub"),
     ("/usr/bin/grub-mkconfig", "/boot/grub"),
@@ -44,21 +44,21 @@ _UNTOLD: KernelArguments = {
 
 
 def told_of(facts: Facts) -> KernelArguments:
-    """Return what the facts tell of kernel arguments, nothing for a host that was not asked."""
+    """Return the facts about kernel arguments, empty ones if they were not read."""
     return facts["settings"].get("kernel_arguments", _UNTOLD)
 
 
 def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping[str, str]) -> KernelArguments:
-    """Return what matters about the arguments named in ``asked`` and about those that we have set.
+    """Return the facts about the arguments named in ``asked`` and those that we have set.
 
-    ``running`` and ``next`` hold the words of those names only; ``next`` is None where it can't be told. ``loader`` is
-    grub, grubby, systemd-boot, ostree or None, ``update`` the program that makes its configuration. ``cannot`` says why
-    nothing of ours may write it. ``removed`` was taken out since the host booted.
+    ``running`` and ``next`` only hold words with these names; ``next`` is None if unknown. ``loader`` is grub, grubby,
+    systemd-boot, ostree or None, ``update`` the program that writes its configuration. ``cannot`` says why we can't
+    change it. ``removed`` are arguments removed since the host booted.
     """
     loader = _loader(probe)
     removed = listed(probe.content(REMOVED) or "")
     own = [argument for text in own_files.values() for argument in listed(text)]
-    # Several words are one argument where the first means nothing alone (hugepagesz=1G hugepages=4).
+    # Several words are one argument if the first has no meaning alone (hugepagesz=1G hugepages=4).
     names = {name_of(word) for argument in (*asked, *own, *removed) for word in argument.split()}
     following = next_line(probe, loader["loader"])
     return {
@@ -71,7 +71,7 @@ def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping
 
 
 def next_line(probe: Probe, loader: str | None) -> list[str] | None:
-    """Return the kernel line that the boot loader's default entry has, None where it can't be told."""
+    """Return the kernel command line of the boot loader's default entry, None if unknown."""
     if loader == GRUBBY:
         found = re.search(r'^args="(.*)"\s*$', probe.output("grubby", "--info=DEFAULT"), re.MULTILINE)
         return words_of(found.group(1)) if found else None
@@ -84,7 +84,7 @@ def _only(names: set[str], words: Iterable[str]) -> list[str]:
 
 
 def _loader(probe: Probe) -> Loader:
-    """Return ``loader``, ``update`` and ``cannot``, and what systemd-boot's files need."""
+    """Return ``loader``, ``update`` and ``cannot``, and what is needed to write systemd-boot's files."""
     if probe.host.exists(OSTREE_BOOTED):
         reason = "the kernel line of an ostree system belongs to rpm-ostree: use rpm-ostree kargs or a MachineConfig"
         return {"loader": OSTREE, "update": [], "cannot": reason}

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The labels node-feature-discovery and kubelet would give a host.
+"""The labels that node-feature-discovery and kubelet would give a host.
 
-``pci-15b3.present`` follows the rule the NVIDIA Network Operator installs (vendor 15b3 with class 0200 or 0207),
+``pci-15b3.present`` follows the rule that the NVIDIA Network Operator installs (vendor 15b3 with class 0200 or 0207),
 ``pci-10de.present`` the default of NFD's PCI source (display classes 0300 and 0302), and ``network-sriov.capable`` its
-network source: a network interface whose device has room for virtual functions (``source/network/network.go``). Its
-``network-sriov.configured`` is left out, as a run may change it. Values are cleaned as NFD does.
+network source: a network interface whose device supports virtual functions (``source/network/network.go``). Its
+``network-sriov.configured`` is left out, as a run may change it. Values are sanitized like NFD's.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .devices import CLASS_ETHERNET, CLASS_INFINIBAND, MELLANOX, NVIDIA
 from .shapes import Nic, System
 
 FEATURE = "feature.node.kubernetes.io"
-# Go's names of what uname calls a machine, as kubelet reports them.
+# Go's names for the machine types of uname, as kubelet reports them.
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 _ILLEGAL = re.compile(r"[^-A-Za-z0-9_.]")
 
 
 def node_labels(system: System, nics: Sequence[Nic], has_gpu: bool) -> dict[str, str]:
-    """Return the labels a node of these facts carries; what can't be a label value is left out."""
+    """Return the labels of a node with these facts, without values that are not valid labels."""
     fabric_classes = (CLASS_ETHERNET, CLASS_INFINIBAND)
     has_nic = any(nic["vendor"] == MELLANOX and nic["class"][:4] in fabric_classes for nic in nics)
     values = {
@@ -48,14 +48,14 @@ def node_labels(system: System, nics: Sequence[Nic], has_gpu: bool) -> dict[str,
 
 
 def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Return whether a node selector fits a node with these labels."""
+    """Return whether a node selector matches a node with these labels."""
     return all(labels.get(key) == value for key, value in selector.items())
 
 
 def fits(request: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Return whether what a policy asks is about a node with these labels: its selector, and one of its terms if any.
+    """Return whether a policy applies to a node with these labels: its selector matches, and one of its terms, if any.
 
-    A term is a list of requirements on labels, all of which are met.
+    A term is a list of requirements on labels that must all be met.
     """
     if not selects(request["node_selector"], labels):
         return False

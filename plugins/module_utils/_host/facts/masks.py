@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takes secrets out of kernel command lines."""
+"""Mask secrets in kernel command lines."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _SECRET_NAME = re.compile(
     r"pass(word|wd|phrase)?|secret|token|cred|auth|\bkey\b|api_?key|private|luks|psk|pwd|hash|netroot|iscsi|machine_id",
     re.IGNORECASE,
 )
-# Names that only a command line gives to nothing else: passwords, keys of NVMe, signatures of addresses, SNMP.
+# Parameters whose values are secrets: passwords, NVMe keys, signatures of addresses, SNMP.
 _OF_A_COMMAND_LINE = re.compile(r"pw\b|hostkey|signature|\bsig\b|community", re.IGNORECASE)
 # Also without a scheme: proxy=user:password@host.
 _CREDENTIALS_IN_URL = re.compile(r"(?<=://)\S+(?=@)|(?<==)[^\s/:=@]+:[^\s/@]+(?=@)")
-# One parameter as the kernel splits them (lib/cmdline.c): at spaces that stand outside quotes.
+# One parameter as the kernel splits them (lib/cmdline.c): at spaces outside quotes.
 _PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+')
 _NESTED_NAME = re.compile(r"([\w.-]+)=")
 
 
 def looks_secret(name: str) -> bool:
-    """Say whether a parameter of this name may hold a secret."""
+    """Return whether a parameter of this name may hold a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def mask_parameters(cmdline: str) -> str:
-    """Return a kernel command line without the values of secret-looking parameters and credentials in addresses."""
+    """Return a kernel command line with values of secret-looking parameters and credentials in addresses masked."""
     return _CREDENTIALS_IN_URL.sub(MASK, _PARAMETER.sub(_masked, cmdline))
 
 

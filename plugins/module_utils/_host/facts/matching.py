@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds the device that each wanted interface means."""
+"""Match the interfaces of the spec to devices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CANDIDATES = 3
 
 
 class Unmatched(NamedTuple):
-    """Why an entry has no device of its own: ``key`` tells it from others, ``refusal`` what to do about it."""
+    """Why an entry has no device of its own: ``key`` identifies it, ``refusal`` says what to do."""
 
     key: str
     target: str
@@ -32,20 +32,20 @@ class Unmatched(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """The wanted interfaces with their devices, by PCI address, and the entries that have none of their own."""
+    """The matched interfaces in order of PCI address, and the entries without a device of their own."""
 
     interfaces: tuple[Interface, ...]
     unmatched: list[Unmatched]
 
 
 def match_spec(desired: HostSpec, actual: HostState) -> Matched:
-    """Return the interfaces that ``desired`` has entries for; of a removal those that the host still has."""
+    """Return the devices for the entries of ``desired``; of a removal, only for those that still exist."""
     wanted = desired["interfaces"]
     return match_interfaces(_still_there(wanted, actual) if desired.get("removing") else wanted, actual)
 
 
 def match_interfaces(wanted: Iterable[InterfaceSpec], actual: HostState) -> Matched:
-    """Return the device of each wanted interface."""
+    """Return the device of each entry."""
     interfaces: list[Interface] = []
     unknown = []
     entries = [(*selector_of(entry), entry) for entry in wanted]
@@ -75,12 +75,12 @@ def match_interfaces(wanted: Iterable[InterfaceSpec], actual: HostState) -> Matc
 
 
 def _still_there(wanted: Iterable[InterfaceSpec], actual: HostState) -> list[InterfaceSpec]:
-    """Return the wanted interfaces that the host has: nothing is to be brought back of what is gone."""
+    """Return the entries whose interface still exists; the original values of others are not restored."""
     return [entry for entry in wanted if _candidates(actual, *selector_of(entry), entry["name"])]
 
 
 def functions_to_come(interfaces: Iterable[Interface]) -> dict[str, Interface]:
-    """Return the addresses of the virtual functions that ports are to have, each with its port.
+    """Return the addresses of the virtual functions in the spec, each with its port.
 
     The first one is ``offset`` routing ids after the port, each further one by ``stride`` (the kernel's
     drivers/pci/iov.c, pci_iov_virtfn_bus and pci_iov_virtfn_devfn).
@@ -101,36 +101,34 @@ def functions_to_come(interfaces: Iterable[Interface]) -> dict[str, Interface]:
 
 
 def selector_of(entry: InterfaceSpec) -> tuple[str, str]:
-    """Return the selector of a wanted interface: its kind and its value."""
+    """Return the selector of an entry: its kind and its value."""
     return next((key, str(entry.get(key))) for key in syntax.SELECTORS if entry.get(key) is not None)
 
 
 def _candidates(
     actual: HostState, key: str, value: str, new_name: str | None, others: Collection[str] = ()
 ) -> list[tuple[Nic | None, Netdev | None]]:
-    """Return the devices that a selector fits; ``others`` are names of interfaces that entries select by their place
-    or address.
-    """
+    """Return the devices that a selector matches; ``others`` are the interfaces that entries select by pci or mac."""
     if key == "pci":
         nic = actual.nics.get(value)
         return [(nic, actual.port_of(nic))] if nic else []
     if key == "mac":
         ports = [netdev for netdev in actual.netdevs.values() if netdev["kind"] == "physical"]
         netdevs = [port for port in ports if same_address(permanent_mac(port), value)]
-        # One that somebody gave another address is found by that as well.
+        # An interface whose address was changed is also found by the current one.
         netdevs = netdevs or [port for port in ports if same_address(port["mac"], value)]
     else:
-        # The entry's own name counts too: after the rename the interface is found by nothing else.
+        # The entry's own name matches too: after the rename, the interface has no other.
         names = [name for name in (value, new_name) if name in actual.netdevs]
         if len(names) > 1 and names[1] not in others and _is_named_here(actual, actual.netdevs[names[1]]):
-            # A new interface has taken the name that is free since: a virtual function the first ethN, for one.
+            # A new interface has taken the free name, for example a virtual function the first ethN.
             names.reverse()
         netdevs = [actual.netdevs[name] for name in names[:1]]
     return [(_function_of(actual, netdev), netdev) for netdev in netdevs]
 
 
 def _is_named_here(actual: HostState, netdev: Netdev) -> bool:
-    """Say whether a file of ours (concerns/naming/files.py) gives an interface the name that it has."""
+    """Return whether a file of ours (concerns/naming/files.py) gives an interface its current name."""
     end = part_of_name(netdev["pci"] or "")
     return bool(end) and any(
         path.rsplit(".", 1)[0].endswith(f"-{end}") and line.endswith(naming_line_ends(netdev["name"]))
@@ -140,19 +138,19 @@ def _is_named_here(actual: HostState, netdev: Netdev) -> bool:
 
 
 def _function_of(actual: HostState, netdev: Netdev) -> Nic | None:
-    """Return the PCI function that an interface is the port of.
+    """Return the PCI function whose port an interface is.
 
-    Representors, sub-functions and IPoIB interfaces of other partitions lie on the function beside its port: what is
-    asked of one of them is not asked of the port.
+    Representors, sub-functions and IPoIB interfaces of other partitions are on the function too, but their settings are
+    not those of the port.
     """
     return actual.nics.get(netdev["pci"] or "") if netdev["kind"] == "physical" else None
 
 
 def same_address(actual: str | None, wanted: str) -> bool:
-    """Return whether two hardware addresses mean one port.
+    """Return whether two hardware addresses are those of one port.
 
-    The first octets of an IPoIB address hold a queue pair number that changes when the driver loads; its last
-    eight are the port GUID, so those decide for anything longer than a MAC.
+    The first octets of an IPoIB address contain a queue pair number that changes when the driver loads; the last eight
+    are the port GUID, so only those are compared for anything longer than a MAC address.
     """
     ours, theirs = (actual or "").lower().split(":"), wanted.split(":")
     if len(theirs) == 6 or len(ours) < 8:
@@ -196,7 +194,7 @@ def _unmatched(
 
 
 def _nearest(actual: HostState, key: str, value: str) -> list[str]:
-    """Return up to three interfaces that may have been meant, best first."""
+    """Return up to three interfaces with similar selectors, best first."""
     labels: dict[str, str] = {}
     for netdev in actual.netdevs.values():
         own = {"pci": netdev["pci"], "mac": permanent_mac(netdev), "current_name": netdev["name"]}[key]
@@ -205,7 +203,7 @@ def _nearest(actual: HostState, key: str, value: str) -> list[str]:
     if key == "pci":
         for address in actual.nics:
             labels.setdefault(address, address)
-    # Only of a misspelt entry; on a host each import counts.
+    # Only needed for a misspelt entry; on a host each import costs time.
     import difflib
 
     near = difflib.get_close_matches(value, sorted(labels), n=_CANDIDATES) or sorted(labels)[:_CANDIDATES]
@@ -228,7 +226,7 @@ def _managing(interface: Interface) -> Unmatched:
 
 
 def _split_doubled(interfaces: list[Interface]) -> tuple[list[Interface], list[Unmatched]]:
-    """Set apart interfaces that two entries mean: ambiguous, so neither counts."""
+    """Separate interfaces that two entries select: this is ambiguous, so neither is used."""
     by_key: dict[str, list[Interface]] = {}
     for interface in interfaces:
         by_key.setdefault(interface.key, []).append(interface)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads huge pages as the kernel has them, and the limits that services and logins get."""
+"""Read huge pages, and the limits of services and logins."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .shapes import Facts
 
 POOLS = "/sys/kernel/mm/hugepages"
 NODES = "/sys/devices/system/node"
-# More than any buddy allocator keeps in one piece (MAX_PAGE_ORDER).
+# Larger than any block of the buddy allocator (MAX_PAGE_ORDER).
 LARGEST = ("1Gi", "16Gi")
 LIMITS = {"memlock": "MEMLOCK", "nofile": "NOFILE"}
-"""Limits by the names of limits.conf(5), with those that systemd writes after ``Limit``."""
+"""Limits by their names in limits.conf(5), with the names that systemd uses after ``Limit``."""
 INFINITY = "infinity"
-# What starts containers: they inherit the limits of the one that started them.
+# Units that start containers, which inherit their limits.
 RUNTIMES = (
     "containerd.service",
     "crio.service",
@@ -40,15 +40,15 @@ _ROWS = {"memlock": "Max locked memory", "nofile": "Max open files"}
 
 
 def pool_directory(size: str, node: str | None = None) -> str:
-    """Return the directory of the pages of one size (``2Mi``), of the whole host or of one NUMA node."""
+    """Return the directory of the pages of one size (``2Mi``), of the whole host or a NUMA node."""
     directory = f"hugepages-{PAGE_SIZES[size]}kB"
     return f"{POOLS}/{directory}" if node is None else f"{NODES}/node{node}/hugepages/{directory}"
 
 
 def read_hugepages(probe: Probe, desired: Mapping[str, int | dict[str, int]]) -> Hugepages:
-    """Return ``sizes`` that the kernel has, ``memory`` (KiB) and ``pages`` of each wanted pool.
+    """Return the ``sizes`` that the kernel supports, ``memory`` (KiB), and ``pages`` of each pool in the spec.
 
-    ``pages`` has the key ``2Mi`` for the whole host and ``2Mi:1`` for NUMA node 1; None is what can't be read.
+    ``pages`` has the key ``2Mi`` for the whole host and ``2Mi:1`` for NUMA node 1; None if it can't be read.
     """
     by_kib = {kib: size for size, kib in PAGE_SIZES.items()}
     found = (re.fullmatch(r"hugepages-(\d{1,9})kB", name) for name in probe.names(POOLS))
@@ -67,18 +67,18 @@ def read_hugepages(probe: Probe, desired: Mapping[str, int | dict[str, int]]) ->
 
 
 def supports(facts: Facts, size: str) -> bool:
-    """Return whether the processor and the kernel have pages of this size; a host that does not tell may have them."""
+    """Return whether the processor and kernel support pages of this size; true if the host does not report it."""
     read = facts["settings"].get("hugepages")
     return read is None or not read["sizes"] or size in read["sizes"]
 
 
 def takes_argument(size: str, wanted: int) -> bool:
-    """Return whether a kernel argument reserves what is wanted of a size; NUMA nodes have none on older kernels."""
+    """Return whether a kernel argument reserves the pages of a size; older kernels have none for single NUMA nodes."""
     return size in LARGEST and wanted > 0
 
 
 def boot_arguments(desired: HostSpec, facts: Facts) -> list[str]:
-    """Return the kernel arguments that reserve pages, one for each size that needs it."""
+    """Return the kernel arguments that reserve pages, one for each size that needs one."""
     if desired.get("removing"):
         return []
     return [
@@ -94,11 +94,11 @@ def argument_of(size: str, pages: int) -> str:
 
 
 def read_limits(probe: Probe) -> ServiceLimits:
-    """Return ``systemd`` (does it run the host), ``default`` limits of its services, and ``units`` that run containers.
+    """Return ``systemd`` (whether it is init), ``default`` limits of its services, and ``units`` that run containers.
 
-    ``nr_open`` is the largest number of open files that any process may be given, None where it is not known.
-    A limit is bytes or files as a number, ``infinity``, or None where it is not known. Each unit has ``limits`` as they
-    hold for its next start and ``running``, those of its process, None when it does not run.
+    ``nr_open`` is the maximum number of open files of any process, None if unknown. A limit is bytes or files as a
+    number, ``infinity``, or None if unknown. Each unit has ``limits``, which apply at its next start, and ``running``,
+    those of its process, None if it does not run.
     """
     units = [unit for unit in RUNTIMES if any(probe.host.exists(f"{place}/{unit}") for place in UNIT_DIRECTORIES)]
     running = probe.host.exists("/run/systemd/system")
@@ -111,7 +111,7 @@ def read_limits(probe: Probe) -> ServiceLimits:
 
 
 def parse_defaults(text: str) -> Limits:
-    """Parse what SHOW_DEFAULTS prints."""
+    """Parse the output of SHOW_DEFAULTS."""
     return _limits(_properties(text), "DefaultLimit")
 
 
@@ -138,7 +138,7 @@ def _limits(properties: dict[str, str], prefix: str) -> Limits:
 
 
 def _of_process(text: str) -> Limits | None:
-    """Return the soft limits, which are those that hold."""
+    """Return the soft limits, which are the effective ones."""
     found = {key: re.search(rf"^{row}\s+(\S+)", text, re.MULTILINE) for key, row in _ROWS.items()}
     return {key: _value(match.group(1)) if match else None for key, match in found.items()} if text else None
 

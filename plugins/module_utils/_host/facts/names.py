@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what a new name of an interface has to reckon with.
+"""Read what a rename of an interface affects: udev, the initramfs, and configuration that refers to interfaces by name.
 
-udev itself, the early userspace that names interfaces before the root file system does, and configuration that calls
-interfaces by their names. What only looks like a name there is left out: comments, the free texts of profiles (``id``
-in nm-settings-keyfile(5), ``NAME`` of an ifcfg file, ``Description`` in systemd.network(5)) and the id of a definition
-of netplan whose ``match`` finds the interface by something else (netplan-yaml(5): the id is opaque then).
+The initramfs may name interfaces before the root file system is mounted. Text that only looks like a name is ignored:
+comments, the free text of profiles (``id`` in nm-settings-keyfile(5), ``NAME`` of an ifcfg file, ``Description`` in
+systemd.network(5)), and the id of a netplan definition whose ``match`` selects the interface by something else
+(netplan-yaml(5): the id is opaque then).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ IFUPDOWN = "/etc/network/"
 NETWORK_MANAGER = "/etc/NetworkManager/"
 NETWORKD = "/etc/systemd/network/"
 IFCFG = "/etc/sysconfig/"
-# The files of each manager, by the directory that is common to them, and their endings ("" is any).
+# The files of each manager, by their common directory, and their suffixes ("" is any).
 _FILES: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     NETPLAN: ((NETPLAN, (".yaml",)),),
     IFUPDOWN: (("/etc/network/interfaces", ("",)), ("/etc/network/interfaces.d/", ("",))),
@@ -41,11 +41,11 @@ _GENERATED = (
     ("/run/NetworkManager/system-connections/netplan-{}.nmconnection", "connection", "interface-name"),
 )
 UDEVADM = ("/usr/bin/udevadm", "/bin/udevadm", "/sbin/udevadm")
-# iproute2's, by the path that stays when a distribution merges its directories.
+# iproute2's files, by the path that stays valid when a distribution merges its directories.
 RDMA = ("/usr/sbin/rdma", "/usr/bin/rdma", "/sbin/rdma", "/bin/rdma")
 UPDATE_INITRAMFS = "/usr/sbin/update-initramfs"
 DRACUT = ("/usr/bin/dracut", "/usr/sbin/dracut", "/sbin/dracut")
-# Debian and its family, Red Hat and its family, SUSE.
+# Debian's family, Red Hat's family, SUSE.
 IMAGES = ("/boot/initrd.img-{}", "/boot/initramfs-{}.img", "/boot/initrd-{}")
 INITRAMFS_CONFIGURATION = ("/etc/initramfs-tools/initramfs.conf", "/etc/initramfs-tools/conf.d/")
 INITRAMFS_MODULES = "/etc/initramfs-tools/modules"
@@ -57,7 +57,7 @@ _NETWORK_PARAMETERS = re.compile(r"(?:^|\s)(?:ip=|netroot=|rd\.neednet|nfsroot=|
 
 
 class _Text(NamedTuple):
-    """A file: the texts in which a name counts, and the interface that it is about by its own name, None for others."""
+    """A file: the texts in which a name counts, and the interface that its own name refers to, None for other files."""
 
     path: str
     texts: list[str]
@@ -65,7 +65,7 @@ class _Text(NamedTuple):
 
 
 def read_references(probe: Probe, names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the files, of others than us, that call each interface by name; a name nobody uses is left out."""
+    """Return the files, other than ours, that refer to each interface by name, without names that have none."""
     files = [
         _read(path, text)
         for places in _FILES.values()
@@ -84,7 +84,7 @@ def read_references(probe: Probe, names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def without_new_name(references: Mapping[str, list[str]], current: str, wanted: str) -> list[str]:
-    """Return the files that know an interface by its current name alone: their manager has none with the wanted one."""
+    """Return the files that only refer to an interface's current name: their manager has no file with the new one."""
     known = tuple({manager for manager in _FILES for path in references.get(wanted, ()) if path.startswith(manager)})
     return [path for path in references.get(current, ()) if not path.startswith(known)]
 
@@ -101,7 +101,7 @@ def _read(path: str, text: str) -> _Text:
 
 
 def _is_in(name: str, texts: Iterable[str]) -> bool:
-    """Return whether one of the texts has the name, which is seldom so: a host has as many names as functions."""
+    """Return whether one of the texts contains the name; rarely true, as a host has a name per function."""
     having = [text for text in texts if name in text]
     if not having:
         return False
@@ -123,7 +123,7 @@ def _texts_of_assignments(text: str) -> list[str]:
 
 
 def _is_found_otherwise(probe: Probe, definition: str) -> bool:
-    """Return whether netplan's definition of this id, as it was generated last, finds its interface by no name."""
+    """Return whether netplan's definition of this id, as last generated, does not match its interface by name."""
     for place, section, key in _GENERATED:
         path = place.format(definition)
         text = probe.content(path)
@@ -142,8 +142,8 @@ def read_naming(
 ) -> Naming:
     """Return ``udev`` (whether it is installed), ``rdma`` (the program's path), ``initramfs`` and ``references``.
 
-    ``system``, ``netdevs`` and ``nics`` are in the shape of the facts; only interfaces of hardware get new names.
-    ``others`` and ``link_files``, as ``read_others`` tells them, are looked for where a name is asked for.
+    ``system``, ``netdevs`` and ``nics`` are facts; only hardware interfaces are renamed. ``others`` and ``link_files``,
+    as ``read_others`` returns them, are only read if the spec has a name.
     """
     read = list(netdevs)
     names = {netdev["name"] for netdev in read if netdev["kind"] == "physical"}
@@ -168,19 +168,19 @@ def _read_others(
 
 
 def wanted_names(desired: HostSpec) -> set[str]:
-    """Return the names of interfaces that are asked for."""
+    """Return the interface names in the spec."""
     return {entry["name"] for entry in desired["interfaces"] if entry["name"]}
 
 
 def _initramfs(probe: Probe, kernel: str, cmdline: str) -> Initramfs | None:
-    """Return the running kernel's image, what makes it, and whether it holds network drivers; None without one."""
+    """Return the running kernel's image, its build program, and whether it has network drivers; None without one."""
     image = probe.first(path.format(kernel) for path in IMAGES) if kernel else None
     if image is None:
         return None
     dracut = probe.first(DRACUT)
     updater = UPDATE_INITRAMFS if probe.host.exists(UPDATE_INITRAMFS) else None
     if image.startswith("/boot/initrd.img-") and updater:
-        # Where dracut makes Debian's images, it brings a program of the same name.
+        # If dracut builds Debian's images, it also provides a program of this name.
         holds = _dracut_holds_drivers(probe, cmdline) if dracut else _initramfs_tools_hold_drivers(probe)
         return {"image": image, "update": [updater, "-u"], "network": holds}
     if dracut:
@@ -190,7 +190,7 @@ def _initramfs(probe: Probe, kernel: str, cmdline: str) -> Initramfs | None:
 
 
 def _initramfs_tools_hold_drivers(probe: Probe) -> bool:
-    """Say whether initramfs-tools puts network drivers in: ``most`` (the default) does, ``dep`` and ``list`` do not."""
+    """Return whether initramfs-tools includes network drivers: ``most`` (default) does, ``dep`` and ``list`` do not."""
     chosen = "most"
     for _path, text in texts_of(probe, INITRAMFS_CONFIGURATION):
         for name, value in _assignments(text):
@@ -202,7 +202,7 @@ def _initramfs_tools_hold_drivers(probe: Probe) -> bool:
 
 
 def _dracut_holds_drivers(probe: Probe, cmdline: str) -> bool:
-    """Say whether dracut's image may hold network drivers: not in one made for this host that mounts a local disk."""
+    """Return whether dracut's image may have network drivers: a host-only one that mounts a local disk has none."""
     if _NETWORK_PARAMETERS.search(cmdline):
         return True
     for _path, text in texts_of(probe, DRACUT_CONFIGURATION, (".conf",)):
@@ -216,7 +216,7 @@ def _dracut_holds_drivers(probe: Probe, cmdline: str) -> bool:
 
 
 def _assignments(text: str) -> list[tuple[str, str]]:
-    """Return the assignments of a file in the shell's syntax; lines that are none are left out."""
+    """Return the assignments in a file of shell syntax; other lines are ignored."""
     found = []
     for line in text.splitlines():
         match = _ASSIGNMENT.match(line)

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads whether the kernel's tables of neighbours are large enough for the fabric.
+"""Read whether the kernel's neighbour tables are large enough for the fabric.
 
-There is one table for IPv4 and one for IPv6, with the entries of all interfaces and of all pods. Above ``gc_thresh2``
-entries that are in use are looked for others to drop, and at ``gc_thresh3`` a new one fails with ENOBUFS
-(net/core/neighbour.c, neigh_alloc; Documentation/networking/ip-sysctl.rst).
+IPv4 and IPv6 have one table each, with the entries of all interfaces and all pods. Above ``gc_thresh2`` entries the
+kernel drops some to make room, and at ``gc_thresh3`` a new one fails with ENOBUFS (net/core/neighbour.c, neigh_alloc;
+Documentation/networking/ip-sysctl.rst).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ..machine.probe import Probe, parse_int
 from .settings_shapes import Neighbours
 
 _TABLES = (("ipv4", "arp_cache"), ("ipv6", "ndisc_cache"))
-# What kernels start with (net/ipv4/arp.c and net/ipv6/ndisc.c): nobody has made the table larger.
+# The kernel's defaults (net/ipv4/arp.c and net/ipv6/ndisc.c): nobody has enlarged the table.
 _KERNELS_OWN = 1024
 
 
 def read_neighbours(probe: Probe) -> dict[str, Neighbours]:
     """Return the tables that are too small, by ``ipv4`` and ``ipv6``.
 
-    One is where its entries have come to ``gc_thresh2``, or where it was full since the boot and is no larger than the
-    kernel makes it: the count of that stays when it is made larger.
+    A table is too small if it has reached ``gc_thresh2`` entries, or if it was full since boot and still has the
+    kernel's default size: the counter is not reset when the table is enlarged.
     """
     found = {family: _read(probe, family, name) for family, name in _TABLES}
     return {family: table for family, table in found.items() if table is not None and _is_short(table)}
@@ -42,9 +42,10 @@ def _read(probe: Probe, family: str, name: str) -> Neighbours | None:
 
 
 def parse_statistics(text: str) -> tuple[int, int] | None:
-    """Parse a table's file in /proc/net/stat: its entries, and how often it was full since the boot.
+    """Parse a table's file in /proc/net/stat: its entries, and how often it was full since boot.
 
-    A line of names, then one of hexadecimal numbers for each processor; entries are those of the whole table in each.
+    A line of names precedes one line of hexadecimal numbers per processor; entries are those of the whole table in
+    each.
     """
     names, *rows = [line.split() for line in text.splitlines()] or [[]]
     if not rows or not {"entries", "table_fulls"} <= set(names):

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads network interfaces: those of hardware and those that stand on them.
+"""Read network interfaces: hardware and what is stacked on it.
 
-Interfaces of containers (veth and their bridges) are left out: a node has hundreds, and none of them is fabric.
+Interfaces of containers (veth and their bridges) are left out: a node has hundreds, and none belongs to the fabric.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _LINK_TYPES = {1: "ether", ARPHRD_INFINIBAND: "infiniband", 772: "loopback"}
 _NAME_ORIGINS = {0: "unknown", 1: "enumerated", 2: "predictable", 3: "user", 4: "renamed"}
 # include/uapi/linux/if.h
 _IFF_UP = 0x1
-# Loopback, point to point (tunnels) and without ARP (dummies): never a port of a switch.
+# Loopback, point-to-point (tunnels) and no ARP (dummies): never a port of a switch.
 _NEVER_SWITCHED = 0x8 | 0x10 | 0x80
-# The one interface that stands for all bridges of Open vSwitch in the kernel (its lib/dpif.c): master of their ports.
+# The single kernel device of all bridges of Open vSwitch (its lib/dpif.c), and the master of their ports.
 OPEN_VSWITCH = "ovs-system"
 _REPRESENTOR_PORT = re.compile(r"(c\d+)?pf\d+(hpf|vf\d+|sf\d+)?")
-# Drivers without names of ports have no representors either.
+# Drivers without port names have no representors either.
 _PORT_OF_THE_DEVICE = re.compile(r"(?:p\d+)?")
 _SUBFUNCTION = re.compile(r"/mlx5_core\.sf\.\d+/")
 _MOST_LAYERS = 8
-# The kind of an interface that is the port of its PCI function.
+# The kind of the interface that is the port of its PCI function.
 PHYSICAL = "physical"
 
 
 class Netdev(NamedTuple):
-    """An interface in the shape of the facts, with what only the mapping to RDMA devices needs."""
+    """An interface as in the facts, and what the mapping to RDMA devices also needs."""
 
     raw_name: str
     facts: ReadNetdev
@@ -45,17 +45,17 @@ class Netdev(NamedTuple):
 
     @property
     def is_port(self) -> bool:
-        """Say whether this is the port of its PCI function: no representor, no sub-function, nothing stacked."""
+        """Return whether this is the port of its PCI function: not a representor, sub-function or stacked interface."""
         return self.pci_parent is not None and self.facts["kind"] == PHYSICAL
 
 
 def is_of_the_device(port_name: str | None) -> bool:
-    """Say whether a port of this name is the device's own: representors of its functions have others (pf0vf3)."""
+    """Return whether a port name is that of the device itself; representors of its functions have others (pf0vf3)."""
     return _PORT_OF_THE_DEVICE.fullmatch(port_name or "") is not None
 
 
 def read_netdevs(probe: Probe, also: Sequence[str] = ()) -> list[Netdev]:
-    """Return the interfaces of hardware, what stands on them, and those named in ``also``, in order of their names."""
+    """Return hardware interfaces, those stacked on them, and those named in ``also``, in order of their names."""
     places = {name: probe.target(f"{NET}/{name}") for name in probe.names(NET)}
     found: dict[str, Netdev] = {}
     for name, place in places.items():
@@ -77,9 +77,9 @@ def read_netdevs(probe: Probe, also: Sequence[str] = ()) -> list[Netdev]:
 
 
 def carriers_of(probe: Probe, name: str) -> list[str]:
-    """Return what carries the traffic of a bond, bridge or VLAN: hardware, and the layers between.
+    """Return the interfaces that carry the traffic of a bond, bridge or VLAN: hardware, and the layers between.
 
-    The ports of containers and guests on a bridge are virtual and stand on nothing: they carry no traffic of others.
+    Ports of containers and guests on a bridge are virtual and carry no traffic of others.
     """
     carriers: list[str] = []
     layer = _neighbours(probe, name, "lower_")
@@ -95,10 +95,11 @@ def carriers_of(probe: Probe, name: str) -> list[str]:
 
 
 def switched_carriers_of(probe: Probe, name: str) -> list[str]:
-    """Return what may carry the traffic of an interface that stands on no hardware: all ports of Open vSwitch.
+    """Return the interfaces that may carry the traffic of one without hardware below it: all ports of Open vSwitch.
 
-    Nothing links an internal port of it (br-ex) with the others of its bridge (net/openvswitch/vport-internal_dev.c),
-    and all bridges have one master. Representors carry the traffic of their functions only.
+    Nothing in sysfs links an internal port (br-ex) to the other ports of its bridge
+    (net/openvswitch/vport-internal_dev.c), and all bridges have the same master. Representors only carry the traffic of
+    their functions.
     """
     ports = carriers_of(probe, OPEN_VSWITCH)
     if not ports or any(_is_hardware(probe, each) for each in (name, *carriers_of(probe, name))):
@@ -153,20 +154,20 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
 
 
 def _own_address(probe: Probe, base: str) -> str | None:
-    """Return the address that a port had before its bond gave it another: the bond keeps it to give it back.
+    """Return the address that a bond saved to restore it when the port leaves.
 
-    torvalds/linux, drivers/net/bonding/bond_sysfs_slave.c (perm_hwaddr_show). Ports of others have no such file.
+    torvalds/linux, drivers/net/bonding/bond_sysfs_slave.c (perm_hwaddr_show). Other ports have no such file.
     """
     return probe.text(f"{base}/bonding_slave/perm_hwaddr", limit=64)
 
 
 def permanent_mac(netdev: ReadNetdev | PlannedNetdev) -> str | None:
-    """Return the address that tells the interface from all others, whatever a bond has given it since."""
+    """Return the address that identifies the interface, whatever address a bond has set since."""
     return netdev.get("permanent_mac") or netdev["mac"]
 
 
 def _kind(probe: Probe, base: str, place: str, port_name: str | None, link_type: int) -> str:
-    """Say what an interface is: hardware by its place and port name, a virtual one by the kernel's DEVTYPE."""
+    """Return the kind of an interface: hardware by its path and port name, a virtual one by the kernel's DEVTYPE."""
     if "/virtual/" not in place:
         parent = probe.text(f"{base}/parent", limit=64) if link_type == ARPHRD_INFINIBAND else None
         return kind_of_hardware(place, port_name, parent)
@@ -176,9 +177,9 @@ def _kind(probe: Probe, base: str, place: str, port_name: str | None, link_type:
 
 
 def kind_of_hardware(place: str, port_name: str | None, parent: str | None) -> str:
-    """Say what an interface of hardware is by its place in /sys/devices and the name of its port.
+    """Return the kind of a hardware interface by its path in /sys/devices and its port name.
 
-    An IPoIB interface of another partition lies beside its ``parent``; only it names one.
+    An IPoIB interface of another partition has the same directory as its ``parent``; only it has one.
     """
     if _SUBFUNCTION.search(place):
         return "sub-function"
@@ -188,7 +189,7 @@ def kind_of_hardware(place: str, port_name: str | None, parent: str | None) -> s
 
 
 def port_of(netdevs: Sequence[Netdev], address: str | None, port: int) -> Netdev | None:
-    """Return the interface of an RDMA device's port: same PCI function, ``dev_port`` one less than the port."""
+    """Return the interface of an RDMA device's port: same PCI function, and a ``dev_port`` one less than the port."""
     candidates = [netdev for netdev in netdevs if netdev.is_port and netdev.pci_parent == address]
     for netdev in candidates:
         if netdev.dev_port == port - 1:

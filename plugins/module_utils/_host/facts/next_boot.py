@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads which kernel the next boot starts, by the boot loader's own files, and whether it would come up."""
+"""Read from the boot loader's files which kernel the next boot starts, and whether its files and drivers exist."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LINUX = ("linux", "linuxefi", "linux16")
 _INITRD = ("initrd", "initrdefi", "initrd16")
 _ONE_TIME, _KEPT = "${next_entry}", "${saved_entry}"
 _IMAGE = re.compile(r"(?:vmlinu[xz]|[zZ]?Image|kernel)-(\d.*)")
-# They hand functions on, and make no interface of them.
+# These pass functions through to guests and make no interface.
 _OF_GUESTS = (*VFIO_DRIVERS, "pci-stub")
 RDMA_DRIVER = "mlx5_ib"
 GPU_DRIVER = "nvidia"
@@ -46,7 +46,7 @@ OSTREE_BOOTED = "/run/ostree-booted"
 
 
 class Menu(NamedTuple):
-    """What GRUB reads: the text of grub.cfg and of grubenv, the latter's path, and entries that are files."""
+    """GRUB's input: the text of grub.cfg and of grubenv, the path of grubenv, and the entries in files."""
 
     text: str
     environment: str
@@ -55,9 +55,10 @@ class Menu(NamedTuple):
 
 
 def read_menu(probe: Probe) -> Menu | None:
-    """Return the menu of this host, None where there is none, or several that GRUB may read.
+    """Return the GRUB menu of this host; None if there is none, or if GRUB may read one of several.
 
-    On the EFI partition Red Hat's older installations have the whole menu, others a few lines that lead to /boot.
+    Older installations of Red Hat have the whole menu on the EFI partition, others a few lines there that load the one
+    in /boot.
     """
     found = [directory for directory in DIRECTORIES if probe.host.exists(f"{directory}/grub.cfg")][:1]
     if probe.host.exists(_EFI):
@@ -73,7 +74,7 @@ def read_menu(probe: Probe) -> Menu | None:
 
 
 def _environment(probe: Probe, place: str) -> str:
-    """Return the variables that GRUB keeps; on Btrfs some are outside of the file, and a program of GRUB reads them."""
+    """Return GRUB's variables; on Btrfs some are stored outside the file, so GRUB's own program reads them."""
     text = probe.content(place) or ""
     if not _variable("env_block", text):
         return text
@@ -82,10 +83,9 @@ def _environment(probe: Probe, place: str) -> str:
 
 
 def entry_of_grub(menu: Menu, *, once: bool) -> Chosen | None:
-    """Return the entry that GRUB takes; without ``once`` what counts for one boot is left aside.
+    """Return the entry that GRUB boots; without ``once``, one-time choices are ignored.
 
-    The way to an entry is written like ``1>0`` or with titles or ids; what leads nowhere means the first entry, as in
-    GRUB.
+    An entry is given by its path (``1>0``), title or id; as in GRUB, one that does not exist means the first entry.
     """
     entries = parse(menu.text, menu.files)
     defaults = _DEFAULT.findall(menu.text)
@@ -104,7 +104,7 @@ def entry_of_grub(menu: Menu, *, once: bool) -> Chosen | None:
 
 
 def parse(text: str, files: Sequence[Entry] = ()) -> list[Entry]:
-    """Return the menu as a tree; ``files`` stand where it has blscfg."""
+    """Return the menu as a tree, with ``files`` in place of blscfg."""
     root = Entry("", "")
     stack: list[Entry | None] = [root]
     for raw in text.splitlines():
@@ -119,7 +119,7 @@ def parse(text: str, files: Sequence[Entry] = ()) -> list[Entry]:
             parent.children.append(entry)
             stack.append(entry)
         elif line.endswith("{") and not line.startswith("$"):
-            # A function's body: nothing in it is an entry.
+            # The body of a function contains no entries.
             stack.append(None)
         elif line == "}" and len(stack) > 1:
             stack.pop()
@@ -165,8 +165,8 @@ def _first(entries: Sequence[Entry]) -> Entry | None:
 def next_boot_of(probe: Probe, facts: Facts) -> NextBoot:
     """Return what the next boot of this host starts.
 
-    Distributions have mlx5_ib in another package than mlx5_core (Ubuntu's linux-modules-extra), and the GPUs' driver is
-    built for each kernel; a container brings its own after the boot.
+    Distributions may package mlx5_ib apart from mlx5_core (Ubuntu's linux-modules-extra), and the GPU driver is built
+    per kernel; a driver container brings its own after the boot.
     """
     devices = [*facts["nics"], *facts["gpus"]]
     drivers = {device["driver"] for device in devices if device["driver"] and device["driver"] not in _OF_GUESTS}
@@ -178,11 +178,11 @@ def next_boot_of(probe: Probe, facts: Facts) -> NextBoot:
 
 
 def read_next_boot(probe: Probe, running: str, drivers: Iterable[str]) -> NextBoot:
-    """Return what the next boot starts; ``kernel`` is None where the boot loader's files do not tell.
+    """Return what the next boot starts; ``kernel`` is None if the boot loader's files do not say.
 
-    ``drivers`` are those of the host's devices: ``lacks`` are those of them that another kernel than the ``running``
-    one has no module of. ``absent`` are files of the entry that are not there, ``modules`` tells that it has modules
-    where the running kernel has any.
+    ``drivers`` are those of the host's devices; ``lacks`` are those of them for which a kernel other than the
+    ``running`` one has no module. ``absent`` are missing files of the entry. ``modules`` says whether the kernel has a
+    module directory, and is true if the running kernel has none either.
     """
     chosen = chosen_entry(probe, once=True)
     if chosen is None:
@@ -194,7 +194,7 @@ def read_next_boot(probe: Probe, running: str, drivers: Iterable[str]) -> NextBo
     lacks: list[str] = []
     if kernel is not None and kernel != running:
         names = sorted({name.replace("-", "_") for name in drivers} - built_in(probe, kernel))
-        # One that does not show under its name now is none that could be looked for by it.
+        # A driver that is not in /sys/module has another module name, so there is nothing to look for.
         lacks = missing_modules(probe, kernel, [name for name in names if probe.host.exists(f"{SYS_MODULE}/{name}")])
     return {
         "kernel": kernel,
@@ -221,7 +221,7 @@ UNTOLD: NextBoot = {
 
 
 def chosen_entry(probe: Probe, *, once: bool) -> Chosen | None:
-    """Return the entry that the boot loader takes; without ``once`` what counts for one boot is left aside."""
+    """Return the entry that the boot loader boots; without ``once``, one-time choices are ignored."""
     if probe.host.exists(OSTREE_BOOTED):
         return None
     if is_systemd_boot(probe):
@@ -235,14 +235,16 @@ def _has_modules(probe: Probe, kernel: str) -> bool:
 
 
 def _release(entry: Entry) -> str | None:
-    """Return the release of an entry's kernel: by its image's name, else by its version (systemd-boot's kernel-install
-    puts the image as ``linux`` into a directory of that name)."""
+    """Return the kernel release of an entry: from the image's name, else from its version.
+
+    kernel-install of systemd-boot stores the image as ``linux`` in a directory named after the release.
+    """
     found = _IMAGE.fullmatch(posixpath.basename(entry.image))
     release = found.group(1) if found is not None else entry.fields.get("version", "") if entry.image else ""
     return printable(release, 128) if release and "/" not in release else None
 
 
 def _on_this_host(probe: Probe, path: str) -> str | None:
-    """Return where a file of an entry is; the loader counts from its partition's root, or from a subvolume's."""
+    """Return the path on this host of an entry's file; the loader starts at the root of a partition or subvolume."""
     places = [f"{root}{path}" for root in ("", *BOOT_PARTITIONS)] + [f"/boot/{posixpath.basename(path)}"]
     return next((place for place in places if place.startswith("/") and probe.host.exists(place)), None)

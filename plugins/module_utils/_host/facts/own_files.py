@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads files of this collection: those that act at boot, and the records that a run leaves for later ones."""
+"""Read this collection's own files on a host: those that act at boot, and records of one run for later ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..machine.probe import Probe
 from ..spec.arguments import grouped
 from .shapes import KnownAwaited
 
-# Directories in which a file of ours has our name in its own.
+# Directories in which the names of our files contain ours.
 PLACES = (
     "/etc/NetworkManager/conf.d",
     "/etc/NetworkManager/system-connections",
@@ -38,31 +38,31 @@ PLACES = (
     "/etc/zypp/repos.d",
     "/etc/rdma-fabric",
 )
-# Directories whose subdirectories *.d hold drop-ins.
+# Directories whose *.d subdirectories hold drop-ins.
 _WITH_DROP_INS = ("/etc/systemd/network", "/etc/systemd/system")
 DROP_IN = "/etc/default/grub.d/90-rdma-fabric.cfg"
 """Read by grub-mkconfig after /etc/default/grub; a shell assignment."""
 RECORD = "/etc/rdma-fabric/kernel-arguments"
-"""Where no file of the boot loader can be ours: which arguments are."""
+"""Lists our arguments where no file of the boot loader can be ours."""
 REMOVED = "/run/rdma-fabric/kernel-arguments"
-"""What was taken out since the host booted and still is on the running line; a reboot takes the file away."""
+"""Arguments removed since the host booted that the running kernel still has; a reboot deletes the file."""
 _LISTED = re.compile(r"^# arguments:(.*)$", re.MULTILINE)
 
 
 def part_of_name(address: str) -> str:
-    """Return a PCI address as the names of our naming files end with it."""
+    """Return a PCI address in the form used in the names of our naming files."""
     return address.replace(":", "-")
 
 
 def naming_line_ends(name: str) -> tuple[str, str]:
-    """Return how a line ends that gives an interface a name: that of a .link file, that of udev's rules."""
+    """Return the end of the line that names an interface: in a .link file, and in a udev rule."""
     return f"Name={name}", f', NAME="{name}"'
 
 
 def read_own_files(probe: Probe) -> dict[str, str]:
-    """Return the files at the places of ours that carry our marker, each of them whole, by path.
+    """Return all files in our directories that carry our marker, complete, by path.
 
-    A file of ours that lost its marker is somebody else's now.
+    A file without the marker is no longer ours.
     """
     files: dict[str, str] = {}
     for place in PLACES:
@@ -79,13 +79,13 @@ def read_own_files(probe: Probe) -> dict[str, str]:
 
 
 def listed(text: str) -> list[str]:
-    """Return the arguments that a file of ours says are ours."""
+    """Return the arguments that a file of ours lists."""
     found = _LISTED.search(text)
     return grouped(found.group(1).split()) if found else []
 
 
 def drop_in(arguments: Sequence[str], listing: Sequence[str]) -> str:
-    """Return the drop-in that adds ``arguments``; ``listing`` may hold others that are just being taken out."""
+    """Return the drop-in that adds ``arguments``; ``listing`` may include arguments that are being removed."""
     text = record(listing)
     if arguments:
         text += f'GRUB_CMDLINE_LINUX_DEFAULT="${{GRUB_CMDLINE_LINUX_DEFAULT}} {" ".join(arguments)}"\n'
@@ -93,7 +93,7 @@ def drop_in(arguments: Sequence[str], listing: Sequence[str]) -> str:
 
 
 def record(listing: Sequence[str]) -> str:
-    """Return a file that only lists what is ours."""
+    """Return a file that only lists our arguments."""
     return marked([f"# arguments: {' '.join(listing)}"])
 
 
@@ -103,14 +103,14 @@ PENDING_REBOOT = StateFile(
     "what waits for a reboot",
     "remove the file; a step that a reboot did not bring may then have this host rebooted for it once more",
 )
-# Below /run: a reboot brings the network back by itself, and what was written down before it must not be restored.
+# Below /run: after a reboot, which restores the network itself, an old record must not be restored.
 JOURNAL = "/run/rdma-fabric-driver-reload.json"
 DRIVER_JOURNAL = StateFile(
     JOURNAL,
     "what an interrupted reload of the driver has taken away",
     "reboot the host, which brings its network back, or bring it back by hand and remove the file",
 )
-# The next start of the host takes the file away.
+# Deleted by the next boot.
 SET_SINCE_BOOT = "/run/rdma-fabric/firmware"
 FIRMWARE_RECORD = StateFile(
     SET_SINCE_BOOT,
@@ -123,7 +123,7 @@ Record = Dict[str, Dict[str, str]]
 
 
 def read_awaited(probe: Probe) -> dict[str, KnownAwaited]:
-    """Return what waited after the last run: ``to``, ``boot_id`` and ``this_boot`` (it still is the same start)."""
+    """Return the steps pending a reboot after the last run: ``to``, ``boot_id``, ``this_boot`` (no reboot since)."""
     text = probe.content(PENDING_REBOOT_FILE)
     if not text:
         return {}
@@ -131,19 +131,19 @@ def read_awaited(probe: Probe) -> dict[str, KnownAwaited]:
         content = PENDING_REBOOT.parse(text)
         steps = {str(key): (entry["to"], str(entry["boot_id"])) for key, entry in dict(content["steps"]).items()}
     except (BrokenState, ValueError, KeyError, TypeError):
-        # The run ends with it, before anything is changed; the boot unit has no use for it.
+        # A run reports the broken file before it changes anything; the boot unit does not need it.
         return {}
     now = probe.text(BOOT_ID)
     return {key: {"to": to, "boot_id": boot, "this_boot": boot == now} for key, (to, boot) in steps.items()}
 
 
 def record_text(record: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the file that tells until the next boot which values were set since this one."""
+    """Return the file that records, until the next boot, which values were set since this one."""
     return FIRMWARE_RECORD.text({"set": record})
 
 
 def record_of(text: str | None) -> Record:
-    """Return what such a file tells, nothing where there is none or it is broken."""
+    """Return the content of such a file, empty if there is none or it is broken."""
     try:
         found = FIRMWARE_RECORD.parse(text or "").get("set")
     except BrokenState:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds the cluster's operators that set up this host's NICs, and says which wishes about a device are theirs.
+"""Find the cluster's operators that configure this host's NICs, and the settings of a device that they own.
 
-The SR-IOV Network Operator keeps what it applied to each port in a file (``PfAppliedConfig`` in its pkg/consts, the Go
-type ``Interface`` of its api/v1). NVIDIA's NIC configuration operator writes two files of udev's (its pkg/udev). That a
-daemon of either runs here is told by kubelet, which has a directory of logs for every pod of the node.
+The SR-IOV Network Operator stores what it applied to each port in a file (``PfAppliedConfig`` in its pkg/consts, the Go
+type ``Interface`` of its api/v1). NVIDIA's NIC configuration operator writes two udev files (its pkg/udev). Whether a
+daemon of either runs here is seen from kubelet, which has a log directory for every pod of the node.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ NIC_NAMES = (
     "/etc/udev/rules.d/10-nic-net-interface-naming.rules",
     "/etc/udev/rules.d/10-nic-rdma-interface-naming.rules",
 )
-# What of a port is the SR-IOV operator's.
+# The parts of a port that the SR-IOV operator may own.
 NUMBER, ESWITCH, MTU, FUNCTIONS = "number", "eswitch", "mtu", "functions"
 _DAEMONS = {SRIOV: "sriov-network-config-daemon", NIC: "nic-configuration-daemon"}
-# NAMESPACE_NAME_UID; the name of a DaemonSet's pod ends with five characters of its own.
+# NAMESPACE_NAME_UID; names of DaemonSet pods end with a random suffix of five characters.
 _POD = re.compile(r"(?P<namespace>[a-z0-9-]{1,63})_(?P<name>(?P<daemon>[a-z0-9-]{1,240})-[a-z0-9]{5})_[0-9a-f-]{1,64}")
 _NAMED = re.compile(r'KERNELS=="([0-9a-f:.]{1,32})"')
 _READ_OF_A_PORT = ("numVfs", "mtu", "eSwitchMode", "externallyManaged")
 Owners = Dict[str, Operator]
-# What of an entry of rdma_fabric_interfaces each part of a port is.
+# The keys of rdma_fabric_interfaces that belong to each part of a port.
 _Key = Literal["vfs", "eswitch_mode", "mtu", "vf_settings", "vf_driver", "vf_guids", "vf_mtu", "qos", "queues"]
 _KEYS: dict[str, tuple[_Key, ...]] = {
     NUMBER: ("vfs",),
@@ -49,11 +49,11 @@ _OF_THE_NIC: tuple[_Key, ...] = ("qos", "queues")
 
 
 def read_owners(probe: Probe) -> Owners:
-    """Return what each operator has here, nothing for one that is not seen.
+    """Return the traces of each operator on this host, without operators that have none.
 
-    ``daemon`` is its pod (``NAMESPACE/NAME``), None where none is seen and "" where kubelet tells of no pod at all.
-    ``ports`` of the SR-IOV operator are lists of what is its by PCI address; ``named`` of the NIC configuration
-    operator are PCI addresses whose interfaces it names.
+    ``daemon`` is its pod (``NAMESPACE/NAME``), None if there is none, and "" if kubelet shows no pods at all. ``ports``
+    of the SR-IOV operator are the parts that it owns by PCI address; ``named`` of the NIC configuration operator are
+    PCI addresses whose interfaces it names.
     """
     pods = probe.names(POD_LOGS, ("EACCES",))
     ports = {address: _parts(probe, address) for address in probe.names(PORT_STATES) if is_pci_address(address)}
@@ -65,12 +65,12 @@ def read_owners(probe: Probe) -> Owners:
 
 
 def daemons_among(pods: Iterable[str]) -> list[str]:
-    """Return those directories of kubelet's that are of operators' daemons."""
+    """Return the pod directories of kubelet that belong to operators' daemons."""
     return [pod for pod in pods if any(_daemon([pod], operator) for operator in _DAEMONS)]
 
 
 def public_port_state(text: str) -> str:
-    """Return what of a port's state decides whose it is: names of policies and resources are left out."""
+    """Return the part of a port's state that decides who owns it, without names of policies and resources."""
     state = _state(text)
     kept = {key: state[key] for key in _READ_OF_A_PORT if key in state}
     groups = state.get("vfGroups")
@@ -78,7 +78,7 @@ def public_port_state(text: str) -> str:
 
 
 def public_names(text: str) -> str:
-    """Return which addresses a file of names is about."""
+    """Return the addresses in a file of names."""
     return "".join(f'KERNELS=="{address}"\n' for address in _NAMED.findall(text))
 
 
@@ -93,7 +93,7 @@ def _daemon(pods: Iterable[str], operator: str) -> str | None:
 
 
 def _parts(probe: Probe, address: str) -> list[str]:
-    """Return what of a port is the operator's; of a state that can't be understood all is."""
+    """Return the parts of a port that the operator owns; all parts if the state can't be parsed."""
     text = probe.content(f"{PORT_STATES}/{address}")
     state = _state(text or "")
     if not state:
@@ -114,25 +114,25 @@ def _named(probe: Probe) -> list[str]:
 
 
 def sriov_parts(facts: Facts, address: str) -> list[str]:
-    """Return what of a port the SR-IOV operator manages: nothing where its files outlived its daemon."""
+    """Return the parts of a port that the SR-IOV operator manages; none if only its files are left, not its daemon."""
     seen = facts["owners"].get(SRIOV)
     return [] if seen is None or seen["daemon"] is None else seen["ports"].get(address, [])
 
 
 def sriov_evidence(facts: Facts, address: str) -> str:
-    """Return, for people, what shows that the SR-IOV operator manages a port."""
+    """Return, for messages, the evidence that the SR-IOV operator manages a port."""
     daemon = facts["owners"][SRIOV]["daemon"]
     return f"{PORT_STATES}/{address}" + (f", pod {daemon}" if daemon else "")
 
 
 def nic_daemon(facts: Facts) -> str:
-    """Return the pod of NVIDIA's NIC configuration operator on this host, empty where there is none."""
+    """Return the pod of NVIDIA's NIC configuration operator on this host, empty if there is none."""
     seen = facts["owners"].get(NIC)
     return (seen["daemon"] if seen is not None else None) or ""
 
 
 def unowned(facts: Facts, nic: Nic | None, wanted: InterfaceSpec) -> InterfaceSpec:
-    """Return a wanted interface without what operators look after: that is theirs to keep over a reboot, too."""
+    """Return an entry without the settings that operators manage; persisting those is up to the operators, too."""
     left: InterfaceSpec = {**wanted}
     for key in owned_keys(facts, nic):
         if key == "qos":
@@ -143,7 +143,7 @@ def unowned(facts: Facts, nic: Nic | None, wanted: InterfaceSpec) -> InterfaceSp
 
 
 def owned_keys(facts: Facts, nic: Nic | None) -> list[_Key]:
-    """Return the keys of a wanted interface that operators look after."""
+    """Return the keys of an entry that operators manage."""
     if nic is None:
         return []
     found = [key for part in sriov_parts(facts, nic["address"]) for key in _KEYS[part]]

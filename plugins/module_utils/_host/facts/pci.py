@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads network controllers and GPUs, and how they and the bridges above them treat PCIe traffic.
+"""Read NICs and GPUs, and how they and the bridges above them route PCIe traffic.
 
-The BIOS reserves memory addresses (BARs) for the virtual functions of a port; where it does not, each number of
-functions is refused (ENOMEM, "not enough MMIO resources for SR-IOV": the kernel's drivers/pci/iov.c, sriov_enable). The
+The BIOS reserves memory address space (BARs) for the virtual functions of a port; without it, the kernel refuses any
+number of functions (ENOMEM, "not enough MMIO resources for SR-IOV": the kernel's drivers/pci/iov.c, sriov_enable). The
 file ``resource`` (drivers/pci/pci-sysfs.c, resource_show) has a line of start, end and flags for each BAR: the SR-IOV
 ones are lines 7 to 12, counted from 0.
 """
@@ -24,15 +24,15 @@ from .topology import Device, fabric_of
 
 DRIVERS = "/sys/bus/pci/drivers"
 _FLAGS = re.compile(rb"^flags\s*:(.*)$", re.MULTILINE)
-# The entry of one processor is shorter; hundreds follow.
+# The entry of a single processor is shorter; hundreds follow.
 _FIRST_PROCESSOR = 4096
 _VIRTUAL_VENDORS = ("QEMU", "KubeVirt", "OpenStack Foundation", "Red Hat", "VMware, Inc.", "Xen")
-# Pairs below one root port: their traffic stays in the switches unless something sends it up.
+# Pairs below one root port: the switches forward their traffic directly unless something redirects it.
 _SWITCHED = ("PIX", "PXB")
 
 
 class Redirected(NamedTuple):
-    """A NIC and a GPU whose traffic is sent up to the root complex, and the bridges that do so."""
+    """A NIC and a GPU whose traffic is redirected to the root complex, and the bridges that do so."""
 
     nic: str
     gpu: str
@@ -40,12 +40,12 @@ class Redirected(NamedTuple):
 
 
 def read_pcie(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> Pcie:
-    """Return ``functions`` (RDMA NICs without virtual functions, and GPUs) and ``bridges`` above them, by address.
+    """Return ``functions`` (RDMA NICs without virtual functions, and GPUs) and the ``bridges`` above them, by address.
 
     A function has ``max_read_request`` and ``max_payload`` (bytes), ``relaxed_ordering`` and ``ats``. A bridge has the
-    value of its ACS control register. What has no such registers, or does not show them, is left out. Bridges are read
-    only where there are NICs and GPUs. ``virtual`` tells whether the machine is a virtual one, ``passed_through`` are
-    the PCI functions that a driver for virtual machines holds.
+    value of its ACS control register. Devices without such registers, or with unreadable ones, are left out. Bridges
+    are only read if there are NICs and GPUs. ``virtual`` says whether the machine is virtual, ``passed_through`` are
+    the PCI functions bound to a driver for virtual machines.
     """
     fabric = fabric_of(nics)
     devices: list[Device] = [*fabric, *gpus]
@@ -70,7 +70,7 @@ def read_pcie(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> Pcie:
 
 
 def _is_virtual(probe: Probe) -> bool:
-    """Tell a virtual machine by the processor's flag, on Arm by the name that the firmware gives the machine."""
+    """Return whether the machine is virtual, by a processor flag, or on Arm by the machine name from the firmware."""
     found = _FLAGS.search(probe.data("/proc/cpuinfo", _FIRST_PROCESSOR) or b"")
     if found is not None:
         return b"hypervisor" in found.group(1).split()
@@ -87,7 +87,7 @@ def _registers(probe: Probe, address: str) -> Registers:
 
 
 def bridges_between(one: Sequence[str], other: Sequence[str]) -> list[str]:
-    """Return the bridges on the way between two devices (paths of the facts), without the one that both lie below."""
+    """Return the bridges on the path between two devices (``path`` in the facts), without their common bridge."""
     common = 0
     while common < min(len(one), len(other)) and one[common] == other[common]:
         common += 1
@@ -95,7 +95,7 @@ def bridges_between(one: Sequence[str], other: Sequence[str]) -> list[str]:
 
 
 def redirected_pairs(actual: HostState) -> list[Redirected]:
-    """Return the pairs of NIC and GPU whose traffic does not take the straight way through the switches."""
+    """Return the pairs of NIC and GPU whose traffic is not forwarded directly by the switches."""
     bridges = actual.facts["pcie"]["bridges"]
     found = []
     for nic, gpu, way in _ways(actual):
@@ -106,12 +106,12 @@ def redirected_pairs(actual: HostState) -> list[Redirected]:
 
 
 def read_request_of(functions: Mapping[str, FunctionRegisters], address: str) -> int | None:
-    """Return how many bytes a function may ask for at once, None where that is not known."""
+    """Return the maximum read request size of a function in bytes, None if unknown."""
     return functions[address]["max_read_request"] if address in functions else None
 
 
 def redirects(control: int | None) -> bool:
-    """Return whether a bridge with this ACS control register sends traffic between devices up."""
+    """Return whether a bridge with this ACS control register redirects traffic between devices."""
     return bool((control or 0) & (REQUEST_REDIRECT | COMPLETION_REDIRECT))
 
 
@@ -136,7 +136,7 @@ _UNSET = 0x20000000
 
 
 class Function:
-    """One PCI function as sysfs shows it: address, ids, the names in its directory and its place in the tree."""
+    """A PCI function in sysfs: its address, ids, directory entries and path in the tree."""
 
     def __init__(self, address: str, pci_id: PciId, driver: str | None) -> None:
         self.address = address
@@ -148,14 +148,14 @@ class Function:
 
     @property
     def kind(self) -> str:
-        """Return ``vf`` or ``pf``; a guest sees no physfn, there the id decides."""
+        """Return ``vf`` or ``pf``; in a guest, which sees no physfn, by the id."""
         return "vf" if self.physfn is not None or self.id.is_vf_by_id else "pf"
 
 
 def read_functions(probe: Probe) -> list[Function]:
-    """Return every network controller, GPU and NVSwitch of NVIDIA, in order of addresses; one read for each on the bus.
+    """Return all NICs, GPUs and NVIDIA NVSwitches in order of addresses; each function on the bus is read once.
 
-    Of NVSwitches ids and drivers are enough.
+    Of NVSwitches only ids and drivers are needed.
     """
     functions = []
     for address in probe.names(PCI):
@@ -176,7 +176,7 @@ def read_functions(probe: Probe) -> list[Function]:
 
 
 def nic_entry(probe: Probe, function: Function) -> Nic:
-    """Return what the PCI function alone tells of a NIC, in the shape of the facts."""
+    """Return the facts of a NIC that its PCI function alone provides."""
     base = f"{PCI}/{function.address}"
     return {
         "address": function.address,
@@ -200,7 +200,7 @@ def nic_entry(probe: Probe, function: Function) -> Nic:
 
 
 def gpu_entry(probe: Probe, function: Function) -> Gpu:
-    """Return a GPU in the shape of the facts; the driver's own name for it is asked where the table has none."""
+    """Return the facts of a GPU; its name is the driver's if the table has none."""
     base = f"{PCI}/{function.address}"
     return {
         "address": function.address,
@@ -215,7 +215,7 @@ def gpu_entry(probe: Probe, function: Function) -> Gpu:
 
 
 def _identify(probe: Probe, address: str) -> Function | None:
-    """Read ids and driver of a function from its uevent, from the single attributes where uevent lacks them."""
+    """Return the ids and driver of a function from its uevent, else from the single attributes."""
     base = f"{PCI}/{address}"
     content = probe.content(f"{base}/uevent") or ""
     fields = dict(line.partition("=")[::2] for line in content.splitlines())
@@ -242,7 +242,7 @@ def _is_hex(*texts: str) -> bool:
 
 
 def _path(probe: Probe, address: str) -> list[str]:
-    """Return the function's place: host bridge, bridges and itself (``pci0000:15``, ``0000:15:01.0``, ...)."""
+    """Return the function's path: host bridge, bridges and itself (``pci0000:15``, ``0000:15:01.0``, ...)."""
     try:
         place = probe.host.realpath(f"{PCI}/{address}")
     except HostError:
@@ -254,7 +254,7 @@ def _path(probe: Probe, address: str) -> list[str]:
 
 
 def _numa_node(probe: Probe, base: str) -> int | None:
-    """Return the NUMA node; -1 says that the firmware gave none, which is no affinity rather than node 0."""
+    """Return the NUMA node; -1 means that the firmware gave none, which is no affinity rather than node 0."""
     node = probe.number(f"{base}/numa_node")
     return None if node is None or node < 0 else node
 
@@ -269,11 +269,11 @@ def _link(probe: Probe, base: str) -> PcieLink:
 
 
 def add_slots(probe: Probe, devices: Iterable[Nic | Gpu]) -> None:
-    """Give each device the link of its slot, with what the port above can (GT/s, lanes) where the device can more.
+    """Add to each device the link of its slot, with the limits of the port above (GT/s, lanes) if they are lower.
 
-    Both ends of a link show the speed and width that they have agreed on (PCI Express Base Specification, Link Status
-    Register). A port that shows others, or none, is not the other end, so what it can says nothing. Behind a switch on
-    the card itself the device's own link ends on the card: the one between switch and slot takes its place.
+    Both ends of a link show its negotiated speed and width (PCI Express Base Specification, Link Status Register). A
+    port that shows other values, or none, is not the other end, so its limits say nothing. Behind a switch on the card,
+    the device's own link ends on the card: the link between switch and slot is used instead.
     """
     ports: dict[str, PcieLink] = {}
     vendors: dict[str, str] = {}
@@ -297,10 +297,10 @@ def add_slots(probe: Probe, devices: Iterable[Nic | Gpu]) -> None:
 
 
 def _is_behind_own_switch(above: Sequence[str], vendor: Callable[[str], str]) -> bool:
-    """Tell whether the nearest switch above a NIC of NVIDIA is of NVIDIA, too: it is on the card.
+    """Return whether the nearest switch above an NVIDIA NIC is NVIDIA's too, and therefore on the card.
 
-    BlueField, ConnectX-7 and ConnectX-8 have one. On a BlueField itself the root port is NVIDIA's as well; what is
-    below it is no slot.
+    BlueField, ConnectX-7 and ConnectX-8 have one. On a BlueField itself the root port is NVIDIA's as well; there is no
+    slot below it.
     """
     if len(above) < _ROOT_AND_SWITCH:
         return False
@@ -309,7 +309,7 @@ def _is_behind_own_switch(above: Sequence[str], vendor: Callable[[str], str]) ->
 
 
 def _narrower(own: PcieLink, of_switch: PcieLink) -> PcieLink:
-    """Return which of a function's link and the one above the card's switch holds back; of equals the latter."""
+    """Return the bottleneck: a function's link or the one above the card's switch; the latter if they are equal."""
     if of_switch["speed_gts"] is None or of_switch["width"] is None:
         return own
     rate = (own["speed_gts"] or 0) * (own["width"] or 0)
@@ -327,7 +327,7 @@ def _compare(link: PcieLink, port: PcieLink) -> None:
 
 
 def _speed(probe: Probe, path: str) -> float | None:
-    """Return GT/s; old kernels write ``8 GT/s``, new ones ``8.0 GT/s PCIe``, both may write ``Unknown``."""
+    """Return GT/s; old kernels write ``8 GT/s``, new ones ``8.0 GT/s PCIe``, and both may write ``Unknown``."""
     found = _SPEED.match(probe.text(path, ("EINVAL",)) or "")
     return float(found.group(1)) if found else None
 
@@ -339,7 +339,7 @@ def _width(probe: Probe, path: str) -> int | None:
 
 
 def _sriov(probe: Probe, base: str, function: Function) -> Sriov | None:
-    """Return SR-IOV of a physical function; None on virtual functions and where the firmware switched it off."""
+    """Return the SR-IOV facts of a physical function; None for virtual ones, or if the firmware disabled SR-IOV."""
     if function.physfn is not None or _SR_IOV not in function.names:
         return None
     links = sorted((name for name in function.names if _VF_LINK.fullmatch(name)), key=natural)
@@ -364,7 +364,7 @@ def _sriov(probe: Probe, base: str, function: Function) -> Sriov | None:
 
 
 def _iommu(probe: Probe, base: str, function: Function) -> IommuGroup | None:
-    """Return the IOMMU group and its domain type; None means that no IOMMU translates for this function."""
+    """Return the IOMMU group and its domain type; None if no IOMMU translates for this function."""
     if "iommu_group" not in function.names:
         return None
     group = probe.target_name(f"{base}/iommu_group") or ""
@@ -380,12 +380,12 @@ def _model(probe: Probe, address: str) -> str | None:
 
 
 def is_unassigned(text: str, vendor: str) -> bool:
-    """Say whether what ``resource`` shows of a physical function means that no virtual one can be made.
+    """Return whether the file ``resource`` of a physical function shows that no virtual functions are possible.
 
-    A BAR that keeps its flags has no address when it is marked UNSET (setup-res.c) or starts at 0. One that could not
-    be assigned is mostly wiped (setup-bus.c, reset_resource; read of Linux 5.8 and 6.18): such a line is like that of a
-    BAR that the device lacks. All six are wiped then with mlx5, whose functions need their BAR 0 (mlx5 core/main.c,
-    request_bar); of other vendors nothing is concluded from such lines, nor from a file of another form.
+    A BAR with flags has no address if it is marked UNSET (setup-res.c) or starts at 0. A BAR that could not be assigned
+    is mostly wiped (setup-bus.c, reset_resource; as of Linux 5.8 and 6.18), and its line then equals that of a BAR that
+    the device lacks. With mlx5 all six are wiped, although its functions need BAR 0 (mlx5 core/main.c, request_bar);
+    for other vendors nothing is concluded from such lines, nor from a file in another format.
     """
     lines = map(_LINE.fullmatch, text.splitlines()[_FIRST:_AFTER_LAST])
     bars = [(int(line[1], 16), int(line[3], 16)) for line in lines if line is not None]

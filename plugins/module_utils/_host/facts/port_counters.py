@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the counters of RDMA ports, where they are asked for: no plan stands on them, and they change all the time.
+"""Read the counters of RDMA ports on request only: plans do not use them, and they change all the time.
 
-mlx5 has some 50 files per port, each of which asks the firmware (``drivers/infiniband/core/sysfs.c``: get_perf_mad).
+mlx5 has some 50 files per port, each of which queries the firmware (``drivers/infiniband/core/sysfs.c``: get_perf_mad).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import 
 from ..machine.access import Host
 from ..machine.probe import INFINIBAND, Probe, natural, parse_int, printable
 
-# What a folder has beside counters: how many milliseconds the driver's values are kept (show_stats_lifespan).
+# Not a counter: how many milliseconds the driver's values are cached (show_stats_lifespan).
 _NO_COUNTER = "lifespan"
 # hfi1 has some 300 of them.
 _MOST = 1024
@@ -23,7 +23,7 @@ _LONGEST_NAME = 64
 
 
 class PortCounters(TypedDict):
-    """What the counters of one port tell; those at 0 are left out, ``readable`` counts them as well."""
+    """The counters of one port; those at 0 are left out, but included in ``readable``."""
 
     device: str
     port: int
@@ -46,8 +46,8 @@ def read_counters(host: Host) -> list[PortCounters]:
 
 
 def _port(probe: Probe, place: str, device: str, number: int) -> PortCounters:
-    # A port without a performance agent fails, or tells "N/A (no PMA)" with older kernels (show_pma_counter); one of a
-    # network namespace that shares its device has neither folder (is_full_dev).
+    # A port without a performance agent fails, or shows "N/A (no PMA)" with older kernels (show_pma_counter); a port of
+    # a network namespace that shares its device has neither directory (is_full_dev).
     by_port, by_driver = (_values(probe, f"{place}/{folder}") for folder in (PORT, DRIVER))
     return {
         "device": printable(device, _LONGEST_NAME),
@@ -61,7 +61,7 @@ def _port(probe: Probe, place: str, device: str, number: int) -> PortCounters:
 
 
 def _values(probe: Probe, folder: str) -> dict[str, int]:
-    """Return the counters of a folder under the names that the driver gives them."""
+    """Return the counters in a directory by the names that the driver gives them."""
     found = {}
     for name in probe.names(folder)[:_MOST]:
         value = None if name == _NO_COUNTER else probe.number(f"{folder}/{name}")

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the QoS of ports that a spec sets, from files of the vendor's driver, else from ``dcb``.
+"""Read the QoS settings of ports that the spec sets, from files of the vendor's driver, else from ``dcb``.
 
-What of the vendor's files a driver has depends on its release, so each is looked for by itself.
+Which of these files exist depends on the driver's release, so each is checked.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .matching import match_spec
 from .settings_shapes import HostQos, QosDevice, QosPort
 from .shapes import Facts, Nic, RdmaDevice
 
-# Settings of the RDMA device; all others are of the port, which virtual functions share with their physical one.
+# Settings of the RDMA device; all others are those of the port, which virtual functions share with their physical one.
 OF_DEVICE = ("traffic_class", "tos")
 
 
 def given(desired: HostSpec, interface: Interface) -> Qos:
-    """Return the settings that variables give an interface, in the order in which they are made.
+    """Return the settings of an interface from variables, in the order in which they are applied.
 
-    The host's settings are for Ethernet ports; of virtual functions they reach the RDMA device only.
+    The host's settings apply to Ethernet ports; for virtual functions, only to their RDMA device.
     """
     own = interface.wanted["qos"]
     of_host: Qos = desired["roce_qos"] or Qos()
@@ -40,7 +40,7 @@ def given(desired: HostSpec, interface: Interface) -> Qos:
 
 
 def asked(desired: HostSpec, interface: Interface) -> Qos:
-    """Return the same with what follows from it: priority flow control needs global pause off."""
+    """Return the same with implied settings: priority flow control needs global pause off."""
     together = given(desired, interface)
     if together.get("pfc") and "pause" not in together and not desired.get("removing"):
         together["pause"] = False
@@ -53,7 +53,7 @@ def is_function(interface: Interface) -> bool:
 
 
 def rdma_of(interface: Interface, devices: Iterable[RdmaDevice]) -> RdmaDevice | None:
-    """Return the RDMA device of an interface: that of its PCI function, or a soft one that stands on it."""
+    """Return the RDMA device of an interface: its PCI function's, or a software device on top of it."""
     address = interface.nic["address"] if interface.nic is not None else None
     name = interface.netdev["name"] if interface.netdev is not None else None
     listed = list(devices)
@@ -64,7 +64,7 @@ def rdma_of(interface: Interface, devices: Iterable[RdmaDevice]) -> RdmaDevice |
 
 
 _UNSUPPORTED = "Operation not supported"
-# Who else may run DCBX; its process file, and how it is started at boot.
+# lldpad may run DCBX too; its process file, and the link that starts it at boot.
 _LLDPAD = ("/run/lldpad.pid", "/etc/systemd/system/multi-user.target.wants/lldpad.service")
 _MLNX_QOS = ("/usr/bin/mlnx_qos", "/usr/sbin/mlnx_qos")
 _OF_DCB = ("dcbx", "trust", "dscp_priority", "cable_length", "ets", "pfc")
@@ -76,10 +76,10 @@ def read_qos(
     interfaces: Iterable[Interface],
     rdma: Sequence[RdmaDevice],
 ) -> HostQos | None:
-    """Return the QoS of the host when a wanted interface asks for any.
+    """Return the QoS of the host if any interface of the spec sets QoS.
 
-    ``ports`` are by interface name; the rest is about the host: ``lldpad``, ``mlnx_qos``, ``configfs`` (mounted),
-    ``rdma_cm`` (its directory in configfs is there).
+    ``ports`` are by interface name; the other keys are those of the host: ``lldpad``, ``mlnx_qos``, ``configfs``
+    (mounted), ``rdma_cm`` (its directory in configfs exists).
     """
     wanted = [(interface, asked(desired, interface)) for interface in interfaces]
     ports = {}
@@ -100,7 +100,7 @@ def read_qos(
 
 
 def everything_of(facts: Facts) -> tuple[HostSpec, list[Interface], Sequence[RdmaDevice]]:
-    """Return what ``read_qos`` needs to read all that any plan may ask of the Ethernet ports with RDMA."""
+    """Return arguments for ``read_qos`` that read every setting of the Ethernet ports with RDMA."""
     ports = {device["netdev"] for device in facts["rdma"]}
     names = [netdev["name"] for netdev in facts["netdevs"] if netdev["name"] in ports]
     wanted: HostSpec = {
@@ -112,7 +112,7 @@ def everything_of(facts: Facts) -> tuple[HostSpec, list[Interface], Sequence[Rdm
 
 
 def read_port(probe: Probe, name: str, device: str | None, nic: Nic | None, qos: Collection[str]) -> QosPort:
-    """Return what a port and its RDMA ``device``, by their names, have of these settings."""
+    """Return the current values of these settings of a port and its RDMA ``device``, given by name."""
     port: QosPort = {
         "files": [file for file in qos_paths.FILES if probe.host.exists(qos_paths.file(name, file))],
         "dcb": None,
@@ -154,7 +154,7 @@ def _by_file(probe: Probe, name: str, found: QosPort, qos: Collection[str]) -> N
 
 
 def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Collection[str]) -> None:
-    """Ask ``dcb`` for what no file tells; ``dcb`` of the result says whether the port answers: yes, no, missing."""
+    """Add values from ``dcb`` that no file has; the result's ``dcb`` says if the port answers: yes, no, missing."""
     files = found["files"]
     if not any(key in qos for key in _OF_DCB):
         return
@@ -162,7 +162,7 @@ def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Collection[str]) -> No
     if owner is None:
         found["dcb"] = "missing"
         return
-    # A recording has no complaints, only the status.
+    # A recording has no error output, only the exit status.
     if owner.rc and (_UNSUPPORTED in owner.stderr or not owner.stderr):
         found["dcb"] = "no"
         return
@@ -194,17 +194,17 @@ def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Collection[str]) -> No
 
 
 def dcb_command(what: str, name: str) -> tuple[str, ...]:
-    """Return the command that shows one part of a port's DCB settings."""
+    """Return the command that prints one part of a port's DCB settings."""
     return ("dcb", "--json", what, "show", "dev", name)
 
 
 def _priorities(probe: Probe, name: str, point: str) -> list[int]:
-    """Return the priorities for which one side of congestion control is on."""
+    """Return the priorities for which one side of congestion control is enabled."""
     return [p for p in range(qos_values.PRIORITIES) if probe.number(qos_paths.ecn(name, point, p)) == 1]
 
 
 def _notification(probe: Probe, name: str, nic: Nic | None, key: str) -> tuple[int | None, str | None]:
-    """Return what congestion notifications are marked with, and the tree that tells it."""
+    """Return the value with which congestion notifications are marked, and the tree that it was read from."""
     candidates = qos_paths.notification(name, None if nic is None else nic["address"], key)
     tree = next((tree for tree, path in candidates.items() if probe.host.exists(path)), None)
     return None if tree is None else probe.number(candidates[tree]), tree

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where QoS is read and written. Pure.
+"""Paths of QoS attributes. Pure.
 
-``qos/`` and ``ecn/`` of an interface and ``tc/`` of an RDMA device are of the vendor's driver (en_sysfs.c and mlx5_ib
-of mlnx-ofa_kernel), ``cc_params`` in debugfs of the kernel's mlx5_ib (cong.c), ``rdma_cm`` in configfs of every kernel
-with CONFIG_INFINIBAND_ADDR_TRANS_CONFIGFS (Documentation/ABI/testing/configfs-rdma_cm). A name may be a placeholder of
-``ports.fill``.
+``qos/`` and ``ecn/`` of an interface and ``tc/`` of an RDMA device belong to the vendor's driver (en_sysfs.c and
+mlx5_ib of mlnx-ofa_kernel), ``cc_params`` in debugfs to the kernel's mlx5_ib (cong.c), ``rdma_cm`` in configfs to every
+kernel with CONFIG_INFINIBAND_ADDR_TRANS_CONFIGFS (Documentation/ABI/testing/configfs-rdma_cm). A name may be a
+placeholder of ``ports.fill``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..spec.qos_values import POINTS, PRIORITIES
 DEBUGFS = "/sys/kernel/debug/mlx5"
 CONFIGFS = "/sys/kernel/config"
 RDMA_CM = f"{CONFIGFS}/rdma_cm"
-# Cards whose ports are PCI functions of their own have one port each.
+# Cards whose ports are separate PCI functions have one port each.
 PORT = 1
 
 TRUST, PFC, DSCP2PRIO, CABLE = "qos/trust", "qos/pfc", "qos/dscp2prio", "qos/cable_len"
@@ -27,7 +27,7 @@ FILES = (TRUST, PFC, DSCP2PRIO, CABLE, BUFFERS, ECN)
 _SWITCH = "ecn/roce_{}/enable/{}"
 VENDOR, KERNEL = "vendor", "kernel"
 _OF_VENDOR = {"cnp_dscp": "ecn/roce_np/cnp_dscp", "cnp_priority": "ecn/roce_np/cnp_802p_prio"}
-# Every file that tells some of it.
+# All files with settings of a port.
 ALL = (
     *FILES,
     PRIO2BUFFER,
@@ -36,11 +36,12 @@ ALL = (
 )
 _OF_KERNEL = {"cnp_dscp": "np_cnp_dscp", "cnp_priority": "np_cnp_prio"}
 OF_THE_PACKET = "that of the packet"
-"""The priority of notifications while ``np_cnp_prio_mode`` is not 0; to write ``np_cnp_prio`` makes it 0 (cong.c)."""
+"""The priority of notifications while ``np_cnp_prio_mode`` is not 0; a write to ``np_cnp_prio`` sets it to 0
+(cong.c)."""
 
 
 def file(name: str, which: str) -> str:
-    """Return one of an interface's files."""
+    """Return the path of an interface's file."""
     return f"{NET}/{name}/{which}"
 
 
@@ -50,7 +51,7 @@ def ecn(name: str, point: str, priority: int) -> str:
 
 
 def notification(name: str, address: str | None, key: str) -> dict[str, str]:
-    """Return the files that may hold what congestion notifications are marked with, by tree, best first."""
+    """Return the paths that may hold the marking of congestion notifications, by tree, best first."""
     found = {VENDOR: file(name, _OF_VENDOR[key])}
     if address is not None:
         found[KERNEL] = f"{DEBUGFS}/{address}/cc_params/{_OF_KERNEL[key]}"
@@ -58,17 +59,17 @@ def notification(name: str, address: str | None, key: str) -> dict[str, str]:
 
 
 def notification_mode(address: str) -> str:
-    """Return the kernel's file that tells whether the priority of notifications is one value."""
+    """Return the kernel's file that says whether notifications have a fixed priority."""
     return f"{DEBUGFS}/{address}/cc_params/np_cnp_prio_mode"
 
 
 def directory(device: str) -> str:
-    """Return the directory in configfs that somebody has to make for an RDMA device."""
+    """Return the configfs directory of an RDMA device, which must be created before use."""
     return f"{RDMA_CM}/{device}"
 
 
 def tos(device: str) -> str:
-    """Return the file with the type of service of connections by RDMA-CM."""
+    """Return the file with the type of service of RDMA-CM connections."""
     return f"{directory(device)}/ports/{PORT}/default_roce_tos"
 
 

@@ -1,14 +1,14 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the queues of interfaces and the CPUs that serve their interrupts.
+"""Read the queues of interfaces, and the CPUs that serve their interrupts.
 
-Only ethtool tells them (ETHTOOL_MSG_RINGS_GET and ETHTOOL_MSG_CHANNELS_GET of Documentation/networking/
-ethtool-netlink.rst), one interface at a time: those that some are asked of.
+Only ethtool reports queues (ETHTOOL_MSG_RINGS_GET and ETHTOOL_MSG_CHANNELS_GET of
+Documentation/networking/ethtool-netlink.rst), one interface per call, and only those of the spec are read.
 
-Sources: torvalds/linux, Documentation/core-api/irq/irq-affinity.rst (``smp_affinity_list``), Documentation/ABI/testing/
-sysfs-bus-pci (``msi_irqs``), kernel/irq/proc.c (what ``/proc/irq/N`` holds; an interrupt in use has a directory there
-by the name of its handler); irqbalance(1) and the unit that comes with irqbalance.
+Sources for interrupts: torvalds/linux, Documentation/core-api/irq/irq-affinity.rst (``smp_affinity_list``),
+Documentation/ABI/testing/sysfs-bus-pci (``msi_irqs``), kernel/irq/proc.c (the content of ``/proc/irq/N``: an interrupt
+in use has a directory there named after its handler); irqbalance(1) and the unit that comes with irqbalance.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from ..machine.probe import PCI, Probe, names_at, parse_int, printable
 from .host_state import Interface
 from .shapes import FunctionInterrupts, Interrupts, Irqbalance, Queue
 
-# What each key is called where ``ethtool`` shows it, and where it sets it.
+# The name of each key in the output of ``ethtool``, and the option that sets it.
 WORDS = {"rx_ring": ("RX", "rx"), "tx_ring": ("TX", "tx"), "channels": ("Combined", "combined")}
 _LINE = re.compile(r"^(RX|TX|Combined):\s+(\d{1,9})$", re.MULTILINE)
 _NOW = "Current hardware settings"
-# Its lines RX and TX count channels of one direction.
+# Lines RX and TX count channels of one direction.
 _OF_CHANNELS = "Channel parameters for "
 
 
 def show_command(key: str, name: str) -> tuple[str, ...]:
-    """Return the command that shows what ``key`` is about."""
+    """Return the command that prints the value of ``key``."""
     return ("ethtool", "-l" if key == "channels" else "-g", name)
 
 
 def read_queues(probe: Probe, interfaces: Iterable[Interface]) -> dict[str, dict[str, Queue]]:
-    """Return ``{key of the interface: {rx_ring, tx_ring, channels: {"now", "most"}}}`` of what is asked for.
+    """Return ``{key of the interface: {rx_ring, tx_ring, channels: {"now", "most"}}}`` for the keys in the spec.
 
-    A key that the driver does not tell, or that can't be read, is left out.
+    Keys that the driver does not report, or that can't be read, are left out.
     """
     found: dict[str, dict[str, Queue]] = {}
     for interface in interfaces:
@@ -54,7 +54,7 @@ def read_queues(probe: Probe, interfaces: Iterable[Interface]) -> dict[str, dict
 
 
 def parse(text: str) -> dict[str, Queue]:
-    """Parse what ``show_command`` prints; what is ``n/a``, 0 at most, or cut off is left out."""
+    """Parse the output of ``show_command``; values that are ``n/a``, truncated, or have a maximum of 0 are left out."""
     asked = [key for key in WORDS if (key == "channels") == (_OF_CHANNELS in text)]
     maximums, _title, present = text.partition(_NOW)
     most = {word: int(number) for word, number in _LINE.findall(maximums)}
@@ -84,7 +84,7 @@ _POLICY = re.compile(r"(?:--policyscript|(?<![\w-])-l)[= ]*([^\s\"']+)")
 
 
 def affinity_file(irq: int) -> str:
-    """Return the file that tells and sets which CPUs may serve an interrupt."""
+    """Return the file with the CPUs that may serve an interrupt."""
     return f"{_IRQ}/{irq}/smp_affinity_list"
 
 
@@ -93,17 +93,17 @@ def _vector(address: str, irq: int | str = "") -> str:
 
 
 def interrupts_of(host: Host, address: str) -> list[int]:
-    """Return the numbers of the interrupts that the driver of a PCI function uses, in their order."""
+    """Return the numbers of the interrupts that the driver of a PCI function uses, in order."""
     numbers = sorted(int(name) for name in names_at(host, _vector(address)) if name.isdecimal())
     return [number for number in numbers if not _FILES.issuperset(names_at(host, f"{_IRQ}/{number}"))]
 
 
 def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: Iterable[str]) -> Interrupts:
-    """Return ``online`` and ``isolated`` CPUs, ``interfaces`` (``{key: {"local", "irqs", "elsewhere"}}``) and
-    ``irqbalance``; nothing where nothing is asked for and nothing of ours is there.
+    """Return which CPUs serve the interrupts of interfaces whose spec, or a file of ours, sets an affinity.
 
-    All CPUs are lists in text. ``irqs`` are those that may serve each interrupt in use by its number, ``elsewhere``
-    that which does, where it is none of them (``effective_affinity_list``).
+    ``online`` and ``isolated`` are CPUs; ``interfaces`` is ``{key: {"local", "irqs", "elsewhere"}}``. CPUs are lists as
+    text. ``irqs`` are the CPUs that may serve each interrupt in use, by its number; ``elsewhere`` has the CPU that
+    serves it if it is not among them (``effective_affinity_list``).
     """
     wanted = [interface for interface in interfaces if interface.wanted["irq_affinity"]]
     if not wanted and not any(path == DROP_IN or path.startswith(IRQBALANCE_SCRIPT) for path in own_files):
@@ -112,7 +112,7 @@ def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: It
 
 
 def interrupts_of_functions(probe: Probe, addresses: Iterable[str]) -> Interrupts:
-    """Return the same of the PCI functions with these addresses."""
+    """Return the same for the PCI functions with these addresses."""
     return {
         "online": _list(probe, f"{_CPU}/online"),
         "isolated": _list(probe, f"{_CPU}/isolated"),
@@ -123,7 +123,7 @@ def interrupts_of_functions(probe: Probe, addresses: Iterable[str]) -> Interrupt
 
 def _read_function(probe: Probe, address: str) -> FunctionInterrupts:
     numbers = interrupts_of(probe.host, address)
-    # A recording holds the attributes that were read.
+    # A recording contains the attributes that were read.
     irqs = {str(irq): _list(probe, affinity_file(irq)) for irq in numbers if probe.text(_vector(address, irq))}
     served = {irq: _list(probe, f"{_IRQ}/{irq}/effective_affinity_list") for irq in irqs}
     return {
@@ -134,14 +134,17 @@ def _read_function(probe: Probe, address: str) -> FunctionInterrupts:
 
 
 def _list(probe: Probe, path: str) -> str:
-    """Return a list of CPUs, empty where it can't be read."""
+    """Return a list of CPUs, empty if it can't be read."""
     text = probe.text(path, limit=_LONGEST_LIST) or ""
     return text if re.fullmatch(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", text) else ""
 
 
 def _read_irqbalance(probe: Probe) -> Irqbalance | None:
-    """Return ``start`` (the command of its unit without a policy of ours), ``policy`` (a script that is not ours),
-    ``running`` (the command of its process, None without one) and ``systemd``; None where it is not installed."""
+    """Return the configuration of irqbalance; None if it is not installed.
+
+    ``start`` is the command of its unit without a policy of ours, ``policy`` a script that is not ours, ``running`` the
+    command of its process, None without one; ``systemd`` whether systemd runs the host.
+    """
     texts = [text for text in (probe.content(f"{place}/{_NAME}") for place in UNIT_DIRECTORIES) if text is not None][:1]
     if not texts:
         return None
@@ -164,9 +167,9 @@ def _read_irqbalance(probe: Probe) -> Irqbalance | None:
 
 
 def running_irqbalance(probe: Probe) -> str | None:
-    """Return the command that irqbalance runs with, None where it does not run."""
+    """Return the command line of the running irqbalance, None if it does not run."""
     found = re.search(r"^MainPID=(\d+)$", probe.output(*SHOW_IRQBALANCE), re.MULTILINE)
     process = (parse_int(found[1]) or 0) if found else 0
     content = probe.content(f"/proc/{process}/cmdline") if process else None
-    # No recording has what processes run with.
+    # Recordings contain no command lines of processes.
     return None if not content else printable(" ".join(content.rstrip("\0").split("\0")), 1024)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads RDMA devices, their ports and links, and compares links with former ones."""
+"""Read RDMA devices, their ports and links, and compare links with earlier ones."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 _SUB_FUNCTION = re.compile(r"/([a-z0-9_]{1,32}\.sf\.\d{1,10})/")
 _IPV4_MAPPED = "0000:0000:0000:0000:0000:ffff:"
 _EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
-# mlx5 has 256 slots per port, each of which is a file of its own (linux-rdma/rdma-core pull request 828). The kernel
-# fills the first free one, and that of an address that goes stays empty (infiniband/core/cache.c: find_gid, del_gid).
+# mlx5 has 256 GID slots per port, each of which is a file of its own (linux-rdma/rdma-core pull request 828). The
+# kernel fills the first free one, and the slot of a removed address stays empty (infiniband/core/cache.c: find_gid,
+# del_gid).
 _MOST_SLOTS = 256
-# Where no address is expected a run of empty slots ends the search.
+# Without an expected address, a run of empty slots ends the search.
 _EMPTY_RUN = 8
 
 
 def read_rdma(probe: Probe, netdevs: Sequence[Netdev], addressed: Collection[str]) -> list[RdmaDevice]:
-    """Return every RDMA device in the shape of the facts, ``mlx5_2`` before ``mlx5_10``.
+    """Return the facts of every RDMA device, ``mlx5_2`` before ``mlx5_10``.
 
-    ``addressed`` are the interfaces that have IPv4 addresses, as far as their routes tell: the GID of one is looked for
-    in every slot, while ports of others, which may be hundreds of virtual functions, cost a few reads each.
+    ``addressed`` are the interfaces with IPv4 addresses, according to their routes: all GID slots of these are
+    searched, while ports of others, possibly hundreds of virtual functions, cost a few reads each.
     """
     names = sorted(probe.names(INFINIBAND), key=natural)
     return [_device(probe, name, netdevs, addressed) for name in names]
@@ -38,8 +39,8 @@ def read_rdma(probe: Probe, netdevs: Sequence[Netdev], addressed: Collection[str
 def _device(probe: Probe, name: str, netdevs: Sequence[Netdev], addressed: Collection[str]) -> RdmaDevice:
     base = f"{INFINIBAND}/{name}"
     place = probe.target(base) or ""
-    # Soft RoCE alone has ``parent``, which names its interface. It hangs on no bus, or with old kernels below the NIC
-    # of that interface (rxe_dma_device in drivers/infiniband/sw/rxe).
+    # Only Soft RoCE has ``parent``, which names its interface. It has no bus device, or with old kernels is below the
+    # NIC of that interface (rxe_dma_device in drivers/infiniband/sw/rxe).
     parent = probe.text(f"{base}/parent", limit=64) or None
     sub_function = None if parent else _sub_function(place)
     pci = None if parent or sub_function else pci_address_in(place)
@@ -60,17 +61,17 @@ def _device(probe: Probe, name: str, netdevs: Sequence[Netdev], addressed: Colle
 
 
 def _sub_function(place: str) -> str | None:
-    """Return ``0000:18:00.0/mlx5_core.sf.4`` for a device of a sub-function, which is no device of that function.
+    """Return ``0000:18:00.0/mlx5_core.sf.4`` for the device of a sub-function, which is not that of the PCI function.
 
-    It hangs on the auxiliary bus below the physical or virtual function that carries it (linux-rdma/rdma-core pull
-    request 1741).
+    It is on the auxiliary bus below the physical or virtual function that carries it (linux-rdma/rdma-core pull request
+    1741).
     """
     found = _SUB_FUNCTION.search(place)
     return f"{pci_address_in(place)}/{found.group(1)}" if found else None
 
 
 def _netdev(probe: Probe, base: str, ports: list[int], own: Netdev | None) -> str | None:
-    """Return the interface behind the first port; a RoCE bond answers for its members (``mlx5_bond_0``)."""
+    """Return the interface of the first port; a RoCE bond represents its members (``mlx5_bond_0``)."""
     if own is not None and own.facts["master"] is None:
         return own.facts["name"]
     attached = probe.text(f"{base}/ports/{ports[0]}/gid_attrs/ndevs/0", ("EINVAL",), 64) if ports else None
@@ -86,7 +87,7 @@ def _port(probe: Probe, base: str, number: int, netdev: str | None, has_address:
         "port": number,
         "state": _state(probe, f"{base}/state"),
         "physical": physical,
-        # A port without a link prints a rate too (10 or 40): it is none.
+        # A port without a link has a rate too (10 or 40), which is meaningless.
         "rate_gbps": _rate(probe, f"{base}/rate") if physical == "LinkUp" else None,
         "link_layer": link_layer,
         "lid": probe.number(f"{base}/lid", base=16),
@@ -96,13 +97,13 @@ def _port(probe: Probe, base: str, number: int, netdev: str | None, has_address:
 
 
 def _state(probe: Probe, path: str) -> str | None:
-    """Return the word of ``4: ACTIVE``."""
+    """Return the word in ``4: ACTIVE``."""
     text = probe.text(path, limit=64)
     return text.partition(":")[2].strip() or text if text else None
 
 
 def _rate(probe: Probe, path: str) -> int | float | None:
-    """Return Gb/s of ``400 Gb/sec (4X NDR)``, whole where it is whole (``2.5`` exists)."""
+    """Return Gb/s from ``400 Gb/sec (4X NDR)``, as an integer if it is one (``2.5`` exists)."""
     found = _RATE.match(probe.text(path, ("EINVAL",), 64) or "")
     if not found:
         return None
@@ -111,9 +112,9 @@ def _rate(probe: Probe, path: str) -> int | float | None:
 
 
 def _rocev2_index(probe: Probe, base: str, netdev: str | None, has_address: bool) -> int | None:
-    """Return the first slot that is RoCE v2, made of an IPv4 address, and of this port's own interface.
+    """Return the first slot with a RoCE v2 GID made from an IPv4 address of this port's own interface.
 
-    Of an interface that ``has_address`` every slot is looked at, of others those before a run of empty ones.
+    For an interface that ``has_address`` all slots are searched, for others those before a run of empty ones.
     """
     empty = 0
     for slot in range(_MOST_SLOTS):
@@ -134,7 +135,7 @@ def _rocev2_index(probe: Probe, base: str, netdev: str | None, has_address: bool
 
 
 class Link(TypedDict):
-    """A port that is up, and what it offers; the rate is in Gb/s."""
+    """A port that is up, with its capabilities; the rate is in Gb/s."""
 
     pci: str
     port: int
@@ -157,10 +158,10 @@ _HINT = "give what rdma_host returned as links before the host was changed"
 
 
 def links_of(facts: Facts) -> list[Link]:
-    """Return the ports that are up, with what each offers; rates are in Gb/s.
+    """Return the ports that are up, with their capabilities; rates are in Gb/s.
 
-    Virtual functions of a physical one that the host has come and go with a plan, and software devices have no link:
-    both are left out.
+    Left out are virtual functions of a physical one on this host, which come and go with plans, and software devices,
+    which have no link.
     """
     ours = {nic["address"] for nic in facts["nics"] if not nic["pf"]}
     return [
@@ -180,10 +181,10 @@ def links_of(facts: Facts) -> list[Link]:
 
 
 def lost_links(before: Sequence[Link], facts: Facts, shut: Collection[str] = ()) -> list[str]:
-    """Return one line for each port that offers less than ``before``: it is gone, down, slower or without its GID.
+    """Return one line for each port that is worse than ``before``: gone, down, slower or without its GID.
 
-    Ports are the same by PCI address and number, whatever they are called. Nothing is missing of those that are
-    ``shut`` (PCI addresses whose interface is to be down), nor of one that has another link layer now.
+    Ports are identified by PCI address and number, not by name. Ports that are ``shut`` (PCI addresses whose interface
+    is to be down) are skipped, and so are ports whose link layer has changed.
     """
     ports = {(device["pci"], port["port"]): port for device in facts["rdma"] for port in device["ports"]}
     found = []
@@ -198,7 +199,7 @@ def lost_links(before: Sequence[Link], facts: Facts, shut: Collection[str] = ())
 
 
 def check_links(value: object) -> list[Link]:
-    """Return links in the shape of ``links_of``; raises ``InvalidInput`` with everything that is wrong."""
+    """Return links in the form of ``links_of``; raises ``InvalidInput`` with all violations."""
     if not isinstance(value, list):
         raise InvalidInput([Violation(_SOURCE, "", "is not a list", _HINT)])
     flaws = []
@@ -217,7 +218,7 @@ def check_links(value: object) -> list[Link]:
 
 
 def _missing(before: Link, now: RdmaPort | None) -> str:
-    """Return what a port offers no more, as the end of a sentence about it; empty where it offers all."""
+    """Return what a port has lost, as the end of a sentence about it; empty if nothing."""
     rate = before["rate_gbps"]
     was = f"was up at {rate} Gb/s" if rate else "was up"
     if now is None:

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds the file systems and swap that this host has over its network: NFS, iSCSI, iSER, NVMe over fabrics.
+"""Find the file systems and swap of this host that are on its network: NFS, iSCSI, iSER, NVMe over fabrics.
 
 Sources in the kernel: fs/proc_namespace.c (mountinfo) and fs/nfs/super.c (``addr=`` and ``proto=`` of a mount);
 drivers/scsi/scsi_transport_iscsi.c (sessions below their host, connections named after their session) and
 drivers/infiniband/ulp/iser/iscsi_iser.c; drivers/nvme/host/fabrics.c and tcp.c (``address`` of a controller, with
-``src_addr`` over TCP) and drivers/nvme/host/multipath.c (a disk of several controllers lies below their subsystem).
+``src_addr`` over TCP) and drivers/nvme/host/multipath.c (a disk with several controllers is below their subsystem).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_NAMED = 3
 
 
 class Mount(NamedTuple):
-    """One mounted file system: where, its kind, its device (``8:1``), its source, and the options of the kind."""
+    """A mounted file system: mount point, type, device (``8:1``), source, and the options of the type."""
 
     point: str
     kind: str
@@ -47,7 +47,7 @@ class Mount(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How this host reaches a server: its address, and this side's address or interface where they are told."""
+    """The path to a server: its address, and the local address or interface if known."""
 
     over: str
     server: str
@@ -56,14 +56,14 @@ class Way(NamedTuple):
 
 
 class Storage(NamedTuple):
-    """A way to storage, and in a clause what comes by it."""
+    """A path to storage, and a clause that says what uses it."""
 
     way: Way
     carries: str
 
 
 def read_remote_storage(probe: Probe) -> list[Storage]:
-    """Return every way to mounted file systems and swap over the network, each once."""
+    """Return every path to mounted file systems and swap on the network, each once."""
     mounts = parse_mounts(probe.content(MOUNTS) or "")
     used: dict[Way, dict[str, None]] = {}
     for mount in mounts:
@@ -78,7 +78,7 @@ def read_remote_storage(probe: Probe) -> list[Storage]:
 
 
 def parse_mounts(text: str) -> list[Mount]:
-    """Parse mountinfo: before `` - `` device and mount point, after it kind, source and the options of the kind."""
+    """Parse mountinfo: device and mount point precede `` - ``; type, source and the options of the type follow."""
     mounts = []
     for line in text.splitlines():
         general, _dash, special = line.partition(" - ")
@@ -90,12 +90,12 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def parse_address(text: str) -> Address | None:
-    """Return the address that a text is, without the scope of a link and brackets; None when it is none."""
+    """Return the address in a text, without link scope and brackets; None if it is none."""
     return address_of(text.strip("[]").partition("%")[0])
 
 
 def public_mounts(text: str) -> str:
-    """Return what a recording may hold of mountinfo: disks without names, servers, and directories of the root."""
+    """Return the part of mountinfo that may be recorded: disks without names, servers, and directories of the root."""
     lines = []
     for mount in parse_mounts(text):
         point = "/" + mount.point.split("/")[1]
@@ -108,20 +108,20 @@ def public_mounts(text: str) -> str:
 
 
 def public_swaps(text: str) -> str:
-    """Return what a recording may hold of the list of swap: the kernel's names of disks."""
+    """Return the part of the list of swap that may be recorded: the kernel's names of disks."""
     return "".join(f"{name}\n" for name in _swaps(text))
 
 
 def _plain(text: str) -> str:
-    """Return a path as it is: blanks and the like are octal in the table."""
+    """Return a path with octal escapes of blanks and the like decoded."""
     return printable(_ESCAPED.sub(lambda found: chr(int(found.group(1), 8)), text))
 
 
 def _disks(probe: Probe, mounts: Iterable[Mount]) -> dict[str, list[str]]:
-    """Return what each disk is for, by its place in /sys/devices: mount points, and swap."""
+    """Return the uses of each disk, by its path in /sys/devices: mount points, and swap."""
     uses: dict[tuple[str, str], list[str]] = {}
     for mount in mounts:
-        # btrfs has a device of its own, so its source has to tell.
+        # btrfs has a virtual device number, so its source is used.
         key = (mount.device, "") if not mount.device.startswith("0:") else ("", mount.source)
         uses.setdefault(key, []).append(mount.point)
     for name in _swaps(probe.content(SWAPS) or ""):
@@ -142,7 +142,7 @@ def _swaps(text: str) -> list[str]:
 
 
 def _place(probe: Probe, name: str) -> str | None:
-    """Return the place of a disk by its name, which may be one of the device mapper's."""
+    """Return the sysfs path of a disk by its name, which may be one of the device mapper."""
     known = probe.target(f"{_BLOCK}/{name}")
     if known:
         return known
@@ -153,7 +153,7 @@ def _place(probe: Probe, name: str) -> str | None:
 
 
 def _ways_to(probe: Probe, place: str) -> list[Way]:
-    """Return the ways to all that a disk stands on: its own, and those to the parts of the device mapper and RAIDs."""
+    """Return the paths to the servers of a disk and of the disks below it (device mapper, RAID)."""
     ways: dict[Way, None] = {}
     seen: set[str] = set()
     waiting = [place]
@@ -184,7 +184,7 @@ def _ways_of_session(probe: Probe, host: str, session: str) -> list[Way]:
     iser = "iser" in (probe.text(f"/sys/class/scsi_host/{host}/proc_name") or "")
     own, netdev = (probe.text(f"{ISCSI_HOSTS}/{host}/{name}") or "" for name in ("ipaddress", "netdev"))
     connections = [name for name in probe.names(CONNECTIONS) if name.startswith(f"connection{session}:")]
-    # A target may send a session on to another address: the persistent one is that of the portal.
+    # A target may redirect a session to another address: the persistent one is the portal's.
     servers = [
         probe.text(f"{CONNECTIONS}/{name}/{attribute}", ("ENOTCONN",)) or ""
         for name in connections

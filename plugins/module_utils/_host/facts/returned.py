@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts as they leave the host, and as readers of them have them. Pure.
+"""Convert facts to the compact form that leaves the host, and back. Pure.
 
-Every run of every host returns them, and a run directory keeps them: what is said of each of a dozen ports and again of
-each GPU is most of it. So what a device does not tell, and what is the usual, is not there; nor is what plans alone are
-made with, as those are made of the whole facts.
+Every run returns the facts of every host, and a run directory stores them; most of their size is repeated for a dozen
+ports and all GPUs. So unknown and usual values of devices are left out, and so are facts that only plans need, because
+planning uses the complete facts.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Collection, Iterable, Mapping
 from .netdev import PHYSICAL
 from .shapes import Digest, Facts, Gpu, PcieLink
 
-# A longer text leaves the host as its digest only.
+# A longer text leaves the host as a digest.
 LONGEST_TEXT = 4096
-# The way of a pair that is not told.
+# The distance of pairs that are left out.
 FURTHEST = "SYS"
-# What plans alone are made with.
+# Facts that only plans need.
 _OF_PLANS = {
     "nics": ("class",),
     "sriov": ("autoprobe", "vf_device", "offset", "stride"),
@@ -29,7 +29,7 @@ _OF_PLANS = {
     "modules": ("out_of_tree", "refcount", "srcversion", "users"),
     "boot": ("managers", "python", "unit", "vf_counts"),
 }
-# What is none of a device of whom it is not told.
+# The keys of a device that are None when left out.
 _NONE = {
     "nics": ("subsystem", "family", "pf", "driver", "numa_node", "sriov", "link_layer", "iommu"),
     "gpus": ("name", "driver", "numa_node"),
@@ -44,7 +44,7 @@ _ACTIVE, _TRAINED = "ACTIVE", "LinkUp"
 
 
 def as_returned(facts: Facts) -> dict[str, Any]:
-    """Return facts as they leave the host."""
+    """Return facts in the form that leaves the host."""
     boot = facts["boot"]
     files = {path: shortened(text) for path, text in boot["files"].items()}
     return {
@@ -68,23 +68,23 @@ def as_returned(facts: Facts) -> dict[str, Any]:
 
 
 def gpus_as_returned(gpus: Iterable[Gpu]) -> list[dict[str, Any]]:
-    """Return GPUs as they leave the host."""
+    """Return the facts of GPUs in the form that leaves the host."""
     return [_placed(gpu) for gpu in gpus]
 
 
 def shortened(text: str) -> str | Digest:
-    """Return a text that leaves the host: one of more than 4 KiB as its digest.
+    """Return a text in the form that leaves the host: as a digest if it is longer than 4 KiB.
 
-    What plans, undoes and removes works with the whole text; a task's result stays small.
+    Plans, undo and removal use the complete text; this keeps a task's result small.
     """
     data = text.encode("utf-8")
     return text if len(data) <= LONGEST_TEXT else {"sha256": hashlib.sha256(data).hexdigest()}
 
 
 def completed(facts: Any) -> Any:
-    """Return facts that left a host with all that is none or usual of their devices; whole ones stay whole.
+    """Return facts from a host with the left-out values of devices added; complete facts stay unchanged.
 
-    What else is wrong with them stays, for who checks them to find.
+    Other errors stay, for the caller's checks.
     """
     if not isinstance(facts, dict):
         return facts
@@ -96,7 +96,7 @@ def completed(facts: Any) -> Any:
 
 
 def _told(entry: Mapping[str, Any], left_out: Collection[str] = (), usual: Mapping[str, Any] | None = None) -> Any:
-    """Return what is told of an entry, without what is none or as ``usual``."""
+    """Return an entry without None, the keys ``left_out``, and values that are ``usual``."""
     common = usual or {}
     return {
         key: value
@@ -115,7 +115,7 @@ def _nic(nic: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _placed(device: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a device of PCI: ``path`` is what is above it, and of its link the most is told where that is more."""
+    """Return a PCI device whose ``path`` ends above it, and whose link lacks maximum values equal to current ones."""
     address = device["address"]
     path = [place for place in device["path"] if place != address]
     return {**_told(device), "link": _link(device["link"]), "path": path}
@@ -123,12 +123,12 @@ def _placed(device: Mapping[str, Any]) -> dict[str, Any]:
 
 def _link(link: PcieLink) -> dict[str, Any]:
     found: dict[str, Any] = _told(link, usual=_most(link))
-    # 32.0 as 32.
+    # Writes 32.0 as 32.
     return {key: int(value) if value == int(value) else value for key, value in found.items()}
 
 
 def _most(link: Mapping[str, object]) -> dict[str, object]:
-    """Return the most that a link can where it is what it has."""
+    """Return the maximum values of a link that equal its current ones."""
     return {"max_speed_gts": link["speed_gts"], "max_width": link["width"]}
 
 
@@ -158,7 +158,7 @@ def _completed(entry: Any, kind: str) -> Any:
 
 
 def _complete_place(device: dict[str, Any]) -> None:
-    """Add the device itself to its path, and to its link the most that it can where that is what it has."""
+    """Add the device itself to its path, and missing maximum values to its link."""
     address, path, link = device.get("address"), device.get("path"), _completed(device.get("link"), "link")
     if isinstance(path, list) and path[-1:] != [address]:
         device["path"] = [*path, address]

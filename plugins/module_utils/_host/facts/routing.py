@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads routes and policy rules of the interfaces that some are asked of.
+"""Read the routes and policy rules of interfaces whose spec has some.
 
-``ip`` tells them as JSON, with numbers in place of the names that a host may give to tables and protocols (``-N``,
-since iproute2 5.0). Routes are asked for by interface: a node of a large cluster has thousands.
+``ip`` prints them as JSON, with ``-N`` (since iproute2 5.0) with numbers instead of the names that a host may give
+tables and protocols. Routes are read per interface: a node of a large cluster has thousands.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ VERSIONS = (4, 6)
 NUMERIC = ("ip", "-N", "-json")
 _EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}
 _BITS = {4: 32, 6: 128}
-# What a route or a rule may say and still be one that can be asked for.
+# The attributes of routes and rules that a spec can express.
 OF_A_ROUTE = {"dst", "gateway", "dev", "table", "protocol", "scope", "metric", "flags", "pref", "prefsrc"}
 OF_A_RULE = {"priority", "src", "srclen", "dst", "dstlen", "table", "protocol"}
 _ALL = "all"
-# What ``ip`` gives a route without a protocol (RTPROT_BOOT), and leaves out when it shows one.
+# The protocol that ``ip`` sets on a route without one (RTPROT_BOOT), and does not print.
 _BOOT = 3
 
 T = TypeVar("T")
 
 
 def routes_command(version: int, name: str) -> tuple[str, ...]:
-    """Return the command that shows the routes of one family that leave by an interface, those of all tables."""
+    """Return the command that prints the routes of one family through an interface, from all tables."""
     return (*NUMERIC, f"-{version}", "route", "show", "table", "all", "dev", name)
 
 
 def rules_command(version: int) -> tuple[str, ...]:
-    """Return the command that shows the rules of one family."""
+    """Return the command that prints the rules of one family."""
     return (*NUMERIC, f"-{version}", "rule", "show")
 
 
 def addresses_command(name: str) -> tuple[str, ...]:
-    """Return the command that shows the addresses of an interface."""
+    """Return the command that prints the addresses of an interface."""
     return ("ip", "-json", "address", "show", "dev", name)
 
 
 def commands(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return every command that reading may need on a host with these interfaces."""
+    """Return all commands that may be needed on a host with these interfaces."""
     of_interfaces = [
         command
         for name in names
@@ -60,11 +60,12 @@ def commands(names: Iterable[str]) -> list[tuple[str, ...]]:
 def read_routing(
     probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], boot: Boot, uplinks: Iterable[Uplink]
 ) -> Routing:
-    """Return what is there, nothing where ``desired`` asks for no routes and no file of ours keeps any.
+    """Return routes and rules; empty if ``desired`` has none and no file of ours keeps any.
 
     ``{"interfaces": {key of the interface: {"routes", "addresses"}}, "rules", "uplinks": addresses of the uplinks}``:
-    routes and rules as ``wanted.routes`` has them, with their ``protocol``; addresses as ``10.1.0.2/24``. What can't be
-    read is None. Routes and rules that can't be asked for (several gateways, marks, other types) are left out.
+    routes and rules have the form of ``spec.routes``, with their ``protocol``; addresses look like ``10.1.0.2/24``.
+    What can't be read is None. Routes and rules that a spec can't express (several gateways, marks, other types) are
+    left out.
     """
     wanted = desired["interfaces"]
     asked = any(entry[ROUTES] is not None or entry[RULES] is not None for entry in wanted)
@@ -83,7 +84,7 @@ def read_routing(
 
 
 def parse_routes(text: str | None, version: int) -> list[ReadRoute] | None:
-    """Parse what ``routes_command`` prints; None when it is no such list."""
+    """Parse the output of ``routes_command``; None if it is not a list."""
     entries = _entries(text)
     if entries is None:
         return None
@@ -92,7 +93,7 @@ def parse_routes(text: str | None, version: int) -> list[ReadRoute] | None:
 
 
 def parse_rules(text: str | None, version: int) -> list[ReadRule] | None:
-    """Parse what ``rules_command`` prints; None when it is no such list."""
+    """Parse the output of ``rules_command``; None if it is not a list."""
     entries = _entries(text)
     if entries is None:
         return None
@@ -101,7 +102,7 @@ def parse_rules(text: str | None, version: int) -> list[ReadRule] | None:
 
 
 def parse_addresses(text: str | None) -> list[str] | None:
-    """Parse what ``addresses_command`` prints; None when it is no such list."""
+    """Parse the output of ``addresses_command``; None if it is not a list."""
     entries = _entries(text)
     if entries is None:
         return None
@@ -133,7 +134,7 @@ def _route(entry: Mapping[str, Any], version: int) -> ReadRoute | None:
 
 def _rule(entry: Mapping[str, Any], version: int) -> ReadRule | None:
     networks = [_selector(entry, "src", version), _selector(entry, "dst", version)]
-    # Without a table it is no rule that looks one up.
+    # A rule without a table looks up none.
     table, priority, protocol = (_number(entry.get(key, 0)) for key in ("table", "priority", "protocol"))
     if None in networks or not any(networks) or not table or priority is None or protocol is None:
         return None
@@ -142,26 +143,26 @@ def _rule(entry: Mapping[str, Any], version: int) -> ReadRule | None:
 
 
 def _selector(entry: Mapping[str, Any], key: str, version: int) -> str | None:
-    """Return a network, an empty text where all addresses are meant, None where it can't be told."""
+    """Return a network, an empty text if the rule matches all addresses, None if unknown."""
     value = entry.get(key, _ALL)
     return "" if value == _ALL else _network(value, entry.get(f"{key}len", _BITS[version]))
 
 
 def _network(address: object, prefix: object) -> str | None:
-    """Return a network in full, that of an address with its prefix."""
+    """Return a network in CIDR form from an address and its prefix."""
     network = network_of(address if prefix is None else f"{address}/{prefix}")
     return None if network is None else str(network)
 
 
 def _number(value: object) -> int | None:
-    """Return a number that ``ip`` prints as one or as text."""
+    """Return a number that ``ip`` prints as a number or as text."""
     if isinstance(value, str) and value.isdigit() and len(value) <= 10:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _entries(text: str | None) -> list[dict[str, Any]] | None:
-    # Without anything to show, old versions print nothing.
+    # Old versions print nothing instead of an empty list.
     document = parsed(text.strip() or "[]") if text is not None else None
     return objects(document) if isinstance(document, list) else None
 
@@ -171,5 +172,5 @@ def _addresses(probe: Probe, name: str) -> list[str] | None:
 
 
 def _joined(lists: Sequence[list[T] | None]) -> list[T] | None:
-    """Return the lists of both families as one, None when neither can be read; a kernel may have one family only."""
+    """Return the lists of both families as one, None if neither can be read; a kernel may only support one family."""
     return None if all(found is None for found in lists) else [entry for found in lists for entry in found or ()]

@@ -1,14 +1,14 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells whether a PCI address still means the card that it meant: a new card in another slot may shift bus numbers.
+"""Tell whether a PCI address still belongs to the same card: a new card in another slot may shift bus numbers.
 
-A card is told by its vendor and device number, and by the serial number in its vital product data where both readings
-have it. MAC addresses are none: bonds and administrators change them, and a function for a VM has no interface.
+A card is identified by its vendor and device ids, and by the serial number in its vital product data if it is known
+both times. MAC addresses do not count: bonds and administrators change them, and a function for a VM has no interface.
 
-A bridge has no serial number, and all of a machine's switches may be of one model. It is told by its place: the host
-bridge as ACPI names it (``firmware_node/path`` of its device, torvalds/linux, drivers/acpi/glue.c), and the device and
-function numbers of the bridges above it and its own, which say how it is wired. Only bus numbers shift.
+A bridge has no serial number, and all switches of a machine may be of one model. It is identified by its place: the
+host bridge's ACPI name (``firmware_node/path`` of its device, torvalds/linux, drivers/acpi/glue.c), and the device and
+function numbers of the bridges above it and its own, which show how it is wired. Only bus numbers shift.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _HOST_BRIDGE = re.compile(r"/pci[0-9a-f]{4,8}:[0-9a-f]{2}(?=/)")
 
 
 class Moved(NamedTuple):
-    """An address that means another card now; ``now_at`` is where the former card is, empty where it isn't found.
+    """An address that belongs to another card now; ``now_at`` is where the former card is, empty if not found.
 
-    It ``is_sure`` to be that card where no other place shows the same model and serial number. ``is_taken`` tells that
-    another card is at the address, not nothing. ``is_bridge``: it is no card, and was looked for by its place.
+    ``is_sure``: the card was found at no other address. ``is_taken``: another card has the address. ``is_bridge``: it
+    is a bridge, which was searched by its place.
     """
 
     address: str
@@ -47,9 +47,9 @@ class Moved(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What became of known cards: those that are elsewhere or nowhere, and the addresses with a replacement.
+    """Known cards that moved or are missing, and the addresses of cards that were replaced.
 
-    A replacement is a card of the same model that no other address had, in the place of one that is nowhere any more.
+    A replacement is a card of the same model, unknown until now, at the address of a missing one.
     """
 
     moved: list[Moved]
@@ -57,7 +57,7 @@ class Changes(NamedTuple):
 
 
 def cards_of(host: Host, keys: Iterable[str], known: Cards) -> Cards:
-    """Return the card of each address that is in a key, as it is known already or as it is there now."""
+    """Return the card of each address contained in a key: the known one, else the current one."""
     cards: Cards = {}
     for address in sorted(set(filter(None, map(first_pci_address, keys)))):
         card = known.get(address) or _card(host, address)
@@ -67,24 +67,24 @@ def cards_of(host: Host, keys: Iterable[str], known: Cards) -> Cards:
 
 
 def moved_cards(host: Host, known: Mapping[str, Card]) -> list[Moved]:
-    """Return the addresses that mean another card than the ``known`` one, or whose card is at another address now.
+    """Return the addresses that belong to another card than the ``known`` one, or whose card has another address now.
 
-    A card that is nowhere any more was taken out, and nobody asks for its values; its replacement gets them.
+    A missing card was removed, and its settings are no longer needed; its replacement gets them.
     """
     return changed_cards(host, known).moved
 
 
 def changed_cards(host: Host, known: Mapping[str, Card]) -> Changes:
-    """Return which of the ``known`` cards are not at their address any more, and which were replaced."""
+    """Return which ``known`` cards are no longer at their address, and which were replaced."""
     found = Changes([], [])
     for address, card in sorted(known.items()):
         now = _card(host, address)
         if now and _is_same(now, card):
             continue
-        # The halves of a Socket Direct card have one serial number at two places.
+        # The halves of a Socket Direct card have one serial number at two addresses.
         halves = [other for other, its in known.items() if its.get("serial") == card.get("serial")]
         places = _found(host, address, card, halves)
-        # Other ports of a replacement may be noted already.
+        # Other ports of a replacement may already be known.
         others = [its.get("serial") for other, its in known.items() if other[:-2] != address[:-2]]
         is_new = now.get("model") == card.get("model") and bool(now.get("serial")) and now["serial"] not in others
         if is_new and not places:
@@ -96,14 +96,14 @@ def changed_cards(host: Host, known: Mapping[str, Card]) -> Changes:
 
 
 def place_of(host: Host, address: str, card: Card) -> str:
-    """Return where the function of a card is that had this address, empty where it is nowhere or in doubt."""
+    """Return the current address of the card's function that had this address, empty if missing or ambiguous."""
     places = _found(host, address, card, ())
-    # The halves of a Socket Direct card have one serial number at two places.
+    # The halves of a Socket Direct card have one serial number at two addresses.
     return address if address in places else places[0] if len(places) == 1 else ""
 
 
 def serial_of(vpd: bytes) -> str:
-    """Return a digest of the serial number in vital product data, empty where it holds none."""
+    """Return a digest of the serial number in vital product data, empty if there is none."""
     place = 0
     while place + 3 <= len(vpd) and vpd[place] != _END:
         large = vpd[place] & _LARGE
@@ -126,9 +126,9 @@ def _keyword(fields: bytes) -> str:
 
 
 def _card(host: Host, address: str) -> Card:
-    """Return the card of a function, of a virtual one that of its physical function; nothing where it is not there."""
+    """Return the card of a function, for a virtual one that of its physical function; empty if it does not exist."""
     place = f"{PCI}/{address}"
-    # Only a virtual function has that link.
+    # Only virtual functions have this link.
     with contextlib.suppress(HostError):
         place = f"{PCI}/{posixpath.basename(host.link(f'{place}/physfn'))}"
     model = _model(host, place)
@@ -176,10 +176,10 @@ def _is_same(now: Card, before: Card) -> bool:
 
 
 def _found(host: Host, address: str, card: Card, without: Collection[str]) -> list[str]:
-    """Return where the function with the same number on the card may be, nothing where no serial number can tell it.
+    """Return the possible addresses of the same function of the card, none without a serial number.
 
-    Some vendors give all of their cards one serial number, so another model is another card whatever its number.
-    A bridge is where its place is.
+    Some vendors give all of their cards one serial number, so the model must match too. A bridge is searched by its
+    place.
     """
     if card.get("place"):
         bridges = [f"{PCI}/{name}" for name in names_at(host, PCI)]

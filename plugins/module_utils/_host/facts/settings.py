@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the settings that a desired state asks for, and no others: most hosts ask for few."""
+"""Read the settings that the spec names, and no others: most hosts need few."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ _OF_HUGEPAGES = ("hugepagesz", "hugepages")
 
 
 def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_files: Mapping[str, str]) -> Settings:
-    """Return what the host has of what ``desired`` asks for; parts that it does not ask for are not there.
+    """Return the host's values of the settings in ``desired``; parts that it does not have are left out.
 
-    ``own_files`` are the files of ours that the host has: they tell what an earlier run was asked for. ``addresses``
-    are IPv4 addresses in CIDR form by interface, None where they can't be read. ``netns_mode`` is None where ib_core is
-    not loaded. The other keys are explained where they are read, in ``sysctls.py``, ``memory.py`` and
-    ``kernel_arguments.py``.
+    ``own_files`` are our files on the host, which show what an earlier spec had. ``addresses`` are IPv4 addresses in
+    CIDR form by interface, None if unreadable. ``netns_mode`` is None if ib_core is not loaded. For the other keys, see
+    ``sysctls.py``, ``memory.py`` and ``kernel_arguments.py``.
     """
-    # Each of them is compiled on the host, so that those are imported whose part is read.
+    # Each module is compiled on the host, so only those that are needed are imported.
     settings: Settings = {}
     hugepages = desired.get("hugepages") or {}
     mode = desired.get("netns_mode")

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the settings of a host in its facts are made of; only those are there that a wish asks for.
+"""Types of the facts about a host's settings, which only include settings of the spec.
 
-What a host does not tell is None.
+None means that the host does not report a value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Loader(TypedDict):
 
 
 class Loader(_Loader, total=False):
-    """The boot loader (kernel_arguments.py); what is optional belongs to systemd-boot."""
+    """The boot loader (kernel_arguments.py); optional keys belong to systemd-boot."""
 
     line: str
     line_file: bool
@@ -33,7 +33,7 @@ class Loader(_Loader, total=False):
 
 
 class KernelArguments(Loader):
-    """The kernel line and what writes it (kernel_arguments.py)."""
+    """The kernel command line and the program that writes it (kernel_arguments.py)."""
 
     running: list[str]
     next: list[str] | None
@@ -42,7 +42,7 @@ class KernelArguments(Loader):
 
 
 class Hugepages(TypedDict):
-    """Huge pages as the kernel has them (memory.py)."""
+    """Huge pages in the kernel (memory.py)."""
 
     sizes: list[str]
     memory: int | None
@@ -57,7 +57,7 @@ class UnitLimits(TypedDict):
 
 
 class ServiceLimits(TypedDict):
-    """The limits that services get (memory.py)."""
+    """The limits of services (memory.py)."""
 
     systemd: bool
     default: Limits
@@ -87,7 +87,7 @@ class _QosPort(TypedDict):
 
 
 class QosPort(_QosPort, total=False):
-    """The QoS of a port (qos.py): of what is optional that which is asked for and can be read."""
+    """The QoS of a port (qos.py); optional keys are present if they are in the spec and readable."""
 
     dcbx: str | None
     pause: dict[str, bool] | None
@@ -116,8 +116,10 @@ class HostQos(TypedDict):
 
 
 class Neighbours(TypedDict):
-    """A table of neighbours that is too small: its entries, how often it was full since the boot, and the numbers of
-    entries from which on others are dropped (``soft``) and no further one is taken (``hard``)."""
+    """A neighbour table that is too small: its entries, and how often it was full since boot.
+
+    Above ``soft`` entries others are dropped, at ``hard`` new ones are refused.
+    """
 
     entries: int
     overflows: int
@@ -126,7 +128,7 @@ class Neighbours(TypedDict):
 
 
 class Settings(TypedDict, total=False):
-    """What a host has of the settings that are asked for (settings.py)."""
+    """The host's values of the settings in the spec (settings.py)."""
 
     kernel_arguments: KernelArguments
     netns_mode: str | None

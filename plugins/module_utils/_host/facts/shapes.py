@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the facts of a host are made of: one type for each mapping in them, by the reader that makes it.
+"""Types of the facts of a host, one for each mapping, with the reader that makes it.
 
-Its keys are explained where they are read. What a host does not tell is None.
+Keys are explained by their readers. None means that the host does not report a value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Os(TypedDict):
 
 
 class Iommu(TypedDict):
-    """Which IOMMU the kernel uses and the firmware shows (system.py)."""
+    """The kinds of IOMMU that the kernel uses and the firmware has (system.py)."""
 
     active: str | None
     firmware: str | None
@@ -46,7 +46,7 @@ class _System(TypedDict):
 
 
 class System(_System, total=False):
-    """The machine and its operating system (system.py); ``no_securityfs`` says why lockdown is not told."""
+    """The machine and its operating system (system.py); ``no_securityfs`` says why lockdown is unknown."""
 
     no_securityfs: bool
 
@@ -59,11 +59,11 @@ class _PcieLink(TypedDict):
 
 
 class PcieLink(_PcieLink, total=False):
-    """Speed (GT/s) and width (lanes) of a PCI function's link (pci.py); ``max`` is what the function itself can.
+    """Speed (GT/s) and width (lanes) of a PCI function's link (pci.py); ``max`` is the limit of the function itself.
 
-    That of a card with a switch of its own is the switch's to the slot, where that holds back.
+    For a card with its own switch, this is the link between switch and slot if it is the bottleneck.
 
-    ``slot`` is what the port above can, each only where that is less; recordings of old have neither.
+    ``slot`` is the limit of the port above, if lower; old recordings lack both keys.
     """
 
     slot_speed_gts: float
@@ -71,7 +71,7 @@ class PcieLink(_PcieLink, total=False):
 
 
 class FunctionSettings(TypedDict):
-    """How a physical function has set up a virtual one (functions.py); its key is its number."""
+    """The settings of a virtual function on its physical one (functions.py), by its number."""
 
     mac: str | None
     vlan: int
@@ -91,10 +91,10 @@ class _Sriov(TypedDict):
 
 
 class Sriov(_Sriov, total=False):
-    """SR-IOV of a physical function (pci.py); its port tells the settings (gather.py).
+    """SR-IOV of a physical function (pci.py); its port provides the settings (gather.py).
 
-    ``unassigned`` is there where the kernel has no memory for virtual functions (pci.py). ``offset`` and ``stride`` are
-    how far the first is from the port, and each from the next one.
+    ``unassigned`` is present if the kernel has no memory for virtual functions (pci.py). ``offset`` and ``stride`` are
+    the distances of the first one from the port, and between them.
     """
 
     unassigned: bool
@@ -131,7 +131,7 @@ Nic = TypedDict(
         "path": "list[str]",
     },
 )
-"""A network controller: its PCI function (pci.py), and what its interfaces and RDMA devices tell (gather.py)."""
+"""A NIC: its PCI function (pci.py), and facts of its interfaces and RDMA devices (gather.py)."""
 
 
 class Gpu(TypedDict):
@@ -169,16 +169,16 @@ class _Netdev(_OwnAddress):
 
 
 class ReadNetdev(_Netdev):
-    """A network interface (netdev.py); ``lower`` are those that it stands on.
+    """A network interface (netdev.py); ``lower`` are those it is stacked on.
 
-    ``permanent_mac`` is only there of members of a bond, which have its ``mac``, and of a port with another ``mac``.
+    Only members of a bond, which have its ``mac``, and ports whose ``mac`` was changed have ``permanent_mac``.
     """
 
     mtu: int | None
 
 
 class Netdev(_Netdev):
-    """A network interface as plans are made with it (host_state.py)."""
+    """A network interface in the form that plans use (host_state.py)."""
 
     mtu: int
 
@@ -222,7 +222,7 @@ class _Module(TypedDict):
 
 
 class Module(_Module, total=False):
-    """A kernel module (kernel.py); ``missing`` is there where the running kernel has no such module."""
+    """A kernel module (kernel.py); ``missing`` is present if the running kernel has no such module."""
 
     missing: bool
 
@@ -239,7 +239,7 @@ class Stack(TypedDict):
 
 
 class Rail(TypedDict):
-    """A GPU with a NIC that is near to it (topology.py)."""
+    """A GPU and a NIC near it (topology.py)."""
 
     rail: int
     nic: str
@@ -248,7 +248,7 @@ class Rail(TypedDict):
 
 
 class FunctionRegisters(TypedDict):
-    """What the configuration space of a PCI function tells (pcie.py)."""
+    """Values from the configuration space of a PCI function (pci.py)."""
 
     max_read_request: int
     max_payload: int | None
@@ -257,7 +257,7 @@ class FunctionRegisters(TypedDict):
 
 
 class Pcie(TypedDict):
-    """How NICs, GPUs and the bridges above them treat traffic between both (pcie.py)."""
+    """How NICs, GPUs and the bridges above them route traffic between the two (pci.py)."""
 
     functions: dict[str, FunctionRegisters]
     bridges: dict[str, int]
@@ -266,7 +266,7 @@ class Pcie(TypedDict):
 
 
 class Uplink(TypedDict):
-    """An interface that must not be cut (uplink.py)."""
+    """An interface that must not be cut off (uplink.py)."""
 
     netdev: str
     pci: str | None
@@ -275,7 +275,7 @@ class Uplink(TypedDict):
 
 
 class VfCount(TypedDict):
-    """A file that makes virtual functions, and how many (vf_counts.py)."""
+    """A file that creates virtual functions, and their number (vf_counts.py)."""
 
     file: str
     count: int
@@ -289,7 +289,7 @@ class Unit(TypedDict):
 
 
 class BootResult(TypedDict):
-    """What became of the last boot (boot.py)."""
+    """The result of the last boot (boot.py)."""
 
     this_boot: bool
     ok: bool
@@ -299,27 +299,27 @@ class BootResult(TypedDict):
 
 
 class Guarded(TypedDict):
-    """What became of a guarded change of the uplink (boot.py)."""
+    """The state of a guarded uplink change (boot.py)."""
 
     state: str
     steps: list[str]
 
 
 class Awaited(TypedDict):
-    """What a step that waits for a reboot leads to, and the boot in which it was first seen (pending_reboot.py)."""
+    """The value that a step pending a reboot sets, and the boot in which it was first seen (pending_reboot.py)."""
 
     to: object
     boot_id: str
 
 
 class KnownAwaited(Awaited):
-    """The same as it was read: whether that boot is the present one."""
+    """The same as read: with whether that boot is the current one."""
 
     this_boot: bool
 
 
 class Boot(TypedDict):
-    """What stands on the host for its next boot (own_files.py, boot.py)."""
+    """The configuration for the host's next boot (own_files.py, boot.py)."""
 
     files: dict[str, str]
     managers: Managers
@@ -332,13 +332,13 @@ class Boot(TypedDict):
 
 
 class Digest(TypedDict):
-    """What stands for a long text that leaves the host (returned.py)."""
+    """Replaces a long text that leaves the host (returned.py)."""
 
     sha256: str
 
 
 class NextBoot(TypedDict):
-    """What the next boot starts (next_boot.py); without a kernel nothing tells."""
+    """What the next boot starts (next_boot.py); without a kernel, it is unknown."""
 
     kernel: str | None
     entry: str
@@ -351,7 +351,7 @@ class NextBoot(TypedDict):
 
 
 class Initramfs(TypedDict):
-    """The running kernel's early userspace (names.py)."""
+    """The running kernel's initramfs (names.py)."""
 
     image: str
     update: list[str] | None
@@ -368,7 +368,7 @@ class OtherName(TypedDict):
 
 
 class ReplacedLink(TypedDict):
-    """The ``.link`` file that one of ours takes the place of (competing_rules.py)."""
+    """The ``.link`` file that one of ours replaces (competing_rules.py)."""
 
     file: str | None
     lines: list[str]
@@ -376,7 +376,7 @@ class ReplacedLink(TypedDict):
 
 
 class Naming(TypedDict):
-    """What a new name of an interface has to reckon with (names.py)."""
+    """What a rename of an interface affects (names.py)."""
 
     udev: bool
     rdma: str | None
@@ -387,7 +387,7 @@ class Naming(TypedDict):
 
 
 class Operator(TypedDict, total=False):
-    """What an operator of the cluster has here (owners.py); which of the last two, depends on the operator."""
+    """The traces of a cluster operator on this host (owners.py); the last two keys depend on the operator."""
 
     daemon: str | None
     ports: dict[str, list[str]]
@@ -402,15 +402,18 @@ class _Eswitch(TypedDict):
 
 
 class Eswitch(_Eswitch, total=False):
-    """The e-switch of a port (eswitch.py); ``offload`` is there where rules of tc shall reach its hardware,
-    ``reload_failed`` where the port's last reload by devlink failed."""
+    """The e-switch of a port (eswitch.py).
+
+    ``offload`` is present if the spec needs tc rules offloaded, ``reload_failed`` if the port's last devlink reload
+    failed.
+    """
 
     offload: bool | None
     reload_failed: bool
 
 
 class FirmwareCard(TypedDict):
-    """What the firmware of a card is set to (firmware.py)."""
+    """The firmware parameters of a card (firmware.py)."""
 
     device: str
     problem: str
@@ -420,7 +423,7 @@ class FirmwareCard(TypedDict):
 
 
 class Firmware(TypedDict):
-    """The firmware of the cards that are asked for (firmware.py)."""
+    """The firmware parameters of the cards in the spec (firmware.py)."""
 
     tool: str | None
     set_since_boot: dict[str, dict[str, str]]
@@ -438,13 +441,13 @@ class Image(TypedDict):
 
 
 class CardImage(Image):
-    """A firmware image on the flash of a card (firmware_image.py)."""
+    """A firmware image in the flash of a card (firmware_image.py)."""
 
     device: str
 
 
 class FirmwareImages(TypedDict):
-    """The firmware images that are asked for (firmware_image.py)."""
+    """The firmware images of cards and files in the spec (firmware_image.py)."""
 
     tool: str | None
     cards: dict[str, CardImage]
@@ -452,7 +455,7 @@ class FirmwareImages(TypedDict):
 
 
 class FunctionGuids(TypedDict):
-    """The GUIDs of a virtual function (vf_settings.py); its key is its number."""
+    """The GUIDs of a virtual function (vf_settings.py), by its number."""
 
     node_guid: str | None
     port_guid: str | None
@@ -460,7 +463,7 @@ class FunctionGuids(TypedDict):
 
 
 class Guids(TypedDict):
-    """The GUIDs that a port has set for its functions (vf_settings.py)."""
+    """The GUIDs that a port has set for its virtual functions (vf_settings.py)."""
 
     functions: list[FunctionGuids]
     files: str | None
@@ -482,7 +485,7 @@ class FunctionInterrupts(TypedDict):
 
 
 class Irqbalance(TypedDict):
-    """What irqbalance makes of interrupts (queues.py)."""
+    """How irqbalance treats interrupts (queues.py)."""
 
     start: str
     policy: str
@@ -491,7 +494,7 @@ class Irqbalance(TypedDict):
 
 
 class Interrupts(TypedDict, total=False):
-    """Which CPUs serve interrupts (queues.py); nothing of it where nothing is asked for."""
+    """Which CPUs serve interrupts (queues.py); empty if the spec does not need it."""
 
     online: str
     isolated: str
@@ -500,13 +503,13 @@ class Interrupts(TypedDict, total=False):
 
 
 class ReadRoute(Route):
-    """A route as it is there (routing.py)."""
+    """An existing route (routing.py)."""
 
     protocol: int
 
 
 class ReadRule(Rule):  # pylint: disable=inherit-non-class  # it takes no TypedDict made by a call for one
-    """A policy rule as it is there (routing.py)."""
+    """An existing policy rule (routing.py)."""
 
     protocol: int
 
@@ -519,7 +522,7 @@ class InterfaceRouting(TypedDict):
 
 
 class Routing(TypedDict, total=False):
-    """Routes and rules (routing.py); nothing of it where none are asked for."""
+    """Routes and rules (routing.py); empty if the spec has none."""
 
     interfaces: dict[str, InterfaceRouting]
     rules: list[ReadRule] | None
@@ -527,7 +530,7 @@ class Routing(TypedDict, total=False):
 
 
 class RoceRegisters(TypedDict):
-    """Registers of a port that Spectrum-X is asked of (spectrum_x.py)."""
+    """Registers of a port with Spectrum-X settings (spectrum_x.py)."""
 
     problem: str
     acceleration: dict[str, int]
@@ -564,12 +567,11 @@ class _Facts(TypedDict):
 
 
 class Facts(_Facts, total=False):
-    """A host as one pass found it (gather.py); of its driver and peer memory only what is asked about is there.
+    """The facts of a host from one pass (gather.py); of driver and peer memory, only those the spec needs.
 
-    What the next boot starts is there where a driver is asked for, or a step needs a reboot; so are the modes of GPUs
-    that can be divided, the latter alone. NVLink and instances of GPUs are told of hosts that have them,
-    registers of ports that Spectrum-X is asked of, ``without_kmod`` of hosts that are to load modules and have no
-    program for it.
+    The next boot is read if the spec has a driver or a step needs a reboot; the modes of GPUs that support MIG, only
+    for the latter. Hosts with GPUs have NVLink and MIG instances, ports with Spectrum-X settings have registers, and
+    hosts that must load modules but lack modprobe have ``without_kmod``.
     """
 
     next_boot: NextBoot

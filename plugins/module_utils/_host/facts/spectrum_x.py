@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads registers of ports that Spectrum-X is asked of: adaptive routing, retransmission, the gap between packets.
+"""Read registers of ports with Spectrum-X settings: adaptive routing, retransmission, the gap between packets.
 
-The firmware's parameters let a card do adaptive routing, these registers switch it on, and a start of the card loses
-them (Mellanox/nic-configuration-operator, runtimeConfig; NVIDIA documentation, Adaptive Retransmission: Parameters
-Control). Names and indexes of the registers are those of Mellanox/mstflint,
+Firmware parameters allow a card to use adaptive routing, these registers enable it, and a start of the card resets them
+(Mellanox/nic-configuration-operator, runtimeConfig; NVIDIA documentation, Adaptive Retransmission: Parameters Control).
+Names and indexes of the registers are those of Mellanox/mstflint,
 tools_layouts/adb/prm/hca/ext/register_access_table.adb.
 """
 
@@ -30,7 +30,7 @@ _ROW = re.compile(r"^(\w{1,64})\s*\|\s*0x([0-9a-f]{1,8})\s*$", re.MULTILINE | re
 
 
 def is_asked(port: Interface) -> bool:
-    """Return whether an entry asks for adaptive routing of its card."""
+    """Return whether an entry enables adaptive routing on its card."""
     return "1" in meanings((port.wanted["firmware"] or {}).get(ADAPTIVE_ROUTING, ""))
 
 
@@ -45,17 +45,17 @@ def read_roce_registers(probe: Probe, ports: Sequence[Interface]) -> dict[str, R
 
 
 def acceleration_command(tool: str, device: str) -> tuple[str, ...]:
-    """Return the command that shows the register ROCE_ACCL."""
+    """Return the command that prints the register ROCE_ACCL."""
     return (tool, "-d", device, "--reg_name", "ROCE_ACCL", "--get")
 
 
 def gap_command(tool: str, device: str) -> tuple[str, ...]:
-    """Return the command that shows the register with the gap between packets of a function's port."""
+    """Return the command that prints the register with the gap between packets of a function's port."""
     return (tool, "-d", device, *_GAP)
 
 
 def parse(text: str) -> dict[str, int]:
-    """Read what mstreg and mlxreg print of a register, a field a line."""
+    """Parse the output of mstreg and mlxreg for a register, one field per line."""
     return {name: int(value, 16) for name, value in _ROW.findall(text)}
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads wanted settings of /proc/sys and what other files would make of them at boot."""
+"""Read settings in /proc/sys, and what other files set them to at boot."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from ..spec import sysctls
 from ..spec.host import HostSpec
 from .settings_shapes import Later, Settings
 
-# sysctl.d(5): of files with one name the first directory's counts; all of them are applied in the order of names.
+# sysctl.d(5): of files with the same name, the one in the first directory is used; all are applied in order of their
+# names.
 DIRECTORIES = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d")
 MAIN_FILE = "/etc/sysctl.conf"
 _MOST_INTERFACES = 64
 _LONGEST_VALUE = 1024
-# Every procfs has it, no recording does: without it nothing can be said about a setting that is not there.
+# Every procfs has it, no recording does: without it, nothing is known about settings that are missing.
 _LIVE = f"{sysctls.PROC_SYS}/fs"
 
 
 class Assignment(NamedTuple):
-    """One explicit ``name = value`` of a file of sysctl.d(5)."""
+    """One explicit ``name = value`` in a file of sysctl.d(5)."""
 
     name: str
     value: str
 
 
 def read_sysctls(probe: Probe, desired: HostSpec, netdevs: Iterable[str]) -> Settings:
-    """Return the wanted settings of this host, as facts["settings"] holds them.
+    """Return the host's values of the settings in the spec, as in facts["settings"].
 
-    ``sysctl``: value by name, None where it can't be read; settings of an interface are read for every interface of
-    ``netdevs``, because it may get its name later. ``sysctl_absent``: names that this kernel does not have.
-    ``sysctl_later``: what a file applied after ours sets them to at boot. ``sysctl_conf``: what /etc/sysctl.conf sets
-    them to where only sysctl(8) reads it.
+    ``sysctl``: value by name, None if unreadable; settings of an interface are read for all of ``netdevs``, as any may
+    be renamed to it. ``sysctl_absent``: names that this kernel does not have. ``sysctl_later``: what a file applied
+    after ours sets them to at boot. ``sysctl_conf``: what /etc/sysctl.conf sets them to if only sysctl(8) reads it.
     """
     wanted = list(desired["sysctls"])
     interfaces = list(netdevs)[:_MOST_INTERFACES]
@@ -60,7 +60,7 @@ def read_sysctls(probe: Probe, desired: HostSpec, netdevs: Iterable[str]) -> Set
 
 
 def _value(probe: Probe, name: str) -> str | None:
-    """Return a value with one space where the kernel has tabs."""
+    """Return a value with its parts separated by single spaces; the kernel uses tabs."""
     content = probe.content(sysctls.attribute(name), ("EACCES",))
     return None if content is None else printable(" ".join(content.split()), _LONGEST_VALUE)
 
@@ -76,7 +76,7 @@ def _with_relatives(name: str, interfaces: Iterable[str]) -> Iterator[str]:
 
 
 def _at_boot(probe: Probe, wanted: frozenset[str]) -> tuple[dict[str, Later], dict[str, str]]:
-    """Return the last assignment after our file for each wanted name, and those that only sysctl(8) would do."""
+    """Return the last assignment after our file for each name, and those that only sysctl(8) would make."""
     later: dict[str, Later] = {}
     read = set()
     for path in files_by_name(probe, DIRECTORIES, ".conf"):
@@ -99,7 +99,7 @@ def _real(probe: Probe, path: str) -> str:
 
 
 def parse(text: str) -> list[Assignment]:
-    """Parse sysctl.d(5) and return its explicit assignments; wildcards and exclusions never win over one of those."""
+    """Parse sysctl.d(5) and return its explicit assignments; wildcards and exclusions never override those."""
     assignments = []
     for raw in text.splitlines():
         line = raw.strip()

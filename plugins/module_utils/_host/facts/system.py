@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads what the machine, its IOMMU and its operating system are.
+"""Read the machine, its IOMMU and its operating system.
 
-Drivers of IOMMUs name their units dmarN (Intel), ivhdN (AMD), smmu3.ADDRESS or arm-smmu... (Arm) in /sys/class/iommu.
+IOMMU drivers name their units dmarN (Intel), ivhdN (AMD), smmu3.ADDRESS or arm-smmu... (Arm) in /sys/class/iommu.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from .topology import all_nodes
 # The variable's name ends with the vendor GUID of EFI's global variables.
 _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _CMDLINE_LIMIT = 4096
-# The kernel makes this directory; what is in it, lsm in any case, comes with the mount (security/inode.c).
+# The kernel makes this directory; its content, always including lsm, exists once it is mounted (security/inode.c).
 _SECURITYFS = "/sys/kernel/security"
 INTEL, AMD, ARM, OTHER = "intel", "amd", "arm", "other"
 _UNITS = ((INTEL, re.compile(r"dmar\d+")), (AMD, re.compile(r"ivhd\d+")), (ARM, re.compile(r"(?:arm-)?smmu.*")))
-# By which tables the firmware tells the kernel of its IOMMUs (ACPI: DMA remapping, I/O virtualization, I/O remapping).
+# The tables by which the firmware describes its IOMMUs (ACPI: DMA remapping, I/O virtualization, I/O remapping).
 _TABLES = (("DMAR", INTEL), ("IVRS", AMD), ("IORT", ARM))
 SWITCHES_INTEL_ON = ("intel_iommu=on", "intel_iommu=sm_on")
 
 
 def read_system(probe: Probe, with_processors: Sequence[int]) -> System:
-    """Return hostname, kernel, distribution and what restricts changes, in the shape of the facts.
+    """Return the facts about hostname, kernel, distribution and restrictions of changes.
 
-    NUMA nodes are those ``with_processors``: memory of GPUs (GB200 and its like) makes nodes of its own.
+    NUMA nodes are those ``with_processors``: GPU memory (GB200 and similar) has nodes of its own.
     """
     system: System = {
         "hostname": probe.text("/proc/sys/kernel/hostname") or "",
@@ -53,7 +53,7 @@ def read_system(probe: Probe, with_processors: Sequence[int]) -> System:
 
 
 def parse_os_release(text: str) -> dict[str, str]:
-    """Parse os-release(5): shell-like assignments, quoted or not; lines that are none are left out."""
+    """Parse os-release(5): shell-like assignments, quoted or not; other lines are ignored."""
     fields = {}
     for line in text.splitlines():
         key, equals, value = line.strip().partition("=")
@@ -68,7 +68,7 @@ def parse_os_release(text: str) -> dict[str, str]:
 
 
 def _machine(probe: Probe) -> str:
-    """Return what ``uname -m`` prints; kernels before 6.1 have no file for it."""
+    """Return the output of ``uname -m``; kernels before 6.1 have no file for it."""
     machine = probe.text("/proc/sys/kernel/arch", limit=32)
     return machine or printable(probe.output("uname", "-m").strip(), 32)
 
@@ -79,7 +79,7 @@ def _os(probe: Probe) -> Os:
         content = probe.content("/usr/lib/os-release")
     fields = parse_os_release(content or "")
     return {
-        # os-release(5): without ID the distribution is called linux; without the file it is unknown.
+        # os-release(5): without ID, the distribution is linux; without the file, it is unknown.
         "id": fields.get("ID", "linux" if fields else ""),
         "id_like": fields.get("ID_LIKE", "").split(),
         "version_id": fields.get("VERSION_ID", ""),
@@ -88,7 +88,7 @@ def _os(probe: Probe) -> Os:
 
 
 def _secure_boot(probe: Probe) -> bool | None:
-    """Return the firmware's answer; a machine booted without EFI can't have Secure Boot."""
+    """Return whether Secure Boot is on, None if unknown; a machine booted without EFI can't have it."""
     data = probe.data(_SECURE_BOOT)
     if data is not None and len(data) >= 5:
         return data[4] == 1
@@ -96,17 +96,17 @@ def _secure_boot(probe: Probe) -> bool | None:
 
 
 def _lockdown(probe: Probe) -> str | None:
-    """Return the chosen word of ``none [integrity] confidentiality``.
+    """Return the selected word of ``none [integrity] confidentiality``.
 
-    Nothing else tells it: ``lockdown=`` needs the module of that name among those of the kernel (security/lockdown),
-    Secure Boot locks only kernels down that their distribution has patched so, and the kernel's log is cut off.
+    No other source is reliable: ``lockdown=`` needs the module of that name in the kernel (security/lockdown), Secure
+    Boot only locks down kernels that their distribution has patched to do so, and the kernel's log is truncated.
     """
     found = re.search(r"\[(\w{1,32})\]", probe.text(f"{_SECURITYFS}/lockdown") or "")
     return found.group(1) if found else None
 
 
 def read_iommu(probe: Probe) -> Iommu:
-    """Return ``active``, the kind of IOMMU that the kernel uses, and ``firmware``, the kind that the firmware shows."""
+    """Return ``active``, the kind of IOMMU that the kernel uses, and ``firmware``, the kind that the firmware has."""
     names = probe.names("/sys/class/iommu")
     kinds = [kind for kind, pattern in _UNITS if any(map(pattern.fullmatch, names))]
     tables = [kind for table, kind in _TABLES if probe.host.exists(f"/sys/firmware/acpi/tables/{table}")]
@@ -117,11 +117,11 @@ def read_iommu(probe: Probe) -> Iommu:
 
 
 def is_switched_on(firmware: str | None, line: Sequence[str]) -> bool:
-    """Say whether the arguments of a kernel's line let it use the IOMMU that the firmware shows.
+    """Return whether the kernel arguments let the kernel use the IOMMU that the firmware has.
 
-    Intel's is off without an argument unless the kernel was built so, AMD's is on unless one switches it off; no
-    argument of an Arm kernel switches an SMMU on (Documentation/admin-guide/kernel-parameters.txt: intel_iommu,
-    amd_iommu, iommu, iommu.passthrough).
+    Intel's is off by default unless the kernel was built otherwise, AMD's is on unless an argument disables it; no
+    argument of an Arm kernel enables an SMMU (Documentation/admin-guide/kernel-parameters.txt: intel_iommu, amd_iommu,
+    iommu, iommu.passthrough).
     """
     if set(line) & set(IOMMU_OFF):
         return False

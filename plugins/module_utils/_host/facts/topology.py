@@ -1,18 +1,17 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How near NICs and GPUs are to each other, from their places in the PCI tree, and to which processors.
+"""Compute the distance between NICs and GPUs from their paths in the PCI tree, and their nearest NUMA nodes.
 
 The labels are those of ``nvidia-smi topo -m``: PIX (one PCIe switch between them), PXB (several, one root port), PHB
-(one host bridge, through the CPU), NODE (host bridges of one NUMA node), SYS (across NUMA nodes or unknown); and C2C,
-which it does not have: a NIC of the Grace processor that the GPU hangs on by NVLink-C2C. There every root port is a PCI
-domain of its own, so the tree joins no NIC with a GPU: nvidia-smi tells NODE or, of a GB200, SYS for all of them
-(sgl-project/sglang issue 11208), while NCCL takes GPUDirect RDMA over C2C (NVIDIA/nccl issue 1579, NCCL_NET_GDR_C2C).
+(one host bridge, through the CPU), NODE (host bridges of one NUMA node), SYS (across NUMA nodes or unknown). C2C is our
+own: a NIC of the Grace processor to which the GPU is connected by NVLink-C2C. There every root port is a PCI domain, so
+no NIC shares a tree with a GPU: nvidia-smi reports NODE or, on a GB200, SYS for all of them (sgl-project/sglang issue
+11208), while NCCL uses GPUDirect RDMA over C2C (NVIDIA/nccl issue 1579, NCCL_NET_GDR_C2C).
 
-Memory of GPUs makes NUMA nodes of its own (GH200, GB200), and a device may be told to lie in one: firmware and
-hypervisors describe such nodes with the device as their initiator (ACPI, generic initiator; QEMU,
-acpi-generic-initiator). Source of the files: the kernel's Documentation/ABI/stable/sysfs-devices-node (has_cpu,
-distance).
+GPU memory has NUMA nodes of its own (GH200, GB200), and a device may be reported in one: firmware and hypervisors
+describe such nodes with the device as their initiator (ACPI, generic initiator; QEMU, acpi-generic-initiator). Source
+of the files: the kernel's Documentation/ABI/stable/sysfs-devices-node (has_cpu, distance).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .devices import MELLANOX, is_on_c2c
 from .shapes import Gpu, Nic, Rail
 
 _RANKS = ("PIX", "PXB", "C2C", "PHB", "NODE", "SYS")
-# How far the pairs of a rail may be, by the nearest pair of the machine: one host bridge where nothing says otherwise.
+# The maximum distance in a rail, by the nearest pair of the machine; one host bridge by default.
 _FURTHEST = {"C2C": "C2C", "NODE": "NODE"}
 _SWITCHED = 2
 Device = Union[Nic, Gpu]
@@ -34,7 +33,7 @@ _LIMIT = 4096
 
 
 def distance(one: Device, other: Device) -> str:
-    """Return the label of the way between two devices of the facts (ids, ``path`` and ``numa_node`` are used)."""
+    """Return the distance label of two devices (their ids, ``path`` and ``numa_node`` are used)."""
     label = _in_the_tree(one, other)
     of_one_processor = label in ("PHB", "NODE")
     return "C2C" if of_one_processor and (_on_c2c(one) or _on_c2c(other)) else label
@@ -58,7 +57,7 @@ def _in_the_tree(one: Device, other: Device) -> str:
 
 
 def _switches(first: int, second: int) -> int:
-    """Count the switches between two devices that lie ``first`` and ``second`` steps below their last common bridge.
+    """Return the number of switches between two devices ``first`` and ``second`` steps below their last common bridge.
 
     The last step is the device itself, the one before it the common switch's downstream port; every further switch is
     an upstream and a downstream port.
@@ -67,20 +66,20 @@ def _switches(first: int, second: int) -> int:
 
 
 def distances(nics: Sequence[Nic], gpus: Sequence[Gpu]) -> dict[str, dict[str, str]]:
-    """Return the label of every pair of an RDMA NIC and a GPU; a physical function stands for its virtual ones."""
+    """Return the distance label of every pair of RDMA NIC and GPU; a physical function represents its virtual ones."""
     if not gpus:
         return {}
     return {nic["address"]: {gpu["address"]: distance(nic, gpu) for gpu in gpus} for nic in fabric_of(nics)}
 
 
 def rails(nics: Sequence[Nic], gpus: Sequence[Gpu], uplinks: Collection[str] = ()) -> list[Rail]:
-    """Pair every GPU with its nearest RDMA NICs; the rail's number is the GPU's place in order of addresses.
+    """Return every GPU paired with its nearest RDMA NICs; the rail's number is the GPU's place in order of addresses.
 
-    Each GPU gets a NIC of its own as long as there are enough, nearest pairs first; what is left over shares. A pair
-    further apart than one host bridge, or joined by C2C alone, counts only on machines where no pair is nearer, and one
-    across NUMA nodes never: a GPU that lost its NIC must not look served by a storage card. Of NICs that are equally
-    near those at the addresses ``uplinks`` come last: on a GB200 every NIC of a processor is, those of the host's own
-    network among them (NVIDIA/NVSentinel pull request 1221).
+    Each GPU gets a NIC of its own as long as there are enough, nearest pairs first; the remaining GPUs share NICs. A
+    pair further apart than one host bridge, or connected by C2C alone, only counts on machines without a nearer pair,
+    and one across NUMA nodes never: a GPU that lost its NIC must not appear to be served by a storage card. Among
+    equally near NICs, those at the addresses ``uplinks`` come last: on a GB200 all NICs of a processor are equally
+    near, including those of the host's own network (NVIDIA/NVSentinel pull request 1221).
     """
     fabric = fabric_of(nics)
     near = _near_pairs(fabric, gpus, uplinks)
@@ -136,20 +135,20 @@ def _one_each(pairs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int
 
 
 def processor_nodes(probe: Probe) -> list[int]:
-    """Return the NUMA nodes with processors, none where nothing tells: ``0-1`` or ``0,2`` (has_cpu)."""
+    """Return the NUMA nodes with processors from ``0-1`` or ``0,2`` (has_cpu), none if unknown."""
     listed = (probe.text(f"{NODES}/has_cpu", limit=_LIMIT) or "").split(",")
     ranges = [re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip()) for part in listed]
     return [node for found in ranges if found for node in range(int(found[1]), int(found[2] or found[1]) + 1)]
 
 
 def all_nodes(probe: Probe) -> list[int]:
-    """Return every NUMA node, in the order in which the kernel tells distances to them."""
+    """Return every NUMA node, in the order of the kernel's distances."""
     names = (re.fullmatch(r"node(\d{1,6})", name) for name in probe.names(NODES))
     return sorted(int(name[1]) for name in names if name)
 
 
 def place_by_processors(probe: Probe, devices: Iterable[Device], with_processors: Sequence[int]) -> None:
-    """Set ``numa_node`` of devices in a node of memory alone to the nearest node with processors."""
+    """Set ``numa_node`` of devices in a node without processors to the nearest node with processors."""
     nearest: dict[int, int | None] = {}
     for device in devices:
         node = device["numa_node"]
@@ -161,7 +160,7 @@ def place_by_processors(probe: Probe, devices: Iterable[Device], with_processors
 
 
 def _nearest(probe: Probe, node: int, candidates: Sequence[int]) -> int | None:
-    """Return the candidate that a node has the least distance to, None where the kernel does not tell."""
+    """Return the candidate with the smallest distance from a node, None if the kernel does not report distances."""
     told = (probe.text(f"{NODES}/node{node}/distance", limit=_LIMIT) or "").split()
     far = {other: int(text) for other, text in zip(all_nodes(probe), told) if text.isdecimal()}
     known = [candidate for candidate in candidates if candidate in far]

@@ -1,20 +1,20 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds the uplink, the interfaces that must not be cut, and the addresses that the kubelet was given.
+"""Find the uplink: the interfaces that must not be cut off, and the node addresses given to the kubelet.
 
-The running kubelet's own command line tells it best. Where the kubelet is part of another program or does not run, the
-files do that the distributions of Kubernetes keep its arguments in: kubeadm, Debian's and Red Hat's packages,
-kubespray, MicroK8s, Canonical Kubernetes, k0s, k3s and RKE2. Only the service of systemd is looked at, not every
-process of the host.
+The command line of the running kubelet is the best source. If the kubelet is part of another program or not running,
+the files are read in which distributions of Kubernetes keep its arguments: kubeadm, Debian's and Red Hat's packages,
+kubespray, MicroK8s, Canonical Kubernetes, k0s, k3s and RKE2. Only processes of its systemd service are examined, not
+all of the host.
 
-Sources: the routing tables (Documentation: proc(5) and net/ipv6/route.c) name the interface of the default route; the
-address Ansible connects to and those that the kubelet tells are looked up among the host's own addresses. What carries
-a file system or swap of the host is an uplink as well: it is found by the interface or address that its connection is
-bound to, else by the route to its server.
+Sources: the routing tables (proc(5) and the kernel's net/ipv6/route.c) name the interface of the default route; the
+address Ansible connects to and the node addresses are looked up among the host's own addresses. An interface that
+carries a file system or swap of the host is an uplink too: it is found by the interface or address to which the
+connection is bound, else by the route to the server.
 
-Of a route with several next hops the tables in /proc name the first one only (net/ipv4/fib_trie.c, fib_route_seq_show;
-for IPv6 where the hops are an object of their own). Whoever plans changes asks ip(8) for the others.
+For a route with several next hops, the tables in /proc only name the first one (net/ipv4/fib_trie.c,
+fib_route_seq_show; for IPv6, if the hops are an object of their own). Before changes, the others are read with ip(8).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _FILES = (
 )
 _SERVICES = ("kubelet", "k3s", "k3s-agent", "rke2-server", "rke2-agent", "k0scontroller", "k0sworker")
 _UNITS = tuple(f"/etc/systemd/system/{service}.service" for service in _SERVICES)
-# Directories, with the suffix of the files that count.
+# Directories, with the suffix of the files that are read.
 _DIRECTORIES = (
     *((f"{unit}.d", ".conf") for unit in _UNITS),
     ("/etc/rancher/k3s/config.yaml.d", ".yaml"),
     ("/etc/rancher/rke2/config.yaml.d", ".yaml"),
 )
-# The processes of the kubelet's service: of the second version of cgroups and of the first, in the usual slices.
+# The processes of the kubelet's service: cgroup v2 and v1, in the usual slices.
 _PROCESSES = tuple(
     f"/sys/fs/cgroup/{place}.slice/kubelet.service/cgroup.procs"
     for place in ("system", "runtime", "systemd/system", "systemd/runtime")
@@ -58,33 +58,33 @@ _PROCESSES = tuple(
 _ARGUMENTS = "/proc/{}/cmdline"
 _MOST_PROCESSES = 8
 _MOST_MENTIONS = 32
-# As an argument (--node-ip=A,B), as a key of YAML (node-ip: A, "node-ip": [A, B] or with a list below it).
+# As an argument (--node-ip=A,B), or as a YAML key (node-ip: A, "node-ip": [A, B] or with a list below it).
 _NAME = re.compile(r"(?<![\w-])-{0,2}node-ip(?!\w)")
 _BETWEEN = re.compile(r"""(?:[\s\0=:\\"',\[\]+-]|#[^\n]*\n)*""")
 _ADDRESS = re.compile(r"[0-9A-Fa-f][0-9A-Fa-f.:]{1,44}")
 
 
 def read_node_addresses(probe: Probe) -> list[str]:
-    """Return every address that the kubelet of this host is told to be the node's, each once."""
-    # A process may end while it is looked at.
+    """Return every node address given to the kubelet of this host, each once."""
+    # A process may end while it is read.
     texts = (probe.content(path, ("ESRCH",)) or "" for path in _sources(probe))
     return list(dict.fromkeys(address for text in texts for address in node_addresses_in(text)))
 
 
 def is_source(path: str) -> bool:
-    """Say whether a file is one that node addresses are read from; other things in it may be secret."""
+    """Return whether node addresses are read from a file; its other content may be secret."""
     below = (f"{directory}/*{suffix}" for directory, suffix in _DIRECTORIES)
     patterns = (*_FILES, *_UNITS, *below, _ARGUMENTS.format("[0-9]*"))
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
 
 
 def public_part(text: str) -> str:
-    """Return what may be kept of a source: it tells the same addresses and nothing else."""
+    """Return the part of a source that may be recorded: it has the same addresses and nothing else."""
     return "".join(f"{ARGUMENT}{address}\n" for address in node_addresses_in(text))
 
 
 def node_addresses_in(text: str) -> list[str]:
-    """Return the addresses that follow each mention of ``node-ip``, up to the first word that is none."""
+    """Return the addresses after each ``node-ip``, up to the first word that is not an address."""
     mentions = itertools.islice(_NAME.finditer(text), _MOST_MENTIONS)
     return list(dict.fromkeys(address for mention in mentions for address in _addresses_from(text, mention.end())))
 
@@ -117,10 +117,10 @@ DEFAULT_ROUTES = MappingProxyType(
     {version: ("ip", "-json", f"-{version}", "route", "show", "default") for version in (4, 6)}
 )
 ROUTE_TO = ("ip", "-json", "route", "get")
-# Each server costs a program; the tables have to do for more.
+# Each server costs a command; for further ones only the tables are used.
 _MOST_ASKED = 32
 NAMED = "named in rdma_fabric_protected_interfaces"
-# What the traffic of an uplink rests on.
+# What the traffic of an uplink depends on.
 IPV4, IPV6, ADVERTISED = "ipv4", "ipv6", "router advertisements"
 _FAMILIES = MappingProxyType({4: IPV4, 6: IPV6})
 # No gateway, or the mask of a default route.
@@ -129,7 +129,7 @@ _UNICAST = "unicast"
 _RTF_UP = 0x1
 _RTF_REJECT = 0x200
 _RTF_ADDRCONF = 0x40000
-# The scope of addresses of the link in /proc/net/if_inet6 (include/net/ipv6.h, IPV6_ADDR_LINKLOCAL).
+# The scope of link-local addresses in /proc/net/if_inet6 (include/net/ipv6.h, IPV6_ADDR_LINKLOCAL).
 _LINK_SCOPE = 0x20
 _CONF = "/proc/sys/net/ipv4/conf"
 _POINT_TO_POINT = 30
@@ -139,7 +139,7 @@ Network = ipaddress.IPv4Network
 
 
 class Carried(NamedTuple):
-    """An interface that carries storage of the host, what that is, and what its traffic rests on."""
+    """An interface that carries storage of the host, the reason in words, and what its traffic depends on."""
 
     netdev: str
     reason: str
@@ -147,7 +147,7 @@ class Carried(NamedTuple):
 
 
 class Route(NamedTuple):
-    """One usable IPv4 route: its network and the interface it leaves by."""
+    """A usable IPv4 route: its network and its interface."""
 
     network: ipaddress.IPv4Network
     netdev: str
@@ -155,19 +155,19 @@ class Route(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What the routing tables tell: usable IPv4 routes, and what the default routes by each interface rest on."""
+    """Usable IPv4 routes, and what the default routes through each interface depend on."""
 
     routes: list[Route]
     defaults: dict[str, set[str]]
 
     @property
     def addressed(self) -> frozenset[str]:
-        """Return the interfaces with IPv4 routes: an address brings that of its network, unless it is told not to."""
+        """Return the interfaces with IPv4 routes: by default, an address adds the route of its network."""
         return frozenset(printable(route.netdev) for route in self.routes)
 
 
 def read_tables(probe: Probe, every_hop: bool) -> Tables:
-    """Read the routing tables; ``every_hop`` costs a program for each family that has a default route."""
+    """Read the routing tables; ``every_hop`` costs a command for each family that has a default route."""
     routes = parse_routes(probe.content(ROUTE) or "")
     families = {
         4: {route.netdev: {IPV4} for route in routes if route.network.prefixlen == 0},
@@ -183,9 +183,9 @@ def read_tables(probe: Probe, every_hop: bool) -> Tables:
 
 
 def parse_routes(text: str) -> list[Route]:
-    """Parse /proc/net/route; addresses are hexadecimal in the byte order of the machine (little endian here).
+    """Parse /proc/net/route; addresses are hexadecimal in the machine's byte order (here little-endian).
 
-    Only default routes and those of networks on the link are returned: a large cluster has thousands of others.
+    Only default routes and direct routes are returned: a large cluster has thousands of others.
     """
     routes = []
     for line in text.splitlines()[1:]:
@@ -209,9 +209,9 @@ def _network(destination: int, mask: int) -> ipaddress.IPv4Network | None:
 
 
 def parse_ipv6_default(text: str) -> dict[str, set[str]]:
-    """Parse /proc/net/ipv6_route and return what the default routes by each interface rest on.
+    """Parse /proc/net/ipv6_route and return what the default routes through each interface depend on.
 
-    ``lo`` carries only the reject route.
+    ``lo`` only has the reject route.
     """
     found: dict[str, set[str]] = {}
     for line in text.splitlines():
@@ -239,7 +239,7 @@ class _Uplink(NamedTuple):
 
 
 def read_carried(probe: Probe, tables: Tables, storage: Sequence[Storage]) -> list[Carried]:
-    """Return the interfaces that carry ``storage``; where a route stays unknown, all that might be it."""
+    """Return the interfaces that carry ``storage``; if a route is ambiguous, all candidates."""
     carried = []
     for number, (way, reason) in enumerate(storage):
         server = parse_address(way.server)
@@ -255,7 +255,7 @@ def read_carried(probe: Probe, tables: Tables, storage: Sequence[Storage]) -> li
 
 
 def _netdevs_to(probe: Probe, tables: Tables, server: Address, asks: bool) -> list[str]:
-    """Return the interface of the route to a server as ip(8) tells it, else as far as the tables do."""
+    """Return the interface of the route to a server from ip(8), else the candidates in the tables."""
     result = probe.command(*ROUTE_TO, str(server)) if asks else None
     if result is not None and result.rc == 0:
         return parse_hops(result.stdout)
@@ -275,12 +275,11 @@ def read_uplinks(
     *,
     carried: Iterable[Carried],
 ) -> list[Uplink]:
-    """Return the interfaces to protect with every reason; for a bond, bridge or VLAN its hardware is named too.
+    """Return the interfaces to protect with all reasons; for a bond, bridge or VLAN, also its hardware.
 
-    ``needs`` is what their traffic rests on, nothing for what only carries others. ``named`` are those that a variable
-    names; one that is not among ``netdevs`` is left out. What nobody says of those is looked up: IPv6 counts where they
-    have an address of it, advertisements where a default route by them is of one. ``carried`` is what ``read_carried``
-    returned.
+    ``needs`` is what their traffic depends on, empty for interfaces that only carry others. ``named`` are those in a
+    variable; names that are not in ``netdevs`` are left out. Their needs are looked up: IPv6 if they have an IPv6
+    address, advertisements if one of their default routes came from one. ``carried`` is the result of ``read_carried``.
     """
     pci = {netdev.raw_name: netdev.pci_parent for netdev in netdevs}
     uplinks: dict[str, _Uplink] = {}
@@ -308,7 +307,7 @@ def read_uplinks(
 
 
 def _needs_of_named(probe: Probe, name: str) -> set[str]:
-    """Return what an interface that a variable names rests on beside its default routes; IPv6 where it is unknown."""
+    """Return what an interface in the variable depends on besides its default routes; includes IPv6 if unknown."""
     content = probe.content(IPV6_ADDRESSES)
     if content is None:
         return {IPV4, IPV6}
@@ -341,7 +340,7 @@ def _addresses(probe: Probe, connection_address: str | None) -> list[tuple[Addre
 
 
 def _netdevs_of(probe: Probe, routes: Iterable[Route], address: Address) -> list[str]:
-    """Return the interface that has the address; where that stays unknown, every one whose network holds it."""
+    """Return the interface that has the address; if unknown, all interfaces whose network contains it."""
     if isinstance(address, ipaddress.IPv6Address):
         return _ipv6_owner(probe.content(IPV6_ADDRESSES) or "", address)
     names = sorted(
@@ -375,7 +374,7 @@ def parse_ip_addresses(text: str) -> dict[str, str]:
 
 
 def shared_networks(places: Iterable[tuple[Network, str]]) -> dict[Network, list[str]]:
-    """Return the interfaces that share a network with another one, by network; those between two ends are left out."""
+    """Return the interfaces that share a network with another one, by network, without point-to-point networks."""
     members: dict[Network, set[str]] = {}
     for network, name in places:
         if not network.is_link_local and network.prefixlen <= _POINT_TO_POINT:
@@ -384,10 +383,10 @@ def shared_networks(places: Iterable[tuple[Network, str]]) -> dict[Network, list
 
 
 def read_shared_subnets(probe: Probe, routes: Iterable[Route], names: Collection[str]) -> dict[str, list[str]]:
-    """Return those of the interfaces that share a network, by network, where one of them answers for the others.
+    """Return the interfaces that share a network, by network, if one of them answers for the others.
 
     Networks are those of direct routes. The kernel answers ARP for any of its addresses on every interface unless the
-    larger one of ``conf/all/arp_ignore`` and the interface's own is above 0 (Documentation/networking/ip-sysctl.rst).
+    larger of ``conf/all/arp_ignore`` and the interface's own is above 0 (Documentation/networking/ip-sysctl.rst).
     """
     shared = shared_networks(
         (route.network, route.netdev) for route in routes if route.direct and route.netdev in names

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds who uses virtual functions, so that destroying them would break it.
+"""Find the users of virtual functions, which would lose them if the functions were destroyed.
 
-The kernel asks nobody before it destroys them, and an interface that went to another network namespace is not seen from
-here. Every process is looked at, so this is read only where the number of functions is to change. What pods have on a
-port is not seen either, but its address is: a macvlan has its port take its address (macvlan_open,
-drivers/net/macvlan.c), through VLANs as well, in whatever network namespace it is.
+The kernel does not check for users before it destroys a function, and an interface in another network namespace is not
+visible from here. All processes are examined, so this is only done if the number of functions is to change. Interfaces
+of pods on a port are not visible either, but their addresses are: a macvlan makes its port accept its address
+(macvlan_open, drivers/net/macvlan.c), through VLANs as well, in any network namespace.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ from .shapes import Nic, ReadNetdev
 from .uplink import IP_ADDRESSES, IPV6_ADDRESSES, ROUTE
 
 FILTERS = ("bridge", "-json", "fdb", "show")
-# An address of one station: the lowest bit of its first octet is not set.
+# A unicast address: the lowest bit of its first octet is not set.
 _UNICAST = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")
 _MOST_STATIONS = 3
-# Drivers that give a function to a program or a guest as it is: it has no interface then.
+# Drivers that pass a function through to a program or guest, so that it has no interface.
 USER_SPACE_DRIVERS = (*VFIO_DRIVERS, "uio_pci_generic", "igb_uio")
 VERBS = "/sys/class/infiniband_verbs"
 QUEUE_PAIRS = ("rdma", "-json", "resource", "show", "qp")
 NAMED_NAMESPACES = "/run/netns"
-# What the kernel opens on every RDMA device for itself.
+# The kernel opens these on every RDMA device for itself.
 _OF_EVERY_DEVICE = ("ib_core", "ib_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
 _POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12})")
 _LINK_LOCAL = "fe80"
 _MOST_NAMED = 4
-# What another network namespace can have of a function, by the directory that is empty here then.
+# The parts of a function that may be in another network namespace, by the directory that is empty here in that case.
 _INTERFACE, _RDMA_DEVICE = "net", "infiniband"
 _WORDS = {_INTERFACE: "interface", _RDMA_DEVICE: "RDMA device"}
 Users = Dict[str, List[str]]
 
 
 def stations_of_others(probe: Probe, ports: Iterable[str], netdevs: Iterable[ReadNetdev]) -> dict[str, str]:
-    """Return the addresses in the filters of Ethernet ports that no interface here has, in words, by the port."""
+    """Return, as text by port, the addresses in the filters of Ethernet ports that no interface here has."""
     known = list(netdevs)
     own = {netdev["mac"] for netdev in known}
     ethernet = {netdev["name"] for netdev in known if netdev["link_type"] == "ether"}.intersection(ports)
@@ -88,12 +88,11 @@ def read_users(
     nics: Sequence[Nic],
     netdevs: Mapping[str, ReadNetdev],
 ) -> Users:
-    """Return who uses each virtual function, in words, by its PCI address; a function nobody uses is left out.
+    """Return the users of each virtual function as text, by its PCI address, without unused functions.
 
-    One whose driver gives it to programs as it is has no user when no process has it open; it is listed then.
+    A function whose driver passes it through, but which no process has open, is included without users.
 
-    ``functions`` are among ``nics``, all NICs of the host, and ``netdevs`` are interfaces by name, in the shape of the
-    facts.
+    ``functions`` are some of ``nics``, all NICs of the host, and ``netdevs`` are interfaces by name; all as facts.
     """
     if not functions:
         return {}
@@ -106,16 +105,17 @@ def read_users(
 
 
 def in_another_namespace(nic: Nic, nics: Iterable[Nic]) -> str:
-    """Return the words for a function that another network namespace has a part of; empty when none has."""
+    """Return the text for a function with a part in another network namespace; empty if there is none."""
     away = _away(nic, nics)
     return f"its {_WORDS[away]} is in another network namespace" if away else ""
 
 
 def _away(nic: Nic, nics: Iterable[Nic]) -> str | None:
-    """Return what a function lacks here although its driver makes one: its interface or its RDMA device.
+    """Return the part that a function lacks here although its driver makes one: interface or RDMA device.
 
-    Every Ethernet function has an interface. An InfiniBand one has it where ib_ipoib is in use, and hides its RDMA
-    device with the exclusive mode of namespaces (netns_mode of ib_core): its port and the port's other functions tell.
+    Every Ethernet function has an interface. An InfiniBand one has it if ib_ipoib is in use, and its RDMA device is
+    hidden in the exclusive mode of namespaces (netns_mode of ib_core): its port and the port's other functions show
+    which applies.
     """
     if nic["driver"] is None or nic["driver"] in USER_SPACE_DRIVERS:
         return None
@@ -132,19 +132,20 @@ def _away(nic: Nic, nics: Iterable[Nic]) -> str | None:
 
 
 def has_driver(driver: str | None, asked: str) -> bool:
-    """Say whether a virtual function is with the driver that ``vf_driver`` asks for, or without any of user space."""
+    """Return whether a function has the driver that ``vf_driver`` selects: vfio-pci, or any but those of user space."""
     return driver == VFIO if asked == VFIO else driver not in USER_SPACE_DRIVERS
 
 
 def bound_to_user_space(nic: Nic) -> str:
-    """Return the words for a function that a driver gives to a program as it is."""
+    """Return the text for a function that is bound to a passthrough driver."""
     return f"it is bound to {nic['driver']}, a virtual machine or a DPDK program may hold it"
 
 
 def _note_user_space(probe: Probe, users: Users, functions: Sequence[Nic]) -> set[str]:
-    """Note who has functions open that have no interface; return those functions.
+    """Note which processes have functions without interface open; return those functions.
 
-    Without rights to look at other processes, or on a recorded host, it is not known: then somebody may.
+    Without permission to examine other processes, or on a recorded host, this is unknown, and the function counts as
+    used.
     """
     given = [nic for nic in functions if nic["driver"] in USER_SPACE_DRIVERS]
     if not given:
@@ -161,14 +162,14 @@ def _note_user_space(probe: Probe, users: Users, functions: Sequence[Nic]) -> se
 
 
 def _vfio_nodes(probe: Probe, nic: Nic) -> list[str]:
-    """Return the device files by which programs reach a function of vfio: its group's and, since Linux 6.6, its own."""
+    """Return the device files of a vfio function: its group's and, since Linux 6.6, its own."""
     group = nic["iommu"]["group"] if nic["iommu"] is not None else None
     own = names_at(probe.host, f"{PCI}/{nic['address']}/vfio-dev")
     return [f"/dev/vfio/{group}"] * (group is not None) + [f"/dev/vfio/devices/{name}" for name in own]
 
 
 def _holders_of(probe: Probe, nodes: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the processes that have a device file open, by the address that the file stands for."""
+    """Return the processes that have a device file open, by the address of its function."""
     found: dict[str, dict[str, None]] = {}
     for pid in _processes(probe) if nodes else []:
         for number in names_at(probe.host, f"/proc/{pid}/fd"):
@@ -184,7 +185,7 @@ def _note_network(
     functions: Sequence[Nic],
     netdevs: Mapping[str, ReadNetdev],
 ) -> None:
-    """Note interfaces that others stand on, and those that are up and have a route or an address of their own."""
+    """Note interfaces with others on top, and those that are up and have a route or an address of their own."""
     ports = {name: nic["address"] for nic in functions for name in nic["netdevs"] if name in netdevs}
     carried = _carried(probe, ports, netdevs)
     addressed = _addressed(probe) if ports else set()
@@ -196,9 +197,9 @@ def _note_network(
 
 
 def _addressed(probe: Probe) -> set[str]:
-    """Return the interfaces with a route or an address; IPv6 addresses that the kernel itself gives do not count.
+    """Return the interfaces with a route or an address; IPv6 link-local addresses do not count.
 
-    An IPv4 address without a network (/32) or with routes of another table is told by ``ip`` only.
+    Only ``ip`` reports an IPv4 address without a network (/32) or with routes in another table.
     """
     lines = [line.split() for line in (probe.content(ROUTE) or "").splitlines()[1:]]
     found = {fields[0] for fields in lines if fields}
@@ -209,10 +210,10 @@ def _addressed(probe: Probe) -> set[str]:
 
 
 def _carried(probe: Probe, ports: Iterable[str], netdevs: Mapping[str, ReadNetdev]) -> dict[str, dict[str, None]]:
-    """Return what stands on each interface: VLANs, bonds, bridges, VRFs, macvlans that pods have of it.
+    """Return what is on top of each interface: VLANs, bonds, bridges, VRFs, and macvlans of pods.
 
-    No link of sysfs leads to a partition of IPoIB, but its ``iflink`` is the number of the interface below. What a pod
-    has is only told by its address: files that a container shows are its own, and may lead anywhere on this host.
+    No link in sysfs leads to an IPoIB partition, but its ``iflink`` is the index of the interface below. Interfaces of
+    pods are only known by address: files shown by a container are its own, and may be links to anywhere on this host.
     """
     carried: dict[str, dict[str, None]] = {name: {} for name in ports}
     for name, uppers in carried.items():
@@ -230,7 +231,7 @@ def _carried(probe: Probe, ports: Iterable[str], netdevs: Mapping[str, ReadNetde
 
 
 def _partitions(probe: Probe) -> list[tuple[str, int]]:
-    """Return the interfaces of IPoIB that stand on another one, each with the number of that one (``iflink``)."""
+    """Return the IPoIB interfaces on top of another one, each with that one's index (``iflink``)."""
     found = []
     for name in names_at(probe.host, NET):
         base = f"{NET}/{name}"
@@ -242,7 +243,7 @@ def _partitions(probe: Probe) -> list[tuple[str, int]]:
 
 
 def _note_namespaces(probe: Probe, users: Users, away: Mapping[str, str | None]) -> None:
-    """Note the functions that another network namespace has a part of; ``away`` names the part by the address."""
+    """Note the functions with a part in another network namespace; ``away`` has the part by address."""
     lost = {address: part for address, part in away.items() if part is not None}
     if not lost:
         return
@@ -258,8 +259,8 @@ def _note_namespaces(probe: Probe, users: Users, away: Mapping[str, str | None])
 def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
     """Return the pod or process whose namespace has the part of a function, by PCI address.
 
-    The sysfs that a container mounts shows what its own namespace has, below the same PCI functions. Names are looked
-    at and nothing is opened there: files that a container shows may be its own.
+    The sysfs that a container mounts shows the devices of its own namespace below the same PCI functions. Only names
+    are read and no file is opened there, as files shown by a container may be its own.
     """
     own = target_at(probe.host, "/proc/self/ns/net")
     holders: dict[str, str] = {}
@@ -269,7 +270,7 @@ def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
         if not namespace or namespace in seen:
             continue
         found = [a for a, part in lost.items() if names_at(probe.host, f"/proc/{pid}/root{PCI}/{a}/{part}")]
-        # A process without a sysfs of its own shows nothing; another one of the same namespace may.
+        # A process without its own sysfs shows nothing; another one of the same namespace may.
         if found:
             seen.add(namespace)
         holders.update((address, _pod(probe, pid) or str(_process(probe, pid))) for address in found)
@@ -277,7 +278,7 @@ def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pod(probe: Probe, pid: str) -> str | None:
-    """Return the pod that a process belongs to, with its name where the kubelet's logs tell it."""
+    """Return the pod of a process, with its name if the kubelet's logs have it."""
     found = _POD.search(text_at(probe.host, f"/proc/{pid}/cgroup"))
     if found is None:
         return None
@@ -332,12 +333,12 @@ def _number(probe: Probe, path: str) -> int | None:
 
 
 def held(actual: HostState, functions: Iterable[Nic]) -> str:
-    """Return who holds which of the functions, each named; empty when nobody is seen."""
+    """Return the users of these functions as text, each with its function; empty if none are known."""
     return "; ".join(filter(None, (_held(actual, nic) for nic in functions)))
 
 
 def given_away(actual: HostState, nic: Nic) -> str:
-    """Return which pod or guest has a virtual function as its own, by what the host lacks; empty when none has."""
+    """Return the pod or guest that has a virtual function, judging by missing parts; empty if there is none."""
     if nic["driver"] in USER_SPACE_DRIVERS or in_another_namespace(nic, actual.nics.values()):
         return _held(actual, nic)
     return ""
@@ -347,7 +348,7 @@ def _held(actual: HostState, nic: Nic) -> str:
     users = actual.facts["vf_users"].get(nic["address"])
     if users is not None:
         return f"{nic['address']}: {', '.join(users)}" if users else ""
-    # Facts that were not gathered for this wish do not name users; what the function itself tells is enough to refuse.
+    # Facts that were gathered for another spec have no users; the function's own state is enough to refuse.
     if nic["driver"] in USER_SPACE_DRIVERS:
         return f"{nic['address']}: {bound_to_user_space(nic)}"
     away = in_another_namespace(nic, actual.nics.values())

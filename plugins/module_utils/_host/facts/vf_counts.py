@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads how many virtual functions the host's network configuration makes of each port.
+"""Read how many virtual functions the host's network configuration creates on each port.
 
-netplan: ``virtual-function-count``, or as many as there are definitions of ethernets with a ``link`` to the port
-(netplan-yaml(5), src/sriov.c). systemd.link(5): ``SR-IOVVirtualFunctions=``, or one more than the highest
-``VirtualFunction=`` of its [SR-IOV] sections. NetworkManager: ``total-vfs`` of [sriov] (nm-settings-keyfile(5)).
-ifupdown: a command of a stanza that writes a number to a port's ``sriov_numvfs`` (interfaces(5), pre-up and up).
+netplan: ``virtual-function-count``, or the number of ethernet definitions with a ``link`` to the port (netplan-yaml(5),
+src/sriov.c). systemd.link(5): ``SR-IOVVirtualFunctions=``, or one more than the highest ``VirtualFunction=`` of its
+[SR-IOV] sections. NetworkManager: ``total-vfs`` of [sriov] (nm-settings-keyfile(5)). ifupdown: a command in a stanza
+that writes a number to a port's ``sriov_numvfs`` (interfaces(5), pre-up and up).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read_vf_counts(
     netdevs: Iterable[ReadNetdev],
     nics: Iterable[Nic],
 ) -> dict[str, list[VfCount]]:
-    """Return ``file`` and ``count`` of everything that makes virtual functions, by the name of the port's interface."""
+    """Return ``file`` and ``count`` of everything that creates virtual functions, by the port's interface name."""
     read = list(netdevs)
     ports = [netdev for netdev in read if netdev["pci"] and netdev["kind"] == "physical"]
     given = [*_of_netplan(probe), *_of_profiles(probe), *_of_stanzas(probe)]
@@ -70,14 +70,14 @@ def _of_stanzas(probe: Probe) -> Iterator[tuple[set[str], str, int]]:
             written = (
                 _WRITTEN.findall(" ".join(rest).replace('"', "")) if first in ("pre-up", *ifupdown.WHEN_UP) else []
             )
-            # 0 goes before any other number: the last one is there in the end.
+            # A 0 is written before any other number; the last one is the result.
             counts.update({current if port in _THIS_INTERFACE else port: int(count) for count, port in written})
         for port, count in counts.items():
             yield {port}, printable(path), count
 
 
 def _of_netplan(probe: Probe) -> list[tuple[set[str], str, int]]:
-    """Return the counts of definitions of ethernets; files are merged by the definitions' ids."""
+    """Return the counts of ethernet definitions; files are merged by definition id."""
     names: dict[str, set[str]] = {}
     counts: dict[str, tuple[str, int]] = {}
     linked: dict[str, tuple[str, int]] = {}
@@ -97,7 +97,7 @@ def _of_netplan(probe: Probe) -> list[tuple[set[str], str, int]]:
 
 
 def _netplan_values(text: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yield section, definition, key and value of what definitions say, in block style or on one line."""
+    """Yield section, definition, key and value of definitions, in block style or on one line."""
     above: list[tuple[int, str]] = []
     for line in text.splitlines():
         found = _KEY.match(re.split(r"(?:^|\s)#", line, maxsplit=1)[0])

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The settings and GUIDs of virtual functions: present and requested.
+"""The settings and GUIDs of virtual functions: current and in the spec.
 
-Netlink tells them with the interface of the port (IFLA_VF_IB_NODE_GUID, since Linux 5.5); where it does not, the files
-of the vendor's mlx5_ib do (``device/sriov/N/node`` and ``port`` of the RDMA device).
+Netlink reports them with the interface of the port (IFLA_VF_IB_NODE_GUID, since Linux 5.5); otherwise they are read
+from the files of the vendor's mlx5_ib (``device/sriov/N/node`` and ``port`` of the RDMA device).
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from .host_state import HostState, Interface
 from .netdev import permanent_mac
 from .shapes import FunctionGuids, Guids, Netdev, Nic
 
-# By what they are called: those of ``VF_KEYS``, and what engine/context.py says of functions.
+# By name: those of ``VF_KEYS``, and those that engine/context.py adds.
 Settings = Dict[str, Union[str, int]]
-# By the function's number.
+# By the number of the function.
 Changes = Dict[int, Settings]
 
-# While removing, the key of an entry with what its functions were like before the first run, by number.
+# In a removal, the key of an entry with the original settings of its functions, by number.
 BEFORE: Final = "vf_settings_before"
-# IEEE 802 and EUI-64: bit 0 of the first octet is for groups, bit 1 says that no manufacturer gave the address.
+# IEEE 802 and EUI-64: in the first octet, bit 0 marks group addresses, bit 1 locally administered ones.
 _GROUP, _LOCAL = 0x01, 0x02
 
 
 def own_octets(port: str, number: int, count: int) -> bytes:
-    """Return the MAC or GUID of a virtual function of the port with this one: always the same for port and number.
+    """Return the MAC or GUID of a virtual function, which only depends on the port's address and the number.
 
-    It is locally administered, and taken from a digest: ports of one card have consecutive addresses, so adding the
-    number would give the functions of two ports the same ones.
+    It is locally administered and made from a digest: the ports of a card have consecutive addresses, so adding the
+    number would give functions of two ports the same one.
     """
     digest = hashlib.sha256(f"{port.lower()} vf {number}".encode("ascii", "replace")).digest()
     return bytes(((digest[0] | _LOCAL) & ~_GROUP, *digest[1:count]))
 
 
 def deterministic_mac(port_mac: str, number: int) -> str:
-    """Return the MAC of a port's virtual function that follows from the port's."""
+    """Return the MAC of a virtual function derived from that of its port."""
     return ":".join(f"{octet:02x}" for octet in own_octets(port_mac, number, 6))
 
 
 def settings_asked(interface: Interface, count: int) -> list[Settings]:
-    """Return what an entry asks of each of so many functions; a removal asks for what they were like."""
+    """Return the settings in the spec for each of ``count`` functions; in a removal, their original settings."""
     before = interface.wanted.get(BEFORE)
     if before is not None:
         return _former(before, count)
@@ -55,7 +55,7 @@ def settings_asked(interface: Interface, count: int) -> list[Settings]:
 
 
 def mac_of_port(interface: Interface) -> str | None:
-    """Return the address of a port, of which deterministic ones of its functions are made; None where it is unknown."""
+    """Return the address of a port from which those of its functions are derived; None if unknown."""
     return permanent_mac(interface.netdev) if interface.netdev is not None else None
 
 
@@ -71,7 +71,7 @@ def _wanted(given: VfSettings | None, mac: str | None, count: int) -> list[Setti
 
 
 def _former(before: Mapping[str, Mapping[str, str | int | None] | None], count: int) -> list[Settings]:
-    """Return what each function was like, by its number in ``before``; what its driver did not tell is not known."""
+    """Return the original settings of each function from ``before``, without those that its driver did not report."""
     found = [before.get(str(number)) for number in range(count)]
     told = [{key: settings.get(key) for key in VF_KEYS} if isinstance(settings, dict) else {} for settings in found]
     return [{key: value for key, value in settings.items() if value is not None} for settings in told]
@@ -84,7 +84,7 @@ def _mac(wanted: str | dict[str, str] | None, mac: str | None, number: int) -> s
 
 
 def differences(wanted: Sequence[Settings], actual: Sequence[Mapping[str, object]] | None) -> Changes:
-    """Return what is to be set on which function; all of it where the present settings are not known."""
+    """Return the settings to change, by function; all of them if the current ones are unknown."""
     known = actual or []
     changes: Changes = {}
     for number, settings in enumerate(wanted):
@@ -95,14 +95,14 @@ def differences(wanted: Sequence[Settings], actual: Sequence[Mapping[str, object
     return changes
 
 
-# What the file is called, and what the words in it mean to ip-link(8).
+# The names of the files, and the option of ip-link(8) for each word in them.
 FILES = {"node_guid": "node", "port_guid": "port", "link_state": "policy"}
 POLICIES = {"Follow": "auto", "Up": "enable", "Down": "disable"}
 _OCTETS = 8
 
 
 def read_guids(probe: Probe, ports: Sequence[Interface]) -> dict[str, Guids]:
-    """Return ``{address: {"functions": [...], "files": RDMA device or None}}`` of the ports that have GUIDs asked for.
+    """Return ``{address: {"functions": [...], "files": RDMA device or None}}`` of the ports whose spec has GUIDs.
 
     ``files`` is the RDMA device whose directory has the vendor's files.
     """
@@ -117,7 +117,7 @@ def read_guids(probe: Probe, ports: Sequence[Interface]) -> dict[str, Guids]:
 
 
 def file_of(device: str, number: int, key: str) -> str:
-    """Return the vendor's file of a setting of one function."""
+    """Return the vendor's file for a setting of one function."""
     return f"{_directory(device)}/{number}/{FILES[key]}"
 
 
@@ -138,7 +138,7 @@ def _functions(probe: Probe, port: Interface, files: str | None) -> list[Functio
 
 
 def read_files(host: Host, device: str, count: int) -> list[FunctionGuids]:
-    """Return what the vendor's files tell of each function."""
+    """Return the content of the vendor's files for each function."""
     functions: list[FunctionGuids] = []
     for number in range(count):
         words = {key: text_at(host, file_of(device, number, key)).strip() for key in FILES}
@@ -148,7 +148,7 @@ def read_files(host: Host, device: str, count: int) -> list[FunctionGuids]:
 
 
 def parse(text: str) -> list[FunctionGuids]:
-    """Parse what ``show_command`` prints of an InfiniBand port; a text that was cut off tells nothing."""
+    """Parse the output of ``show_command`` for an InfiniBand port; truncated output yields nothing."""
     _link, entries = shown_port(text)
     return [_function(entry) for entry in entries or []]
 
@@ -164,12 +164,12 @@ def _function(entry: Mapping[str, Any]) -> FunctionGuids:
 
 
 def deterministic_guid(port_guid: str, number: int) -> str:
-    """Return the GUID of a port's virtual function that follows from the port's."""
+    """Return the GUID of a virtual function derived from that of its port."""
     return guid_text(int.from_bytes(own_octets(port_guid, number, _OCTETS), "big"))
 
 
 def port_guid(actual: HostState, nic: Nic, port: Netdev | None) -> str | None:
-    """Return the GUID of a port as eight octets: its RDMA device has it, and the last octets of an IPoIB address."""
+    """Return the GUID of a port as eight octets: that of its RDMA device, or the last octets of its IPoIB address."""
     for device in actual.facts["rdma"]:
         if device["pci"] == nic["address"]:
             number = guid_number(device["node_guid"] or "")
@@ -181,7 +181,7 @@ def port_guid(actual: HostState, nic: Nic, port: Netdev | None) -> str | None:
 
 
 def wanted_guid(guids: VfGuids, number: int, port: str | None) -> str | None:
-    """Return the GUID of one function; None where the list or range has no more, or the port's own is not known."""
+    """Return the GUID in the spec for a function; None if the list or range is too short, or the port's is unknown."""
     if guids == DETERMINISTIC:
         return deterministic_guid(port, number) if port else None
     if isinstance(guids, dict):
@@ -191,15 +191,16 @@ def wanted_guid(guids: VfGuids, number: int, port: str | None) -> str | None:
 
 
 def device_guid(actual: HostState, function: Nic) -> str | None:
-    """Return the GUID that the RDMA device of a function has now, as eight octets; None where it has no device."""
+    """Return the current GUID of a function's RDMA device as eight octets; None if it has no device."""
     found = (device["node_guid"] for device in actual.facts["rdma"] if device["pci"] == function["address"])
     return canonical(next(found, None) or "")
 
 
 def has_guid(now: FunctionGuids | None, taken: str | None, guid: str | None) -> bool:
-    """Say whether a function has its GUID: ``now`` is what the port has set, ``taken`` what its device has.
+    """Return whether a function has its GUID: ``now`` is what the port has set, ``taken`` what the device has.
 
-    All zero is none. A function without RDMA device has nothing to tell, and an older kernel does not tell what is set.
+    All zero means none. A function without RDMA device has no value, and older kernels do not report what the port has
+    set.
     """
     if taken is not None and taken != guid:
         return False
