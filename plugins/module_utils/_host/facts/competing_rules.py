@@ -31,7 +31,6 @@ _TOKEN = re.compile(r'\s*([A-Z]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*(i?)"(
 # With a single equals sign, these are matches too (udev(7)).
 _ASKING = ("PROGRAM", "IMPORT")
 _MOST_FILES = 512
-
 # The ``.link`` file of an interface that we name. udev then uses no other.
 OUR_LINK = "/etc/systemd/network/05-rdma-fabric-{}.link"
 # Precedes, in a file of ours, the path of the file whose settings it copies.
@@ -41,6 +40,9 @@ _UDEV_DATA = "/run/udev/data/n"
 _USED = "E:ID_NET_LINK_FILE="
 _NAMES = ("Name", "NamePolicy")
 _MOST_LINES = 64
+# Masters that keep the addresses of their members (torvalds/linux, net/bridge/br_if.c, drivers/net/vrf.c). Bonds and
+# teams change them.
+_KEEP_ADDRESSES = ("bridge", "vrf")
 
 
 class Device(NamedTuple):
@@ -52,11 +54,6 @@ class Device(NamedTuple):
     pci: str
     driver: str
     place: str
-
-
-# Masters that keep the addresses of their members (torvalds/linux, net/bridge/br_if.c, drivers/net/vrf.c). Bonds and
-# teams change them.
-_KEEP_ADDRESSES = ("bridge", "vrf")
 
 
 class Token(NamedTuple):

@@ -51,9 +51,17 @@ _ROW = re.compile(
 _LEVEL = re.compile(r"^level\s*:\s*(RESTRICTED|PRIVILEGED)\s*$", re.MULTILINE | re.IGNORECASE)
 _MOST_PARAMETERS = 1024
 _AT_ONCE = 8
-
 # The default, current and next-boot value as the tool prints them: ``True(1)``, ``ETH(2)``, ``16``.
 Values = Dict[str, "list[str]"]
+_NO_GUID = "0000:0000:0000:0000"
+
+DPU = "DPU"
+NIC = "NIC"
+_NOW = 1
+# Values of the parameters; older tools print other words for the same numbers.
+_EMBEDDED_CPU, _ENABLED, _DISABLED = "1", "0", "1"
+_OWNERS = ("INTERNAL_CPU_PAGE_SUPPLIER", "INTERNAL_CPU_ESWITCH_MANAGER", "INTERNAL_CPU_IB_VPORT0")
+_ECPF = "0"
 
 
 def card_of(address: str) -> str:
@@ -91,51 +99,6 @@ def read_firmware(probe: Probe, ports: Sequence[Interface]) -> Firmware:
     }
 
 
-def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
-    """Return the device to query and the parameters to keep, by card."""
-    asked: dict[str, tuple[str, list[str]]] = {}
-    for port in ports:
-        names = list(port.wanted["firmware"] or ())
-        is_bluefield = port.nic is not None and (port.nic["family"] or "").startswith(BLUEFIELD)
-        needs_mode = is_bluefield and any(
-            port.wanted[key] is not None for key in ("eswitch_mode", "qos", "vf_settings", "vf_guids", "firmware_image")
-        )
-        if not names and not needs_mode:
-            continue
-        device, known = asked.get(card_of(port.key), (port.key, [*SRIOV, *(INTERNAL_CPU if is_bluefield else ())]))
-        asked[card_of(port.key)] = (device, list(dict.fromkeys([*known, *names])))
-    return asked
-
-
-def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> FirmwareCard:
-    restricted = _restricted(host, device) if set(INTERNAL_CPU) <= set(names) else None
-    card: FirmwareCard = {"device": device, "problem": "", "parameters": {}, "near": {}, "restricted": restricted}
-    if tool is None:
-        card["problem"] = "neither mstconfig (package mstflint) nor mlxconfig (NVIDIA's firmware tools) is installed"
-        return card
-    try:
-        result = host.run(query_command(tool, device), QUERY_SECONDS)
-    except HostError as error:
-        card["problem"] = f"{tool} can't be run ({error.code})"
-        return card
-    found = parse(result.stdout)
-    if not found:
-        card["problem"] = f"{tool} shows no parameters: {last_words(result)}"
-        return card
-    card["parameters"] = {name: found[name] for name in names if name in found}
-    missing = [name for name in names if name not in found and name not in (*SRIOV, *INTERNAL_CPU)]
-    card["near"] = {name: difflib.get_close_matches(name, sorted(found), n=3) for name in missing}
-    return card
-
-
-def _restricted(host: Host, device: str) -> bool | None:
-    probe = Probe(host)
-    tool = probe.first(RIGHTS_TOOLS)
-    shown = probe.command(*rights_command(tool, device), seconds=QUERY_SECONDS) if tool is not None else None
-    found = _LEVEL.search(shown.stdout if shown is not None else "")
-    return None if found is None else found.group(1).upper() == "RESTRICTED"
-
-
 def parse(text: str) -> Values:
     """Parse the output of ``query_command``: the default, current and next-boot value of each parameter.
 
@@ -153,9 +116,6 @@ def parse(text: str) -> Values:
         if row and len(words) == 3 and len(values) < _MOST_PARAMETERS:
             values[row["name"]] = [printable(word, 64) for word in words]
     return values
-
-
-_NO_GUID = "0000:0000:0000:0000"
 
 
 def functions_of_card(actual: HostState, address: str) -> list[Nic]:
@@ -187,25 +147,6 @@ def may_share_firmware(actual: HostState, address: str, other: str) -> bool:
     return {card_of(address), card_of(other)} <= {card_of(_physical(nic)) for nic in members}
 
 
-def _members(actual: HostState, address: str, *, with_bare_halves: bool) -> list[Nic]:
-    nics = list(actual.nics.values())
-    slots: set[str] = {card_of(address)}
-    guids: set[str] = set()
-    kinds: set[str] = set()
-    members: list[Nic] = []
-    grown = True
-    while grown:
-        found = [nic for nic in nics if _is_member(actual, nic, slots, guids, kinds)]
-        grown = len(found) > len(members)
-        members = found
-        for nic in members:
-            slots.add(card_of(_physical(nic)))
-            guids |= guids_of(actual, nic)
-            if with_bare_halves and is_bare_half(nic):
-                kinds.add(_kind(nic))
-    return members
-
-
 def guids_of(actual: HostState, nic: Nic) -> set[str]:
     """Return the system image GUIDs of a function's RDMA devices."""
     devices = [device for device in actual.facts["rdma"] if device["pci"] == nic["address"]]
@@ -218,40 +159,10 @@ def is_bare_half(nic: Nic) -> bool:
     return nic["function"] == "pf" and not nic["netdevs"] and not nic["rdma"]
 
 
-def _is_member(actual: HostState, nic: Nic, slots: set[str], guids: set[str], kinds: set[str]) -> bool:
-    if card_of(_physical(nic)) in slots or guids_of(actual, nic) & guids:
-        return True
-    return nic["function"] == "pf" and _kind(nic) in kinds
-
-
-def _physical(nic: Nic) -> str:
-    return nic["pf"] or nic["address"]
-
-
-def _kind(nic: Nic) -> str:
-    return f"{nic['vendor']}:{nic['device']}:{nic['subsystem']}"
-
-
-DPU = "DPU"
-NIC = "NIC"
-_NOW = 1
-# Values of the parameters; older tools print other words for the same numbers.
-_EMBEDDED_CPU, _ENABLED, _DISABLED = "1", "0", "1"
-_OWNERS = ("INTERNAL_CPU_PAGE_SUPPLIER", "INTERNAL_CPU_ESWITCH_MANAGER", "INTERNAL_CPU_IB_VPORT0")
-_ECPF = "0"
-
-
 def mode_of(actual: HostState, nic: Nic | None) -> str | None:
     """Return ``DPU`` or ``NIC`` for a BlueField whose firmware was read; None if unknown or no BlueField."""
     card = _read(actual, nic)
     return bluefield_mode(card["parameters"] if card is not None else {})
-
-
-def _read(actual: HostState, nic: Nic | None) -> FirmwareCard | None:
-    """Return the facts of a BlueField's firmware, nothing for any other card."""
-    if nic is None or not (nic["family"] or "").startswith(BLUEFIELD):
-        return None
-    return actual.facts["firmware"]["cards"].get(card_of(nic["address"]))
 
 
 def bluefield_mode(parameters: Mapping[str, Sequence[str]]) -> str | None:
@@ -308,3 +219,88 @@ def remark(actual: HostState, nic: Nic) -> str:
         f"whether the BlueField is in DPU or NIC mode is not known{cause}, so what belongs to its Arm side is not "
         "refused before it is tried"
     )
+
+
+def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
+    """Return the device to query and the parameters to keep, by card."""
+    asked: dict[str, tuple[str, list[str]]] = {}
+    for port in ports:
+        names = list(port.wanted["firmware"] or ())
+        is_bluefield = port.nic is not None and (port.nic["family"] or "").startswith(BLUEFIELD)
+        needs_mode = is_bluefield and any(
+            port.wanted[key] is not None for key in ("eswitch_mode", "qos", "vf_settings", "vf_guids", "firmware_image")
+        )
+        if not names and not needs_mode:
+            continue
+        device, known = asked.get(card_of(port.key), (port.key, [*SRIOV, *(INTERNAL_CPU if is_bluefield else ())]))
+        asked[card_of(port.key)] = (device, list(dict.fromkeys([*known, *names])))
+    return asked
+
+
+def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> FirmwareCard:
+    restricted = _restricted(host, device) if set(INTERNAL_CPU) <= set(names) else None
+    card: FirmwareCard = {"device": device, "problem": "", "parameters": {}, "near": {}, "restricted": restricted}
+    if tool is None:
+        card["problem"] = "neither mstconfig (package mstflint) nor mlxconfig (NVIDIA's firmware tools) is installed"
+        return card
+    try:
+        result = host.run(query_command(tool, device), QUERY_SECONDS)
+    except HostError as error:
+        card["problem"] = f"{tool} can't be run ({error.code})"
+        return card
+    found = parse(result.stdout)
+    if not found:
+        card["problem"] = f"{tool} shows no parameters: {last_words(result)}"
+        return card
+    card["parameters"] = {name: found[name] for name in names if name in found}
+    missing = [name for name in names if name not in found and name not in (*SRIOV, *INTERNAL_CPU)]
+    card["near"] = {name: difflib.get_close_matches(name, sorted(found), n=3) for name in missing}
+    return card
+
+
+def _restricted(host: Host, device: str) -> bool | None:
+    probe = Probe(host)
+    tool = probe.first(RIGHTS_TOOLS)
+    shown = probe.command(*rights_command(tool, device), seconds=QUERY_SECONDS) if tool is not None else None
+    found = _LEVEL.search(shown.stdout if shown is not None else "")
+    return None if found is None else found.group(1).upper() == "RESTRICTED"
+
+
+def _members(actual: HostState, address: str, *, with_bare_halves: bool) -> list[Nic]:
+    nics = list(actual.nics.values())
+    slots: set[str] = {card_of(address)}
+    guids: set[str] = set()
+    kinds: set[str] = set()
+    members: list[Nic] = []
+    grown = True
+    while grown:
+        found = [nic for nic in nics if _is_member(actual, nic, slots, guids, kinds)]
+        grown = len(found) > len(members)
+        members = found
+        for nic in members:
+            slots.add(card_of(_physical(nic)))
+            guids |= guids_of(actual, nic)
+            if with_bare_halves and is_bare_half(nic):
+                kinds.add(_kind(nic))
+    return members
+
+
+def _is_member(actual: HostState, nic: Nic, slots: set[str], guids: set[str], kinds: set[str]) -> bool:
+    if card_of(_physical(nic)) in slots or guids_of(actual, nic) & guids:
+        return True
+    return nic["function"] == "pf" and _kind(nic) in kinds
+
+
+def _physical(nic: Nic) -> str:
+    return nic["pf"] or nic["address"]
+
+
+def _kind(nic: Nic) -> str:
+    return f"{nic['vendor']}:{nic['device']}:{nic['subsystem']}"
+
+
+def _read(actual: HostState, nic: Nic | None) -> FirmwareCard | None:
+    """Return the facts of a BlueField's firmware, nothing for any other card."""
+    if nic is None or not (nic["family"] or "").startswith(BLUEFIELD):
+        return None
+    return actual.facts["firmware"]["cards"].get(card_of(nic["address"]))

@@ -89,23 +89,6 @@ def read_nvlink(
     }
 
 
-def _state(probe: Probe, unit: str) -> Service:
-    """Return the state of a unit from files (systemd.unit(5)): links of other units or to /dev/null, its cgroup."""
-    exists = probe.host.exists
-    starters = [
-        f"{place}/{name}" for place in UNIT_DIRECTORIES[:3] for name in probe.names(place) if _STARTERS.fullmatch(name)
-    ]
-    started = [unit, *([_PATHS[unit]] if unit in _PATHS else [])]
-    masked = any(probe.target(f"{directory}/{unit}") == "/dev/null" for directory in UNIT_DIRECTORIES[:2])
-    wanted = any(exists(f"{directory}/{name}") for directory in starters for name in started)
-    return {
-        "installed": any(exists(f"{directory}/{unit}") for directory in UNIT_DIRECTORIES) and not masked,
-        "enabled": wanted and not masked,
-        "masked": masked,
-        "active": any(exists(f"{group}/{unit}") for group in _GROUPS),
-    }
-
-
 def read_instances(probe: Probe, gpus: Iterable[Gpu]) -> dict[str, int]:
     """Return the number of instances of each GPU that has any, by PCI address."""
     by_minor: dict[str, int] = {}
@@ -138,12 +121,29 @@ def parse_modes(text: str) -> dict[str, MigMode]:
     return found
 
 
+def container_runs(probe: Probe) -> bool:
+    """Return whether the GPU Operator's driver container runs here."""
+    return any(probe.host.exists(path) for path in OPERATOR_FILES)
+
+
+def _state(probe: Probe, unit: str) -> Service:
+    """Return the state of a unit from files (systemd.unit(5)): links of other units or to /dev/null, its cgroup."""
+    exists = probe.host.exists
+    starters = [
+        f"{place}/{name}" for place in UNIT_DIRECTORIES[:3] for name in probe.names(place) if _STARTERS.fullmatch(name)
+    ]
+    started = [unit, *([_PATHS[unit]] if unit in _PATHS else [])]
+    masked = any(probe.target(f"{directory}/{unit}") == "/dev/null" for directory in UNIT_DIRECTORIES[:2])
+    wanted = any(exists(f"{directory}/{name}") for directory in starters for name in started)
+    return {
+        "installed": any(exists(f"{directory}/{unit}") for directory in UNIT_DIRECTORIES) and not masked,
+        "enabled": wanted and not masked,
+        "masked": masked,
+        "active": any(exists(f"{group}/{unit}") for group in _GROUPS),
+    }
+
+
 def _minor(probe: Probe, address: str) -> str | None:
     content = probe.content(f"/proc/driver/nvidia/gpus/{address}/information") or ""
     found = re.search(r"^Device Minor:\s*(\d{1,4})\s*$", content, re.MULTILINE)
     return found[1] if found else None
-
-
-def container_runs(probe: Probe) -> bool:
-    """Return whether the GPU Operator's driver container runs here."""
-    return any(probe.host.exists(path) for path in OPERATOR_FILES)

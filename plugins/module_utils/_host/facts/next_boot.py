@@ -43,6 +43,16 @@ _OF_GUESTS = (*VFIO_DRIVERS, "pci-stub")
 RDMA_DRIVER = "mlx5_ib"
 GPU_DRIVER = "nvidia"
 OSTREE_BOOTED = "/run/ostree-booted"
+UNTOLD: NextBoot = {
+    "kernel": None,
+    "entry": "",
+    "named_by": "",
+    "once": False,
+    "absent": [],
+    "initrd": None,
+    "modules": False,
+    "lacks": [],
+}
 
 
 class Menu(NamedTuple):
@@ -71,15 +81,6 @@ def read_menu(probe: Probe) -> Menu | None:
     place = probe.first(places) or ""
     files = in_order_of_grub(read_entries(probe, GRUB_ENTRIES)) if _BLS.search(text) else []
     return Menu(text, _environment(probe, place) if place else "", place, files)
-
-
-def _environment(probe: Probe, place: str) -> str:
-    """Return GRUB's variables; on Btrfs some are stored outside the file, so GRUB's own program reads them."""
-    text = probe.content(place) or ""
-    if not _variable("env_block", text):
-        return text
-    shown = (probe.printed(editor, place, "list") for editor in _EDITORS)
-    return next((printed for printed in shown if printed is not None), text)
 
 
 def entry_of_grub(menu: Menu, *, once: bool) -> Chosen | None:
@@ -130,38 +131,6 @@ def parse(text: str, files: Sequence[Entry] = ()) -> list[Entry]:
     return root.children
 
 
-def _take_files(entry: Entry | None, words: Sequence[str]) -> None:
-    if entry is None or len(words) < 2:
-        return
-    if entry.line is None and words[0] in _LINUX:
-        entry.image, entry.line = words[1], list(words[2:])
-    elif words[0] in _INITRD:
-        entry.initrds += [word for word in words[1:] if not word.startswith("$")]
-
-
-def _variable(name: str, environment: str) -> str:
-    found = re.search(_VARIABLE.format(name), environment, re.MULTILINE)
-    return found.group(1).strip() if found else ""
-
-
-def _resolve(entries: Sequence[Entry], way: Sequence[str]) -> Entry | None:
-    step = way[0].strip()
-    chosen = next((entry for entry in entries if step in (entry.title, entry.id)), None)
-    if chosen is None and step.isdecimal() and int(step) < len(entries):
-        chosen = entries[int(step)]
-    if chosen is None or not chosen.children:
-        return chosen
-    return _resolve(chosen.children, way[1:] or ["0"])
-
-
-def _first(entries: Sequence[Entry]) -> Entry | None:
-    for entry in entries:
-        found = entry if entry.line is not None else _first(entry.children)
-        if found is not None:
-            return found
-    return None
-
-
 def next_boot_of(probe: Probe, facts: Facts) -> NextBoot:
     """Return what the next boot of this host starts.
 
@@ -208,18 +177,6 @@ def read_next_boot(probe: Probe, running: str, drivers: Iterable[str]) -> NextBo
     }
 
 
-UNTOLD: NextBoot = {
-    "kernel": None,
-    "entry": "",
-    "named_by": "",
-    "once": False,
-    "absent": [],
-    "initrd": None,
-    "modules": False,
-    "lacks": [],
-}
-
-
 def chosen_entry(probe: Probe, *, once: bool) -> Chosen | None:
     """Return the entry that the boot loader boots; without ``once``, one-time choices are ignored."""
     if probe.host.exists(OSTREE_BOOTED):
@@ -228,6 +185,47 @@ def chosen_entry(probe: Probe, *, once: bool) -> Chosen | None:
         return entry_of_systemd_boot(probe, once=once)
     menu = read_menu(probe)
     return entry_of_grub(menu, once=once) if menu is not None else None
+
+
+def _environment(probe: Probe, place: str) -> str:
+    """Return GRUB's variables; on Btrfs some are stored outside the file, so GRUB's own program reads them."""
+    text = probe.content(place) or ""
+    if not _variable("env_block", text):
+        return text
+    shown = (probe.printed(editor, place, "list") for editor in _EDITORS)
+    return next((printed for printed in shown if printed is not None), text)
+
+
+def _take_files(entry: Entry | None, words: Sequence[str]) -> None:
+    if entry is None or len(words) < 2:
+        return
+    if entry.line is None and words[0] in _LINUX:
+        entry.image, entry.line = words[1], list(words[2:])
+    elif words[0] in _INITRD:
+        entry.initrds += [word for word in words[1:] if not word.startswith("$")]
+
+
+def _variable(name: str, environment: str) -> str:
+    found = re.search(_VARIABLE.format(name), environment, re.MULTILINE)
+    return found.group(1).strip() if found else ""
+
+
+def _resolve(entries: Sequence[Entry], way: Sequence[str]) -> Entry | None:
+    step = way[0].strip()
+    chosen = next((entry for entry in entries if step in (entry.title, entry.id)), None)
+    if chosen is None and step.isdecimal() and int(step) < len(entries):
+        chosen = entries[int(step)]
+    if chosen is None or not chosen.children:
+        return chosen
+    return _resolve(chosen.children, way[1:] or ["0"])
+
+
+def _first(entries: Sequence[Entry]) -> Entry | None:
+    for entry in entries:
+        found = entry if entry.line is not None else _first(entry.children)
+        if found is not None:
+            return found
+    return None
 
 
 def _has_modules(probe: Probe, kernel: str) -> bool:

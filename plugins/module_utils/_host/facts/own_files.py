@@ -48,6 +48,29 @@ REMOVED = "/run/rdma-fabric/kernel-arguments"
 """Arguments removed since the host booted that the running kernel still has; a reboot deletes the file."""
 _LISTED = re.compile(r"^# arguments:(.*)$", re.MULTILINE)
 
+PENDING_REBOOT_FILE = "/var/lib/rdma-fabric/awaiting-reboot.json"
+PENDING_REBOOT = StateFile(
+    PENDING_REBOOT_FILE,
+    "what waits for a reboot",
+    "remove the file; a step that a reboot did not bring may then have this host rebooted for it once more",
+)
+# Below /run: after a reboot, which restores the network itself, an old record must not be restored.
+JOURNAL = "/run/rdma-fabric-driver-reload.json"
+DRIVER_JOURNAL = StateFile(
+    JOURNAL,
+    "what an interrupted reload of the driver has taken away",
+    "reboot the host, which brings its network back, or bring it back by hand and remove the file",
+)
+# Deleted by the next boot.
+SET_SINCE_BOOT = "/run/rdma-fabric/firmware"
+FIRMWARE_RECORD = StateFile(
+    SET_SINCE_BOOT,
+    "the firmware values that were set since this boot",
+    "reboot the host, or remove the file to take the values that the cards show for those of the next boot",
+)
+# Device -> parameter -> value.
+Record = Dict[str, Dict[str, str]]
+
 
 def part_of_name(address: str) -> str:
     """Return a PCI address in the form used in the names of our naming files."""
@@ -95,31 +118,6 @@ def drop_in(arguments: Sequence[str], listing: Sequence[str]) -> str:
 def record(listing: Sequence[str]) -> str:
     """Return a file that only lists our arguments."""
     return marked([f"# arguments: {' '.join(listing)}"])
-
-
-PENDING_REBOOT_FILE = "/var/lib/rdma-fabric/awaiting-reboot.json"
-PENDING_REBOOT = StateFile(
-    PENDING_REBOOT_FILE,
-    "what waits for a reboot",
-    "remove the file; a step that a reboot did not bring may then have this host rebooted for it once more",
-)
-# Below /run: after a reboot, which restores the network itself, an old record must not be restored.
-JOURNAL = "/run/rdma-fabric-driver-reload.json"
-DRIVER_JOURNAL = StateFile(
-    JOURNAL,
-    "what an interrupted reload of the driver has taken away",
-    "reboot the host, which brings its network back, or bring it back by hand and remove the file",
-)
-# Deleted by the next boot.
-SET_SINCE_BOOT = "/run/rdma-fabric/firmware"
-FIRMWARE_RECORD = StateFile(
-    SET_SINCE_BOOT,
-    "the firmware values that were set since this boot",
-    "reboot the host, or remove the file to take the values that the cards show for those of the next boot",
-)
-
-# Device -> parameter -> value.
-Record = Dict[str, Dict[str, str]]
 
 
 def read_awaited(probe: Probe) -> dict[str, KnownAwaited]:

@@ -29,6 +29,17 @@ _FIRST_PROCESSOR = 4096
 _VIRTUAL_VENDORS = ("QEMU", "KubeVirt", "OpenStack Foundation", "Red Hat", "VMware, Inc.", "Xen")
 # Pairs below one root port: the switches forward their traffic directly unless something redirects it.
 _SWITCHED = ("PIX", "PXB")
+_SPEED = re.compile(r"(\d+(?:\.\d+)?)\s*GT/s")
+_VF_LINK = re.compile(r"virtfn\d+")
+_SR_IOV = "sriov_totalvfs"
+# Root port, upstream and downstream port of a switch.
+_ROOT_AND_SWITCH = 3
+
+RESOURCE = "resource"
+_FIRST, _AFTER_LAST = 7, 13
+_LINE = re.compile(r"0x([0-9a-f]{16}) 0x([0-9a-f]{16}) 0x([0-9a-f]{16})")
+# include/linux/ioport.h: IORESOURCE_UNSET, no address assigned yet.
+_UNSET = 0x20000000
 
 
 class Redirected(NamedTuple):
@@ -37,6 +48,23 @@ class Redirected(NamedTuple):
     nic: str
     gpu: str
     bridges: tuple[str, ...]
+
+
+class Function:
+    """A PCI function in sysfs: its address, ids, directory entries and path in the tree."""
+
+    def __init__(self, address: str, pci_id: PciId, driver: str | None) -> None:
+        self.address = address
+        self.id = pci_id
+        self.driver = driver
+        self.names: list[str] = []
+        self.path: list[str] = []
+        self.physfn: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Return ``vf`` or ``pf``; in a guest, which sees no physfn, by the id."""
+        return "vf" if self.physfn is not None or self.id.is_vf_by_id else "pf"
 
 
 def read_pcie(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> Pcie:
@@ -69,23 +97,6 @@ def read_pcie(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> Pcie:
     }
 
 
-def _is_virtual(probe: Probe) -> bool:
-    """Return whether the machine is virtual, by a processor flag, or on Arm by the machine name from the firmware."""
-    found = _FLAGS.search(probe.data("/proc/cpuinfo", _FIRST_PROCESSOR) or b"")
-    if found is not None:
-        return b"hypervisor" in found.group(1).split()
-    return (probe.text("/sys/class/dmi/id/sys_vendor", limit=64) or "") in _VIRTUAL_VENDORS
-
-
-def _passed_through(probe: Probe) -> list[str]:
-    names = (name for driver in VFIO_DRIVERS for name in probe.names(f"{DRIVERS}/{driver}"))
-    return sorted(name for name in names if is_pci_address(name))
-
-
-def _registers(probe: Probe, address: str) -> Registers:
-    return registers(probe.data(f"{PCI}/{address}/config") or b"")
-
-
 def bridges_between(one: Sequence[str], other: Sequence[str]) -> list[str]:
     """Return the bridges on the path between two devices (``path`` in the facts), without their common bridge."""
     common = 0
@@ -113,43 +124,6 @@ def read_request_of(functions: Mapping[str, FunctionRegisters], address: str) ->
 def redirects(control: int | None) -> bool:
     """Return whether a bridge with this ACS control register redirects traffic between devices."""
     return bool((control or 0) & (REQUEST_REDIRECT | COMPLETION_REDIRECT))
-
-
-def _ways(actual: HostState) -> Iterator[tuple[str, str, list[str]]]:
-    gpus = {gpu["address"]: gpu for gpu in actual.facts["gpus"]}
-    for nic, distances in actual.facts["distances"].items():
-        for gpu, label in distances.items():
-            if label in _SWITCHED and nic in actual.nics and gpu in gpus:
-                yield nic, gpu, bridges_between(actual.nics[nic]["path"], gpus[gpu]["path"])
-
-
-_SPEED = re.compile(r"(\d+(?:\.\d+)?)\s*GT/s")
-_VF_LINK = re.compile(r"virtfn\d+")
-_SR_IOV = "sriov_totalvfs"
-# Root port, upstream and downstream port of a switch.
-_ROOT_AND_SWITCH = 3
-RESOURCE = "resource"
-_FIRST, _AFTER_LAST = 7, 13
-_LINE = re.compile(r"0x([0-9a-f]{16}) 0x([0-9a-f]{16}) 0x([0-9a-f]{16})")
-# include/linux/ioport.h: IORESOURCE_UNSET, no address assigned yet.
-_UNSET = 0x20000000
-
-
-class Function:
-    """A PCI function in sysfs: its address, ids, directory entries and path in the tree."""
-
-    def __init__(self, address: str, pci_id: PciId, driver: str | None) -> None:
-        self.address = address
-        self.id = pci_id
-        self.driver = driver
-        self.names: list[str] = []
-        self.path: list[str] = []
-        self.physfn: str | None = None
-
-    @property
-    def kind(self) -> str:
-        """Return ``vf`` or ``pf``; in a guest, which sees no physfn, by the id."""
-        return "vf" if self.physfn is not None or self.id.is_vf_by_id else "pf"
 
 
 def read_functions(probe: Probe) -> list[Function]:
@@ -214,6 +188,77 @@ def gpu_entry(probe: Probe, function: Function) -> Gpu:
     }
 
 
+def add_slots(probe: Probe, devices: Iterable[Nic | Gpu]) -> None:
+    """Add to each device the link of its slot, with the limits of the port above (GT/s, lanes) if they are lower.
+
+    Both ends of a link show its negotiated speed and width (PCI Express Base Specification, Link Status Register). A
+    port that shows other values, or none, is not the other end, so its limits say nothing. Behind a switch on the card,
+    the device's own link ends on the card: the link between switch and slot is used instead.
+    """
+    ports: dict[str, PcieLink] = {}
+    vendors: dict[str, str] = {}
+
+    # Functions of one card share ports.
+    def port(address: str) -> PcieLink:
+        return ports.get(address) or ports.setdefault(address, _link(probe, f"{PCI}/{address}"))
+
+    def vendor(address: str) -> str:
+        return vendors.get(address) or vendors.setdefault(address, _hex_digits(probe, f"{PCI}/{address}/vendor"))
+
+    for device in devices:
+        above = [part for part in device["path"][:-1] if is_pci_address(part)]
+        if device["link"]["speed_gts"] is None or device["link"]["width"] is None:
+            continue
+        if device["vendor"] == MELLANOX and _is_behind_own_switch(above, vendor):
+            *above, upstream, _downstream = above
+            device["link"] = _narrower(device["link"], port(upstream))
+        if above:
+            _compare(device["link"], port(above[-1]))
+
+
+def is_unassigned(text: str, vendor: str) -> bool:
+    """Return whether the file ``resource`` of a physical function shows that no virtual functions are possible.
+
+    A BAR with flags has no address if it is marked UNSET (setup-res.c) or starts at 0. A BAR that could not be assigned
+    is mostly wiped (setup-bus.c, reset_resource; as of Linux 5.8 and 6.18), and its line then equals that of a BAR that
+    the device lacks. With mlx5 all six are wiped, although its functions need BAR 0 (mlx5 core/main.c, request_bar);
+    for other vendors nothing is concluded from such lines, nor from a file in another format.
+    """
+    lines = map(_LINE.fullmatch, text.splitlines()[_FIRST:_AFTER_LAST])
+    bars = [(int(line[1], 16), int(line[3], 16)) for line in lines if line is not None]
+    if len(bars) < _AFTER_LAST - _FIRST:
+        return False
+    there = [(start, flags) for start, flags in bars if flags]
+    if not there:
+        return vendor == MELLANOX
+    return any(flags & _UNSET or not start for start, flags in there)
+
+
+def _is_virtual(probe: Probe) -> bool:
+    """Return whether the machine is virtual, by a processor flag, or on Arm by the machine name from the firmware."""
+    found = _FLAGS.search(probe.data("/proc/cpuinfo", _FIRST_PROCESSOR) or b"")
+    if found is not None:
+        return b"hypervisor" in found.group(1).split()
+    return (probe.text("/sys/class/dmi/id/sys_vendor", limit=64) or "") in _VIRTUAL_VENDORS
+
+
+def _passed_through(probe: Probe) -> list[str]:
+    names = (name for driver in VFIO_DRIVERS for name in probe.names(f"{DRIVERS}/{driver}"))
+    return sorted(name for name in names if is_pci_address(name))
+
+
+def _registers(probe: Probe, address: str) -> Registers:
+    return registers(probe.data(f"{PCI}/{address}/config") or b"")
+
+
+def _ways(actual: HostState) -> Iterator[tuple[str, str, list[str]]]:
+    gpus = {gpu["address"]: gpu for gpu in actual.facts["gpus"]}
+    for nic, distances in actual.facts["distances"].items():
+        for gpu, label in distances.items():
+            if label in _SWITCHED and nic in actual.nics and gpu in gpus:
+                yield nic, gpu, bridges_between(actual.nics[nic]["path"], gpus[gpu]["path"])
+
+
 def _identify(probe: Probe, address: str) -> Function | None:
     """Return the ids and driver of a function from its uevent, else from the single attributes."""
     base = f"{PCI}/{address}"
@@ -266,34 +311,6 @@ def _link(probe: Probe, base: str) -> PcieLink:
         "max_speed_gts": _speed(probe, f"{base}/max_link_speed"),
         "max_width": _width(probe, f"{base}/max_link_width"),
     }
-
-
-def add_slots(probe: Probe, devices: Iterable[Nic | Gpu]) -> None:
-    """Add to each device the link of its slot, with the limits of the port above (GT/s, lanes) if they are lower.
-
-    Both ends of a link show its negotiated speed and width (PCI Express Base Specification, Link Status Register). A
-    port that shows other values, or none, is not the other end, so its limits say nothing. Behind a switch on the card,
-    the device's own link ends on the card: the link between switch and slot is used instead.
-    """
-    ports: dict[str, PcieLink] = {}
-    vendors: dict[str, str] = {}
-
-    # Functions of one card share ports.
-    def port(address: str) -> PcieLink:
-        return ports.get(address) or ports.setdefault(address, _link(probe, f"{PCI}/{address}"))
-
-    def vendor(address: str) -> str:
-        return vendors.get(address) or vendors.setdefault(address, _hex_digits(probe, f"{PCI}/{address}/vendor"))
-
-    for device in devices:
-        above = [part for part in device["path"][:-1] if is_pci_address(part)]
-        if device["link"]["speed_gts"] is None or device["link"]["width"] is None:
-            continue
-        if device["vendor"] == MELLANOX and _is_behind_own_switch(above, vendor):
-            *above, upstream, _downstream = above
-            device["link"] = _narrower(device["link"], port(upstream))
-        if above:
-            _compare(device["link"], port(above[-1]))
 
 
 def _is_behind_own_switch(above: Sequence[str], vendor: Callable[[str], str]) -> bool:
@@ -377,21 +394,3 @@ def _model(probe: Probe, address: str) -> str | None:
     content = probe.content(f"/proc/driver/nvidia/gpus/{address}/information") or ""
     found = re.search(r"^Model:[ \t]+(\S[^\n]{0,80})", content, re.MULTILINE)
     return printable(found.group(1).strip()) if found else None
-
-
-def is_unassigned(text: str, vendor: str) -> bool:
-    """Return whether the file ``resource`` of a physical function shows that no virtual functions are possible.
-
-    A BAR with flags has no address if it is marked UNSET (setup-res.c) or starts at 0. A BAR that could not be assigned
-    is mostly wiped (setup-bus.c, reset_resource; as of Linux 5.8 and 6.18), and its line then equals that of a BAR that
-    the device lacks. With mlx5 all six are wiped, although its functions need BAR 0 (mlx5 core/main.c, request_bar);
-    for other vendors nothing is concluded from such lines, nor from a file in another format.
-    """
-    lines = map(_LINE.fullmatch, text.splitlines()[_FIRST:_AFTER_LAST])
-    bars = [(int(line[1], 16), int(line[3], 16)) for line in lines if line is not None]
-    if len(bars) < _AFTER_LAST - _FIRST:
-        return False
-    there = [(start, flags) for start, flags in bars if flags]
-    if not there:
-        return vendor == MELLANOX
-    return any(flags & _UNSET or not start for start, flags in there)

@@ -23,6 +23,11 @@ from .shapes import Facts, Nic, RdmaDevice
 
 # Settings of the RDMA device; all others are those of the port, which virtual functions share with their physical one.
 OF_DEVICE = ("traffic_class", "tos")
+_UNSUPPORTED = "Operation not supported"
+# lldpad may run DCBX too; its process file, and the link that starts it at boot.
+_LLDPAD = ("/run/lldpad.pid", "/etc/systemd/system/multi-user.target.wants/lldpad.service")
+_MLNX_QOS = ("/usr/bin/mlnx_qos", "/usr/sbin/mlnx_qos")
+_OF_DCB = ("dcbx", "trust", "dscp_priority", "cable_length", "ets", "pfc")
 
 
 def given(desired: HostSpec, interface: Interface) -> Qos:
@@ -61,13 +66,6 @@ def rdma_of(interface: Interface, devices: Iterable[RdmaDevice]) -> RdmaDevice |
     soft = [device for device in listed if device["pci"] is None and name is not None and device["netdev"] == name]
     found = own or soft
     return found[0] if len(found) == 1 else None
-
-
-_UNSUPPORTED = "Operation not supported"
-# lldpad may run DCBX too; its process file, and the link that starts it at boot.
-_LLDPAD = ("/run/lldpad.pid", "/etc/systemd/system/multi-user.target.wants/lldpad.service")
-_MLNX_QOS = ("/usr/bin/mlnx_qos", "/usr/sbin/mlnx_qos")
-_OF_DCB = ("dcbx", "trust", "dscp_priority", "cable_length", "ets", "pfc")
 
 
 def read_qos(
@@ -135,6 +133,11 @@ def read_port(probe: Probe, name: str, device: str | None, nic: Nic | None, qos:
     return port
 
 
+def dcb_command(what: str, name: str) -> tuple[str, ...]:
+    """Return the command that prints one part of a port's DCB settings."""
+    return ("dcb", "--json", what, "show", "dev", name)
+
+
 def _by_file(probe: Probe, name: str, found: QosPort, qos: Collection[str]) -> None:
     files = found["files"]
     if qos_paths.TRUST in files and "trust" in qos:
@@ -191,11 +194,6 @@ def _by_dcb(probe: Probe, name: str, found: QosPort, qos: Collection[str]) -> No
             found["cable_length"] = state["cable_length"]
     if ets is not None:
         found["ets"] = qos_values.ets_state(ets)
-
-
-def dcb_command(what: str, name: str) -> tuple[str, ...]:
-    """Return the command that prints one part of a port's DCB settings."""
-    return ("dcb", "--json", what, "show", "dev", name)
 
 
 def _priorities(probe: Probe, name: str, point: str) -> list[int]:

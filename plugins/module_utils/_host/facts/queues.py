@@ -31,6 +31,26 @@ _NOW = "Current hardware settings"
 # Lines RX and TX count channels of one direction.
 _OF_CHANNELS = "Channel parameters for "
 
+DROP_IN = "/etc/systemd/system/irqbalance.service.d/90-rdma-fabric.conf"
+SHOW_IRQBALANCE = ("systemctl", "show", "-p", "MainPID", "irqbalance.service")
+
+_IRQ = "/proc/irq"
+_FILES = frozenset(
+    {
+        "affinity_hint",
+        "effective_affinity",
+        "effective_affinity_list",
+        "node",
+        "smp_affinity",
+        "smp_affinity_list",
+        "spurious",
+    }
+)
+_CPU = "/sys/devices/system/cpu"
+_LONGEST_LIST = 4096
+_NAME = "irqbalance.service"
+_POLICY = re.compile(r"(?:--policyscript|(?<![\w-])-l)[= ]*([^\s\"']+)")
+
 
 def show_command(key: str, name: str) -> tuple[str, ...]:
     """Return the command that prints the value of ``key``."""
@@ -63,33 +83,9 @@ def parse(text: str) -> dict[str, Queue]:
     return {key: {"now": now[word], "most": most[word]} for key, word in both.items()}
 
 
-DROP_IN = "/etc/systemd/system/irqbalance.service.d/90-rdma-fabric.conf"
-SHOW_IRQBALANCE = ("systemctl", "show", "-p", "MainPID", "irqbalance.service")
-_IRQ = "/proc/irq"
-_FILES = frozenset(
-    {
-        "affinity_hint",
-        "effective_affinity",
-        "effective_affinity_list",
-        "node",
-        "smp_affinity",
-        "smp_affinity_list",
-        "spurious",
-    }
-)
-_CPU = "/sys/devices/system/cpu"
-_LONGEST_LIST = 4096
-_NAME = "irqbalance.service"
-_POLICY = re.compile(r"(?:--policyscript|(?<![\w-])-l)[= ]*([^\s\"']+)")
-
-
 def affinity_file(irq: int) -> str:
     """Return the file with the CPUs that may serve an interrupt."""
     return f"{_IRQ}/{irq}/smp_affinity_list"
-
-
-def _vector(address: str, irq: int | str = "") -> str:
-    return f"{PCI}/{address}/msi_irqs/{irq}".rstrip("/")
 
 
 def interrupts_of(host: Host, address: str) -> list[int]:
@@ -119,6 +115,19 @@ def interrupts_of_functions(probe: Probe, addresses: Iterable[str]) -> Interrupt
         "interfaces": {address: _read_function(probe, address) for address in addresses},
         "irqbalance": _read_irqbalance(probe),
     }
+
+
+def running_irqbalance(probe: Probe) -> str | None:
+    """Return the command line of the running irqbalance, None if it does not run."""
+    found = re.search(r"^MainPID=(\d+)$", probe.output(*SHOW_IRQBALANCE), re.MULTILINE)
+    process = (parse_int(found[1]) or 0) if found else 0
+    content = probe.content(f"/proc/{process}/cmdline") if process else None
+    # Recordings contain no command lines of processes.
+    return None if not content else printable(" ".join(content.rstrip("\0").split("\0")), 1024)
+
+
+def _vector(address: str, irq: int | str = "") -> str:
+    return f"{PCI}/{address}/msi_irqs/{irq}".rstrip("/")
 
 
 def _read_function(probe: Probe, address: str) -> FunctionInterrupts:
@@ -164,12 +173,3 @@ def _read_irqbalance(probe: Probe) -> Irqbalance | None:
         "running": running_irqbalance(probe) if systemd else None,
         "systemd": systemd,
     }
-
-
-def running_irqbalance(probe: Probe) -> str | None:
-    """Return the command line of the running irqbalance, None if it does not run."""
-    found = re.search(r"^MainPID=(\d+)$", probe.output(*SHOW_IRQBALANCE), re.MULTILINE)
-    process = (parse_int(found[1]) or 0) if found else 0
-    content = probe.content(f"/proc/{process}/cmdline") if process else None
-    # Recordings contain no command lines of processes.
-    return None if not content else printable(" ".join(content.rstrip("\0").split("\0")), 1024)

@@ -25,6 +25,28 @@ _MOST_SLOTS = 256
 # Without an expected address, a run of empty slots ends the search.
 _EMPTY_RUN = 8
 
+_SHAPE: Mapping[str, tuple[type, ...]] = {
+    "pci": (str,),
+    "port": (int,),
+    "name": (str,),
+    "link_layer": (str, type(None)),
+    "rate_gbps": (int, float, type(None)),
+    "rocev2_gid_index": (int, type(None)),
+}
+_SOURCE = "links"
+_HINT = "give what rdma_host returned as links before the host was changed"
+
+
+class Link(TypedDict):
+    """A port that is up, with its capabilities; the rate is in Gb/s."""
+
+    pci: str
+    port: int
+    name: str
+    link_layer: str | None
+    rate_gbps: float | None
+    rocev2_gid_index: int | None
+
 
 def read_rdma(probe: Probe, netdevs: Sequence[Netdev], addressed: Collection[str]) -> list[RdmaDevice]:
     """Return the facts of every RDMA device, ``mlx5_2`` before ``mlx5_10``.
@@ -34,6 +56,66 @@ def read_rdma(probe: Probe, netdevs: Sequence[Netdev], addressed: Collection[str
     """
     names = sorted(probe.names(INFINIBAND), key=natural)
     return [_device(probe, name, netdevs, addressed) for name in names]
+
+
+def links_of(facts: Facts) -> list[Link]:
+    """Return the ports that are up, with their capabilities; rates are in Gb/s.
+
+    Left out are virtual functions of a physical one on this host, which come and go with plans, and software devices,
+    which have no link.
+    """
+    ours = {nic["address"] for nic in facts["nics"] if not nic["pf"]}
+    return [
+        {
+            "pci": device["pci"],
+            "port": port["port"],
+            "name": device["netdev"] or device["name"],
+            "link_layer": port["link_layer"],
+            "rate_gbps": port["rate_gbps"],
+            "rocev2_gid_index": port["rocev2_gid_index"],
+        }
+        for device in facts["rdma"]
+        if device["pci"] in ours
+        for port in device["ports"]
+        if _is_up(port)
+    ]
+
+
+def lost_links(before: Sequence[Link], facts: Facts, shut: Collection[str] = ()) -> list[str]:
+    """Return one line for each port that is worse than ``before``: gone, down, slower or without its GID.
+
+    Ports are identified by PCI address and number, not by name. Ports that are ``shut`` (PCI addresses whose interface
+    is to be down) are skipped, and so are ports whose link layer has changed.
+    """
+    ports = {(device["pci"], port["port"]): port for device in facts["rdma"] for port in device["ports"]}
+    found = []
+    for link in before:
+        now = ports.get((link["pci"], link["port"]))
+        if link["pci"] in shut or (now is not None and now["link_layer"] != link["link_layer"]):
+            continue
+        missing = _missing(link, now)
+        if missing:
+            found.append(f"port {link['port']} of {link['pci']} ({link['name']}) {missing}")
+    return found
+
+
+def check_links(value: object) -> list[Link]:
+    """Return links in the form of ``links_of``; raises ``InvalidInput`` with all violations."""
+    if not isinstance(value, list):
+        raise InvalidInput([Violation(_SOURCE, "", "is not a list", _HINT)])
+    flaws = []
+    for number, link in enumerate(value):
+        if not isinstance(link, Mapping):
+            flaws.append(Violation(_SOURCE, f"[{number}]", "is not a mapping", _HINT))
+            continue
+        wrong = [key for key, kinds in _SHAPE.items() if key not in link or not isinstance(link[key], kinds)]
+        if wrong:
+            flaws.append(
+                Violation(_SOURCE, f"[{number}]", f"lacks {', '.join(wrong)}, or has another type there", _HINT)
+            )
+    if flaws:
+        raise InvalidInput(flaws)
+    return cast(List[Link], value)
 
 
 def _device(probe: Probe, name: str, netdevs: Sequence[Netdev], addressed: Collection[str]) -> RdmaDevice:
@@ -132,89 +214,6 @@ def _rocev2_index(probe: Probe, base: str, netdev: str | None, has_address: bool
         if netdev is None or probe.text(f"{base}/gid_attrs/ndevs/{slot}", ("EINVAL",), 64) == netdev:
             return slot
     return None
-
-
-class Link(TypedDict):
-    """A port that is up, with its capabilities; the rate is in Gb/s."""
-
-    pci: str
-    port: int
-    name: str
-    link_layer: str | None
-    rate_gbps: float | None
-    rocev2_gid_index: int | None
-
-
-_SHAPE: Mapping[str, tuple[type, ...]] = {
-    "pci": (str,),
-    "port": (int,),
-    "name": (str,),
-    "link_layer": (str, type(None)),
-    "rate_gbps": (int, float, type(None)),
-    "rocev2_gid_index": (int, type(None)),
-}
-_SOURCE = "links"
-_HINT = "give what rdma_host returned as links before the host was changed"
-
-
-def links_of(facts: Facts) -> list[Link]:
-    """Return the ports that are up, with their capabilities; rates are in Gb/s.
-
-    Left out are virtual functions of a physical one on this host, which come and go with plans, and software devices,
-    which have no link.
-    """
-    ours = {nic["address"] for nic in facts["nics"] if not nic["pf"]}
-    return [
-        {
-            "pci": device["pci"],
-            "port": port["port"],
-            "name": device["netdev"] or device["name"],
-            "link_layer": port["link_layer"],
-            "rate_gbps": port["rate_gbps"],
-            "rocev2_gid_index": port["rocev2_gid_index"],
-        }
-        for device in facts["rdma"]
-        if device["pci"] in ours
-        for port in device["ports"]
-        if _is_up(port)
-    ]
-
-
-def lost_links(before: Sequence[Link], facts: Facts, shut: Collection[str] = ()) -> list[str]:
-    """Return one line for each port that is worse than ``before``: gone, down, slower or without its GID.
-
-    Ports are identified by PCI address and number, not by name. Ports that are ``shut`` (PCI addresses whose interface
-    is to be down) are skipped, and so are ports whose link layer has changed.
-    """
-    ports = {(device["pci"], port["port"]): port for device in facts["rdma"] for port in device["ports"]}
-    found = []
-    for link in before:
-        now = ports.get((link["pci"], link["port"]))
-        if link["pci"] in shut or (now is not None and now["link_layer"] != link["link_layer"]):
-            continue
-        missing = _missing(link, now)
-        if missing:
-            found.append(f"port {link['port']} of {link['pci']} ({link['name']}) {missing}")
-    return found
-
-
-def check_links(value: object) -> list[Link]:
-    """Return links in the form of ``links_of``; raises ``InvalidInput`` with all violations."""
-    if not isinstance(value, list):
-        raise InvalidInput([Violation(_SOURCE, "", "is not a list", _HINT)])
-    flaws = []
-    for number, link in enumerate(value):
-        if not isinstance(link, Mapping):
-            flaws.append(Violation(_SOURCE, f"[{number}]", "is not a mapping", _HINT))
-            continue
-        wrong = [key for key, kinds in _SHAPE.items() if key not in link or not isinstance(link[key], kinds)]
-        if wrong:
-            flaws.append(
-                Violation(_SOURCE, f"[{number}]", f"lacks {', '.join(wrong)}, or has another type there", _HINT)
-            )
-    if flaws:
-        raise InvalidInput(flaws)
-    return cast(List[Link], value)
 
 
 def _missing(before: Link, now: RdmaPort | None) -> str:

@@ -63,52 +63,6 @@ _NAME = re.compile(r"(?<![\w-])-{0,2}node-ip(?!\w)")
 _BETWEEN = re.compile(r"""(?:[\s\0=:\\"',\[\]+-]|#[^\n]*\n)*""")
 _ADDRESS = re.compile(r"[0-9A-Fa-f][0-9A-Fa-f.:]{1,44}")
 
-
-def read_node_addresses(probe: Probe) -> list[str]:
-    """Return every node address given to the kubelet of this host, each once."""
-    # A process may end while it is read.
-    texts = (probe.content(path, ("ESRCH",)) or "" for path in _sources(probe))
-    return list(dict.fromkeys(address for text in texts for address in node_addresses_in(text)))
-
-
-def is_source(path: str) -> bool:
-    """Return whether node addresses are read from a file; its other content may be secret."""
-    below = (f"{directory}/*{suffix}" for directory, suffix in _DIRECTORIES)
-    patterns = (*_FILES, *_UNITS, *below, _ARGUMENTS.format("[0-9]*"))
-    return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
-
-
-def public_part(text: str) -> str:
-    """Return the part of a source that may be recorded: it has the same addresses and nothing else."""
-    return "".join(f"{ARGUMENT}{address}\n" for address in node_addresses_in(text))
-
-
-def node_addresses_in(text: str) -> list[str]:
-    """Return the addresses after each ``node-ip``, up to the first word that is not an address."""
-    mentions = itertools.islice(_NAME.finditer(text), _MOST_MENTIONS)
-    return list(dict.fromkeys(address for mention in mentions for address in _addresses_from(text, mention.end())))
-
-
-def _addresses_from(text: str, position: int) -> Iterator[str]:
-    while True:
-        between = _BETWEEN.match(text, position)
-        word = _ADDRESS.match(text, between.end() if between else position)
-        if word is None or address_of(word.group()) is None:
-            return
-        yield word.group()
-        position = word.end()
-
-
-def _sources(probe: Probe) -> Iterator[str]:
-    for path in _PROCESSES:
-        processes = (probe.content(path) or "").split()
-        yield from (_ARGUMENTS.format(process) for process in processes[:_MOST_PROCESSES] if process.isdecimal())
-    yield from _FILES
-    yield from _UNITS
-    for directory, suffix in _DIRECTORIES:
-        yield from (f"{directory}/{name}" for name in probe.names(directory) if name.endswith(suffix))
-
-
 ROUTE = "/proc/net/route"
 IPV6_ROUTE = "/proc/net/ipv6_route"
 IPV6_ADDRESSES = "/proc/net/if_inet6"
@@ -133,8 +87,6 @@ _RTF_ADDRCONF = 0x40000
 _LINK_SCOPE = 0x20
 _CONF = "/proc/sys/net/ipv4/conf"
 _POINT_TO_POINT = 30
-
-
 Network = ipaddress.IPv4Network
 
 
@@ -164,6 +116,36 @@ class Tables(NamedTuple):
     def addressed(self) -> frozenset[str]:
         """Return the interfaces with IPv4 routes: by default, an address adds the route of its network."""
         return frozenset(printable(route.netdev) for route in self.routes)
+
+
+class _Uplink(NamedTuple):
+    reasons: list[str]
+    needs: set[str]
+
+
+def read_node_addresses(probe: Probe) -> list[str]:
+    """Return every node address given to the kubelet of this host, each once."""
+    # A process may end while it is read.
+    texts = (probe.content(path, ("ESRCH",)) or "" for path in _sources(probe))
+    return list(dict.fromkeys(address for text in texts for address in node_addresses_in(text)))
+
+
+def is_source(path: str) -> bool:
+    """Return whether node addresses are read from a file; its other content may be secret."""
+    below = (f"{directory}/*{suffix}" for directory, suffix in _DIRECTORIES)
+    patterns = (*_FILES, *_UNITS, *below, _ARGUMENTS.format("[0-9]*"))
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def public_part(text: str) -> str:
+    """Return the part of a source that may be recorded: it has the same addresses and nothing else."""
+    return "".join(f"{ARGUMENT}{address}\n" for address in node_addresses_in(text))
+
+
+def node_addresses_in(text: str) -> list[str]:
+    """Return the addresses after each ``node-ip``, up to the first word that is not an address."""
+    mentions = itertools.islice(_NAME.finditer(text), _MOST_MENTIONS)
+    return list(dict.fromkeys(address for mention in mentions for address in _addresses_from(text, mention.end())))
 
 
 def read_tables(probe: Probe, every_hop: bool) -> Tables:
@@ -200,14 +182,6 @@ def parse_routes(text: str) -> list[Route]:
     return routes
 
 
-def _network(destination: int, mask: int) -> ipaddress.IPv4Network | None:
-    try:
-        address, netmask = (ipaddress.IPv4Address(number.to_bytes(4, "little")) for number in (destination, mask))
-        return ipaddress.IPv4Network(f"{address}/{netmask}", strict=False)
-    except (OverflowError, ValueError):
-        return None
-
-
 def parse_ipv6_default(text: str) -> dict[str, set[str]]:
     """Parse /proc/net/ipv6_route and return what the default routes through each interface depend on.
 
@@ -233,11 +207,6 @@ def parse_hops(text: str) -> list[str]:
     return [hop["dev"] for hop in hops if isinstance(hop.get("dev"), str)]
 
 
-class _Uplink(NamedTuple):
-    reasons: list[str]
-    needs: set[str]
-
-
 def read_carried(probe: Probe, tables: Tables, storage: Sequence[Storage]) -> list[Carried]:
     """Return the interfaces that carry ``storage``; if a route is ambiguous, all candidates."""
     carried = []
@@ -252,18 +221,6 @@ def read_carried(probe: Probe, tables: Tables, storage: Sequence[Storage]) -> li
         needs = frozenset(_FAMILIES[address.version] for address in (server or own,) if address is not None)
         carried += [Carried(name, reason, needs) for name in names]
     return carried
-
-
-def _netdevs_to(probe: Probe, tables: Tables, server: Address, asks: bool) -> list[str]:
-    """Return the interface of the route to a server from ip(8), else the candidates in the tables."""
-    result = probe.command(*ROUTE_TO, str(server)) if asks else None
-    if result is not None and result.rc == 0:
-        return parse_hops(result.stdout)
-    direct = [route for route in tables.routes if route.direct and _is_subnet(route) and server in route.network]
-    longest = max((route.network.prefixlen for route in direct), default=0)
-    family = _FAMILIES[server.version]
-    near = [route.netdev for route in direct if route.network.prefixlen == longest]
-    return near or [name for name, needs in tables.defaults.items() if family in needs]
 
 
 def read_uplinks(
@@ -304,6 +261,83 @@ def read_uplinks(
         }
         for name in sorted(uplinks, key=natural)
     ]
+
+
+def parse_ip_addresses(text: str) -> dict[str, str]:
+    """Parse ``ip -json address show`` and return the interface of every address."""
+    owners: dict[str, str] = {}
+    for link in objects(parsed(text)):
+        name = link.get("ifname")
+        if isinstance(name, str):
+            addresses = (entry.get("local") for entry in objects(link.get("addr_info")))
+            owners.update((address, name) for address in addresses if isinstance(address, str))
+    return owners
+
+
+def shared_networks(places: Iterable[tuple[Network, str]]) -> dict[Network, list[str]]:
+    """Return the interfaces that share a network with another one, by network, without point-to-point networks."""
+    members: dict[Network, set[str]] = {}
+    for network, name in places:
+        if not network.is_link_local and network.prefixlen <= _POINT_TO_POINT:
+            members.setdefault(network, set()).add(name)
+    return {network: sorted(found) for network, found in sorted(members.items()) if len(found) > 1}
+
+
+def read_shared_subnets(probe: Probe, routes: Iterable[Route], names: Collection[str]) -> dict[str, list[str]]:
+    """Return the interfaces that share a network, by network, if one of them answers for the others.
+
+    Networks are those of direct routes. The kernel answers ARP for any of its addresses on every interface unless the
+    larger of ``conf/all/arp_ignore`` and the interface's own is above 0 (Documentation/networking/ip-sysctl.rst).
+    """
+    shared = shared_networks(
+        (route.network, route.netdev) for route in routes if route.direct and route.netdev in names
+    )
+    of_all = probe.number(f"{_CONF}/all/arp_ignore") if shared else None
+    return {
+        str(network): found
+        for network, found in shared.items()
+        if of_all == 0 and any(probe.number(f"{_CONF}/{name}/arp_ignore") == 0 for name in found)
+    }
+
+
+def _addresses_from(text: str, position: int) -> Iterator[str]:
+    while True:
+        between = _BETWEEN.match(text, position)
+        word = _ADDRESS.match(text, between.end() if between else position)
+        if word is None or address_of(word.group()) is None:
+            return
+        yield word.group()
+        position = word.end()
+
+
+def _sources(probe: Probe) -> Iterator[str]:
+    for path in _PROCESSES:
+        processes = (probe.content(path) or "").split()
+        yield from (_ARGUMENTS.format(process) for process in processes[:_MOST_PROCESSES] if process.isdecimal())
+    yield from _FILES
+    yield from _UNITS
+    for directory, suffix in _DIRECTORIES:
+        yield from (f"{directory}/{name}" for name in probe.names(directory) if name.endswith(suffix))
+
+
+def _network(destination: int, mask: int) -> ipaddress.IPv4Network | None:
+    try:
+        address, netmask = (ipaddress.IPv4Address(number.to_bytes(4, "little")) for number in (destination, mask))
+        return ipaddress.IPv4Network(f"{address}/{netmask}", strict=False)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _netdevs_to(probe: Probe, tables: Tables, server: Address, asks: bool) -> list[str]:
+    """Return the interface of the route to a server from ip(8), else the candidates in the tables."""
+    result = probe.command(*ROUTE_TO, str(server)) if asks else None
+    if result is not None and result.rc == 0:
+        return parse_hops(result.stdout)
+    direct = [route for route in tables.routes if route.direct and _is_subnet(route) and server in route.network]
+    longest = max((route.network.prefixlen for route in direct), default=0)
+    family = _FAMILIES[server.version]
+    near = [route.netdev for route in direct if route.network.prefixlen == longest]
+    return near or [name for name, needs in tables.defaults.items() if family in needs]
 
 
 def _needs_of_named(probe: Probe, name: str) -> set[str]:
@@ -360,40 +394,3 @@ def _is_subnet(route: Route) -> bool:
 def _ipv6_owner(text: str, address: ipaddress.IPv6Address) -> list[str]:
     wanted = f"{int(address):032x}"
     return [fields[5] for fields in map(str.split, text.splitlines()) if len(fields) >= 6 and fields[0] == wanted]
-
-
-def parse_ip_addresses(text: str) -> dict[str, str]:
-    """Parse ``ip -json address show`` and return the interface of every address."""
-    owners: dict[str, str] = {}
-    for link in objects(parsed(text)):
-        name = link.get("ifname")
-        if isinstance(name, str):
-            addresses = (entry.get("local") for entry in objects(link.get("addr_info")))
-            owners.update((address, name) for address in addresses if isinstance(address, str))
-    return owners
-
-
-def shared_networks(places: Iterable[tuple[Network, str]]) -> dict[Network, list[str]]:
-    """Return the interfaces that share a network with another one, by network, without point-to-point networks."""
-    members: dict[Network, set[str]] = {}
-    for network, name in places:
-        if not network.is_link_local and network.prefixlen <= _POINT_TO_POINT:
-            members.setdefault(network, set()).add(name)
-    return {network: sorted(found) for network, found in sorted(members.items()) if len(found) > 1}
-
-
-def read_shared_subnets(probe: Probe, routes: Iterable[Route], names: Collection[str]) -> dict[str, list[str]]:
-    """Return the interfaces that share a network, by network, if one of them answers for the others.
-
-    Networks are those of direct routes. The kernel answers ARP for any of its addresses on every interface unless the
-    larger of ``conf/all/arp_ignore`` and the interface's own is above 0 (Documentation/networking/ip-sysctl.rst).
-    """
-    shared = shared_networks(
-        (route.network, route.netdev) for route in routes if route.direct and route.netdev in names
-    )
-    of_all = probe.number(f"{_CONF}/all/arp_ignore") if shared else None
-    return {
-        str(network): found
-        for network, found in shared.items()
-        if of_all == 0 and any(probe.number(f"{_CONF}/{name}/arp_ignore") == 0 for name in found)
-    }

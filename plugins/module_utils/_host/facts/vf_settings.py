@@ -24,11 +24,14 @@ from .shapes import FunctionGuids, Guids, Netdev, Nic
 Settings = Dict[str, Union[str, int]]
 # By the number of the function.
 Changes = Dict[int, Settings]
-
 # In a removal, the key of an entry with the original settings of its functions, by number.
 BEFORE: Final = "vf_settings_before"
 # IEEE 802 and EUI-64: in the first octet, bit 0 marks group addresses, bit 1 locally administered ones.
 _GROUP, _LOCAL = 0x01, 0x02
+# The names of the files, and the option of ip-link(8) for each word in them.
+FILES = {"node_guid": "node", "port_guid": "port", "link_state": "policy"}
+POLICIES = {"Follow": "auto", "Up": "enable", "Down": "disable"}
+_OCTETS = 8
 
 
 def own_octets(port: str, number: int, count: int) -> bytes:
@@ -59,30 +62,6 @@ def mac_of_port(interface: Interface) -> str | None:
     return permanent_mac(interface.netdev) if interface.netdev is not None else None
 
 
-def _wanted(given: VfSettings | None, mac: str | None, count: int) -> list[Settings]:
-    if given is None:
-        return [{} for _number in range(count)]
-    common = {key: given[key] for key in ("vlan", "trust", "spoofchk", "max_tx_rate", "link_state")}
-    functions = []
-    for number in range(count):
-        own = {"mac": _mac(given["mac"], mac, number) or None, **common}
-        functions.append({key: value for key, value in own.items() if value is not None})
-    return functions
-
-
-def _former(before: Mapping[str, Mapping[str, str | int | None] | None], count: int) -> list[Settings]:
-    """Return the original settings of each function from ``before``, without those that its driver did not report."""
-    found = [before.get(str(number)) for number in range(count)]
-    told = [{key: settings.get(key) for key in VF_KEYS} if isinstance(settings, dict) else {} for settings in found]
-    return [{key: value for key, value in settings.items() if value is not None} for settings in told]
-
-
-def _mac(wanted: str | dict[str, str] | None, mac: str | None, number: int) -> str | None:
-    if wanted == DETERMINISTIC:
-        return deterministic_mac(mac, number) if mac else None
-    return wanted.get(str(number)) if isinstance(wanted, dict) else None
-
-
 def differences(wanted: Sequence[Settings], actual: Sequence[Mapping[str, object]] | None) -> Changes:
     """Return the settings to change, by function; all of them if the current ones are unknown."""
     known = actual or []
@@ -93,12 +72,6 @@ def differences(wanted: Sequence[Settings], actual: Sequence[Mapping[str, object
         if differing:
             changes[number] = differing
     return changes
-
-
-# The names of the files, and the option of ip-link(8) for each word in them.
-FILES = {"node_guid": "node", "port_guid": "port", "link_state": "policy"}
-POLICIES = {"Follow": "auto", "Up": "enable", "Down": "disable"}
-_OCTETS = 8
 
 
 def read_guids(probe: Probe, ports: Sequence[Interface]) -> dict[str, Guids]:
@@ -121,22 +94,6 @@ def file_of(device: str, number: int, key: str) -> str:
     return f"{_directory(device)}/{number}/{FILES[key]}"
 
 
-def _directory(device: str) -> str:
-    return f"{INFINIBAND}/{device}/device/sriov"
-
-
-def _functions(probe: Probe, port: Interface, files: str | None) -> list[FunctionGuids]:
-    enabled = port.functions
-    if not enabled:
-        return []
-    shown: list[FunctionGuids] = []
-    if port.netdev is not None:
-        shown = parse(probe.output(*show_command(port.netdev["name"])))
-    if files is not None and not any(function["node_guid"] for function in shown):
-        shown = read_files(probe.host, files, enabled)
-    return shown
-
-
 def read_files(host: Host, device: str, count: int) -> list[FunctionGuids]:
     """Return the content of the vendor's files for each function."""
     functions: list[FunctionGuids] = []
@@ -151,16 +108,6 @@ def parse(text: str) -> list[FunctionGuids]:
     """Parse the output of ``show_command`` for an InfiniBand port; truncated output yields nothing."""
     _link, entries = shown_port(text)
     return [_function(entry) for entry in entries or []]
-
-
-def _function(entry: Mapping[str, Any]) -> FunctionGuids:
-    state = entry.get("link_state")
-    return {
-        # iproute2 writes these two members with a space.
-        "node_guid": canonical(str(entry.get("node guid"))),
-        "port_guid": canonical(str(entry.get("port guid"))),
-        "link_state": state if state in POLICIES.values() else None,
-    }
 
 
 def deterministic_guid(port_guid: str, number: int) -> str:
@@ -206,3 +153,53 @@ def has_guid(now: FunctionGuids | None, taken: str | None, guid: str | None) -> 
         return False
     told = {None} if now is None else {now["node_guid"], now["port_guid"]}
     return told == {guid} or (told == {None} and taken == guid)
+
+
+def _wanted(given: VfSettings | None, mac: str | None, count: int) -> list[Settings]:
+    if given is None:
+        return [{} for _number in range(count)]
+    common = {key: given[key] for key in ("vlan", "trust", "spoofchk", "max_tx_rate", "link_state")}
+    functions = []
+    for number in range(count):
+        own = {"mac": _mac(given["mac"], mac, number) or None, **common}
+        functions.append({key: value for key, value in own.items() if value is not None})
+    return functions
+
+
+def _former(before: Mapping[str, Mapping[str, str | int | None] | None], count: int) -> list[Settings]:
+    """Return the original settings of each function from ``before``, without those that its driver did not report."""
+    found = [before.get(str(number)) for number in range(count)]
+    told = [{key: settings.get(key) for key in VF_KEYS} if isinstance(settings, dict) else {} for settings in found]
+    return [{key: value for key, value in settings.items() if value is not None} for settings in told]
+
+
+def _mac(wanted: str | dict[str, str] | None, mac: str | None, number: int) -> str | None:
+    if wanted == DETERMINISTIC:
+        return deterministic_mac(mac, number) if mac else None
+    return wanted.get(str(number)) if isinstance(wanted, dict) else None
+
+
+def _directory(device: str) -> str:
+    return f"{INFINIBAND}/{device}/device/sriov"
+
+
+def _functions(probe: Probe, port: Interface, files: str | None) -> list[FunctionGuids]:
+    enabled = port.functions
+    if not enabled:
+        return []
+    shown: list[FunctionGuids] = []
+    if port.netdev is not None:
+        shown = parse(probe.output(*show_command(port.netdev["name"])))
+    if files is not None and not any(function["node_guid"] for function in shown):
+        shown = read_files(probe.host, files, enabled)
+    return shown
+
+
+def _function(entry: Mapping[str, Any]) -> FunctionGuids:
+    state = entry.get("link_state")
+    return {
+        # iproute2 writes these two members with a space.
+        "node_guid": canonical(str(entry.get("node guid"))),
+        "port_guid": canonical(str(entry.get("port guid"))),
+        "link_state": state if state in POLICIES.values() else None,
+    }

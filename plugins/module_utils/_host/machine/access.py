@@ -16,6 +16,23 @@ import time
 from pathlib import Path
 from typing import Callable, List, NamedTuple, Protocol, Sequence
 
+# Attributes of sysfs have at most a page (4 KiB); other files may be longer and are truncated to this.
+READ_LIMIT = 64 * 1024
+# A node with hundreds of pods has hundreds of interfaces, for each of which ip(8) prints some 400 bytes.
+OUTPUT_LIMIT = 4 * 1024 * 1024
+# Routes and addresses: a node of a cluster of 500 has as many routes, of 128 bytes each.
+_TABLES = "/proc/net/"
+# Every pod of a node has several mounts, some of them with kilobytes of options.
+MOUNTS = "/proc/self/mountinfo"
+# The kernel follows at most 40 links while it resolves a path (MAXSYMLINKS).
+MAX_LINKS = 40
+# Directories of system programs, which the PATH of an SSH connection often lacks.
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OURS = "rdma-fabric"
+_MOST_DESCRIPTORS = 1024
+_GRACE = 1.0
+Names = List[str]
+
 
 class Clock(Protocol):
     """A monotonic clock."""
@@ -37,25 +54,6 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Suspend execution for this time."""
         time.sleep(seconds)
-
-
-# Attributes of sysfs have at most a page (4 KiB); other files may be longer and are truncated to this.
-READ_LIMIT = 64 * 1024
-# A node with hundreds of pods has hundreds of interfaces, for each of which ip(8) prints some 400 bytes.
-OUTPUT_LIMIT = 4 * 1024 * 1024
-# Routes and addresses: a node of a cluster of 500 has as many routes, of 128 bytes each.
-_TABLES = "/proc/net/"
-# Every pod of a node has several mounts, some of them with kilobytes of options.
-MOUNTS = "/proc/self/mountinfo"
-# The kernel follows at most 40 links while it resolves a path (MAXSYMLINKS).
-MAX_LINKS = 40
-# Directories of system programs, which the PATH of an SSH connection often lacks.
-SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-OURS = "rdma-fabric"
-_MOST_DESCRIPTORS = 1024
-_GRACE = 1.0
-
-Names = List[str]
 
 
 class HostError(Exception):
@@ -124,75 +122,6 @@ class Machine(Host, Protocol):
 
     def write_at(self, path: str, offset: int, data: bytes) -> None:
         """Write ``data`` at an offset of an existing file in one call; the rest of the file is unchanged."""
-
-
-def text_limit(path: str) -> int:
-    """Return the maximum length of a file that is read as text, in bytes.
-
-    The kernel's network tables grow with the cluster, files of ours with the host.
-    """
-    return OUTPUT_LIMIT if path.startswith(_TABLES) or path == MOUNTS or OURS in path else READ_LIMIT
-
-
-def read_text(path: str, read_bytes: Callable[[str, int], bytes]) -> str:
-    """Return a file's text, as every ``Host`` does; ``read_bytes`` returns the first bytes of a file.
-
-    A truncated file of ours could be mistaken for a complete one, so one that is too long fails with EFBIG.
-    """
-    limit = text_limit(path)
-    data = read_bytes(path, limit + 1)
-    if len(data) > limit and OURS in path:
-        raise HostError("EFBIG", path)
-    return data[:limit].decode("utf-8", "replace")
-
-
-def encoded(text: str) -> bytes:
-    """Return the bytes of a text, in which lone surrogates stand for bytes that are not UTF-8."""
-    return text.encode("utf-8", "surrogateescape")
-
-
-def temporary_name(path: str) -> str:
-    """Return the name under which a new ``path`` is written: beside it and hidden.
-
-    Programs that read a configuration directory ignore its suffix.
-    """
-    parent, name = posixpath.split(path)
-    return posixpath.join(parent, f".{name}.{OURS}")
-
-
-def follow(path: str, target_of: Callable[[str], str | None]) -> str:
-    """Return ``path`` with all links resolved, as the kernel does below a root directory.
-
-    ``target_of`` returns the raw target of a link, or None for anything else. ``..`` never leads above the root.
-    """
-    done = "/"
-    rest = [part for part in reversed(path.split("/")) if part not in {"", "."}]
-    links = 0
-    while rest:
-        part = rest.pop()
-        if part == "..":
-            done = posixpath.dirname(done)
-            continue
-        here = f"{done}/{part}" if done != "/" else f"/{part}"
-        target = target_of(here)
-        if target is None:
-            done = here
-            continue
-        links += 1
-        if links > MAX_LINKS:
-            raise HostError("ELOOP", path)
-        if target.startswith("/"):
-            done = "/"
-        rest.extend(piece for piece in reversed(target.split("/")) if piece not in {"", "."})
-    return done
-
-
-def errno_name(error: OSError) -> str:
-    """Return the symbolic name of an error's number, ``EIO`` if it has none."""
-    # Linux uses one number for both names; the kernel's documentation uses this one.
-    if error.errno == errno.EOPNOTSUPP:
-        return "EOPNOTSUPP"
-    return errno.errorcode.get(error.errno or 0, "EIO")
 
 
 class LiveHost:
@@ -361,6 +290,75 @@ class LiveMachine(LiveHost):
             finally:
                 os.umask(umask)
             _sync_directory(posixpath.dirname(local))
+
+
+def text_limit(path: str) -> int:
+    """Return the maximum length of a file that is read as text, in bytes.
+
+    The kernel's network tables grow with the cluster, files of ours with the host.
+    """
+    return OUTPUT_LIMIT if path.startswith(_TABLES) or path == MOUNTS or OURS in path else READ_LIMIT
+
+
+def read_text(path: str, read_bytes: Callable[[str, int], bytes]) -> str:
+    """Return a file's text, as every ``Host`` does; ``read_bytes`` returns the first bytes of a file.
+
+    A truncated file of ours could be mistaken for a complete one, so one that is too long fails with EFBIG.
+    """
+    limit = text_limit(path)
+    data = read_bytes(path, limit + 1)
+    if len(data) > limit and OURS in path:
+        raise HostError("EFBIG", path)
+    return data[:limit].decode("utf-8", "replace")
+
+
+def encoded(text: str) -> bytes:
+    """Return the bytes of a text, in which lone surrogates stand for bytes that are not UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def temporary_name(path: str) -> str:
+    """Return the name under which a new ``path`` is written: beside it and hidden.
+
+    Programs that read a configuration directory ignore its suffix.
+    """
+    parent, name = posixpath.split(path)
+    return posixpath.join(parent, f".{name}.{OURS}")
+
+
+def follow(path: str, target_of: Callable[[str], str | None]) -> str:
+    """Return ``path`` with all links resolved, as the kernel does below a root directory.
+
+    ``target_of`` returns the raw target of a link, or None for anything else. ``..`` never leads above the root.
+    """
+    done = "/"
+    rest = [part for part in reversed(path.split("/")) if part not in {"", "."}]
+    links = 0
+    while rest:
+        part = rest.pop()
+        if part == "..":
+            done = posixpath.dirname(done)
+            continue
+        here = f"{done}/{part}" if done != "/" else f"/{part}"
+        target = target_of(here)
+        if target is None:
+            done = here
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise HostError("ELOOP", path)
+        if target.startswith("/"):
+            done = "/"
+        rest.extend(piece for piece in reversed(target.split("/")) if piece not in {"", "."})
+    return done
+
+
+def errno_name(error: OSError) -> str:
+    """Return the symbolic name of an error's number, ``EIO`` if it has none."""
+    # Linux uses one number for both names; the kernel's documentation uses this one.
+    if error.errno == errno.EOPNOTSUPP:
+        return "EOPNOTSUPP"
+    return errno.errorcode.get(error.errno or 0, "EIO")
 
 
 def is_own_directory(path: str) -> bool:

@@ -17,7 +17,6 @@ from .access import Host, HostError
 
 # The first line of every file of ours, after the comment sign of its format; removal takes exactly the files with it.
 MARKER = "Managed by rdma.fabric: changes are overwritten, rdma.fabric removes this file"
-
 # systemd's unit directories; the first that has a unit is used (systemd.unit(5)).
 UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 # The default of all services that set no limit themselves.
@@ -43,25 +42,10 @@ CONFIRMED_FILE = "/var/lib/rdma-fabric/guard-confirmed.json"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # Isolated and without site packages: only the program and the standard library can be imported.
 PYTHON_OPTIONS = ("-I", "-S")
-
-
-def marked(lines: Iterable[str]) -> str:
-    """Return the text of a file of ours with these lines, in a format whose comments start with ``#``."""
-    return "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))
-
-
-def mode_of(path: str) -> int:
-    """Return the permissions of a file of ours: netplan warns about files that others may read."""
-    if path in (WISHES_FILE, NETPLAN_FILE):
-        return 0o600
-    return 0o755 if path.startswith(IRQBALANCE_SCRIPT) else 0o644
-
-
 FORMAT = 2
 # The format of the first release: the same members without a checksum.
 _WITHOUT_CHECKSUM = 1
 _ENVELOPE = ("format", "note", "managed_by", "sha256")
-
 Content = Dict[str, Any]
 
 
@@ -115,6 +99,18 @@ class StateFile(NamedTuple):
         return BrokenState(
             f"{self.path} does not hold {self.holds} ({reason}); nothing was changed; next: {self.remedy}"
         )
+
+
+def marked(lines: Iterable[str]) -> str:
+    """Return the text of a file of ours with these lines, in a format whose comments start with ``#``."""
+    return "".join(f"{line}\n" for line in (f"# {MARKER}", *lines))
+
+
+def mode_of(path: str) -> int:
+    """Return the permissions of a file of ours: netplan warns about files that others may read."""
+    if path in (WISHES_FILE, NETPLAN_FILE):
+        return 0o600
+    return 0o755 if path.startswith(IRQBALANCE_SCRIPT) else 0o644
 
 
 def check(host: Host, files: Iterable[StateFile]) -> None:

@@ -53,6 +53,15 @@ _RATE = within(
     f"is above {2**31 - 1}, the most the kernel takes; it is in Mb/s",
 )
 
+RANGE_KEYS = ("first", "last")
+_OCTETS = 8
+_LARGEST = 2 ** (8 * _OCTETS) - 1
+_FORMS = re.compile(r"(?:[0-9a-f]{2}:){7}[0-9a-f]{2}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4}|0x[0-9a-f]{16}")
+# ``deterministic``, one GUID for each function, or the first and the last of a range.
+VfGuids = Union[str, List[str], Dict[str, str]]
+Owner = TypeVar("Owner")
+_HINT = "a fabric needs each GUID once: give every host its own range in host_vars, or deterministic"
+
 
 class VfSettings(TypedDict):
     """Settings of a port's virtual functions; ``max_tx_rate`` is in Mb/s, keys of ``mac`` are numbers of functions."""
@@ -63,6 +72,31 @@ class VfSettings(TypedDict):
     spoofchk: bool | None
     max_tx_rate: int | None
     link_state: str | None
+
+
+class PortRequest(TypedDict):
+    """A port by name, and the range of its functions from the first to the last number; None means all."""
+
+    name: str | None
+    range: list[int] | None
+
+
+class FunctionRequest(TypedDict):
+    """The settings of a policy for the ports that it selects; ``mtu`` is in bytes."""
+
+    vendor: str | None
+    device: str | None
+    pci: list[str]
+    ports: list[PortRequest]
+    priority: int
+    resource: str | None
+    vfs: int
+    mtu: int | None
+    vf_driver: str | None
+    rdma: bool
+    vhost_net: bool
+    link_layer: str | None
+    eswitch_mode: str | None
 
 
 def vf_settings(place: Place, value: object, count: int | None) -> VfSettings | None:
@@ -96,45 +130,6 @@ def no_shared_addresses(places: list[Place], wanted: Sequence[VfSettings | None]
                 here.violation(f"{shown(mac)} is given by {first} already", "each function needs its own address")
 
 
-def _mac(place: Place, value: object, count: int | None) -> str | dict[str, str] | None:
-    if value is None or value == DETERMINISTIC:
-        return None if value is None else DETERMINISTIC
-    if not isinstance(value, Mapping):
-        place.violation(
-            f"is {kind_of(value)} ({shown(value)}), {DETERMINISTIC} or a mapping of function numbers to addresses "
-            "is needed"
-        )
-        return None
-    macs: dict[str, str] = {}
-    for key, item in value.items():
-        number = _function_number(place, key, count)
-        if number is None:
-            continue
-        here = place.at(number)
-        mac = text_of(here, item, "a MAC address", syntax.unicast_address_problem, lower=True)
-        if mac is not None:
-            if number in macs:
-                here.violation("is given twice, as a number and as text")
-            macs[number] = mac
-    return macs
-
-
-def _function_number(place: Place, key: object, count: int | None) -> str | None:
-    """Return the function's number as text: JSON has no other keys."""
-    text = str(key) if isinstance(key, (int, str)) and not isinstance(key, bool) else ""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 5) or text != str(int(text)):
-        place.violation(f"has the key {shown(key)}; keys are numbers of functions, from 0")
-        return None
-    if count is not None and int(text) >= count:
-        place.at(text).violation(
-            f"is not a function: vfs is {count}, so they are numbered 0 to {count - 1}"
-            if count
-            else "is not a function: vfs is 0"
-        )
-        return None
-    return text
-
-
 def check_settings(place: Place, settings: VfSettings | None, mode: str | None) -> None:
     """Note settings of functions that an e-switch does not accept in switchdev mode."""
     if settings is None or mode != "switchdev":
@@ -152,31 +147,6 @@ def check_driver(place: Place, driver: str | None, mtu: int | None) -> None:
         place.violation("has no effect with vf_driver vfio-pci: such functions have no interface here", "leave it out")
 
 
-class PortRequest(TypedDict):
-    """A port by name, and the range of its functions from the first to the last number; None means all."""
-
-    name: str | None
-    range: list[int] | None
-
-
-class FunctionRequest(TypedDict):
-    """The settings of a policy for the ports that it selects; ``mtu`` is in bytes."""
-
-    vendor: str | None
-    device: str | None
-    pci: list[str]
-    ports: list[PortRequest]
-    priority: int
-    resource: str | None
-    vfs: int
-    mtu: int | None
-    vf_driver: str | None
-    rdma: bool
-    vhost_net: bool
-    link_layer: str | None
-    eswitch_mode: str | None
-
-
 def function_request(place: Place, value: object) -> FunctionRequest | None:
     """Return the settings of a policy, None if not set.
 
@@ -185,61 +155,6 @@ def function_request(place: Place, value: object) -> FunctionRequest | None:
     of the same ``priority`` are merged.
     """
     return cast("FunctionRequest | None", record_in(place, value, _REQUEST))
-
-
-def _not_negative(amount: int) -> str:
-    return "is negative" if amount < 0 else ""
-
-
-def _amount(place: Place, value: object) -> int | None:
-    return whole_number(place, value, _not_negative)
-
-
-def _port_request(place: Place, value: object) -> PortRequest:
-    port = mapping_in(place, value, "name and range") or {}
-    known_keys(place, port, ("name", "range"))
-    given = list_of(place.at("range"), port.get("range"), "functions")
-    ends = [_amount(place.at("range").at(n), end) for n, end in enumerate(given)]
-    if ends and (len(ends) != 2 or None in ends):
-        place.at("range").violation("is not a range: the first and the last function are needed")
-    name = text_of(place.at("name"), port.get("name"), "an interface name")
-    return {"name": name, "range": [end for end in ends if end is not None] or None}
-
-
-def _port_requests(place: Place, value: object) -> list[PortRequest]:
-    return [_port_request(place.at(index), item) for index, item in enumerate(list_of(place, value, "interfaces"))]
-
-
-def _addresses(place: Place, value: object) -> list[str]:
-    found = texts_in(place, value, "PCI addresses", "a PCI address", syntax.pci_address_problem, lower=True)
-    return [address for _here, address in found]
-
-
-_REQUEST: Readers = {
-    "vendor": optional_text("a PCI id"),
-    "device": optional_text("a PCI id"),
-    "pci": _addresses,
-    "ports": _port_requests,
-    "priority": lambda place, value: _amount(place, 0 if value is None else value) or 0,
-    "resource": lambda place, value: text_of(place, value, "the name of a resource"),
-    "vfs": lambda place, value: _amount(place, value) or 0,
-    "mtu": optional_number(_not_negative),
-    "vf_driver": one_of(VF_DRIVERS, None),
-    "rdma": flag(),
-    "vhost_net": flag(),
-    "link_layer": one_of(LINK_LAYERS, None),
-    "eswitch_mode": one_of(ESWITCH_MODES, None),
-}
-
-
-RANGE_KEYS = ("first", "last")
-_OCTETS = 8
-_LARGEST = 2 ** (8 * _OCTETS) - 1
-_FORMS = re.compile(r"(?:[0-9a-f]{2}:){7}[0-9a-f]{2}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4}|0x[0-9a-f]{16}")
-# ``deterministic``, one GUID for each function, or the first and the last of a range.
-VfGuids = Union[str, List[str], Dict[str, str]]
-Owner = TypeVar("Owner")
-_HINT = "a fabric needs each GUID once: give every host its own range in host_vars, or deterministic"
 
 
 def guid_number(text: str) -> int | None:
@@ -324,6 +239,94 @@ def doubled(owned: Sequence[tuple[tuple[int, int], Owner]]) -> list[tuple[Owner,
     return [(a, b, guid) if order.index(a) < order.index(b) else (b, a, guid) for a, b, guid in pairs]
 
 
+def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Violation]]:
+    """Return violations for GUIDs that several hosts have, each at the later host; ``desired`` is by inventory name.
+
+    GUIDs that a single host has twice are reported with that host's own variables.
+    """
+    owned = [
+        (span, (host, index))
+        for host, wish in desired.items()
+        for index, entry in enumerate(wish.get("interfaces") or ())
+        for span in spans_of(entry.get("vf_guids"))
+    ]
+    found: dict[str, list[Violation]] = {}
+    for (first, _first_index), (later, index), guid in doubled(owned):
+        if first == later:
+            continue
+        source = f"host {syntax.one_line(later)}: rdma_fabric_interfaces"
+        problem = f"gives {guid_text(guid)}, which host {syntax.one_line(first)} gives to functions of its own"
+        found.setdefault(later, []).append(Violation(source, f"[{index}].vf_guids", problem, _HINT))
+    return found
+
+
+def _mac(place: Place, value: object, count: int | None) -> str | dict[str, str] | None:
+    if value is None or value == DETERMINISTIC:
+        return None if value is None else DETERMINISTIC
+    if not isinstance(value, Mapping):
+        place.violation(
+            f"is {kind_of(value)} ({shown(value)}), {DETERMINISTIC} or a mapping of function numbers to addresses "
+            "is needed"
+        )
+        return None
+    macs: dict[str, str] = {}
+    for key, item in value.items():
+        number = _function_number(place, key, count)
+        if number is None:
+            continue
+        here = place.at(number)
+        mac = text_of(here, item, "a MAC address", syntax.unicast_address_problem, lower=True)
+        if mac is not None:
+            if number in macs:
+                here.violation("is given twice, as a number and as text")
+            macs[number] = mac
+    return macs
+
+
+def _function_number(place: Place, key: object, count: int | None) -> str | None:
+    """Return the function's number as text: JSON has no other keys."""
+    text = str(key) if isinstance(key, (int, str)) and not isinstance(key, bool) else ""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5) or text != str(int(text)):
+        place.violation(f"has the key {shown(key)}; keys are numbers of functions, from 0")
+        return None
+    if count is not None and int(text) >= count:
+        place.at(text).violation(
+            f"is not a function: vfs is {count}, so they are numbered 0 to {count - 1}"
+            if count
+            else "is not a function: vfs is 0"
+        )
+        return None
+    return text
+
+
+def _not_negative(amount: int) -> str:
+    return "is negative" if amount < 0 else ""
+
+
+def _amount(place: Place, value: object) -> int | None:
+    return whole_number(place, value, _not_negative)
+
+
+def _port_request(place: Place, value: object) -> PortRequest:
+    port = mapping_in(place, value, "name and range") or {}
+    known_keys(place, port, ("name", "range"))
+    given = list_of(place.at("range"), port.get("range"), "functions")
+    ends = [_amount(place.at("range").at(n), end) for n, end in enumerate(given)]
+    if ends and (len(ends) != 2 or None in ends):
+        place.at("range").violation("is not a range: the first and the last function are needed")
+    name = text_of(place.at("name"), port.get("name"), "an interface name")
+    return {"name": name, "range": [end for end in ends if end is not None] or None}
+
+
+def _port_requests(place: Place, value: object) -> list[PortRequest]:
+    return [_port_request(place.at(index), item) for index, item in enumerate(list_of(place, value, "interfaces"))]
+
+
+def _addresses(place: Place, value: object) -> list[str]:
+    found = texts_in(place, value, "PCI addresses", "a PCI address", syntax.pci_address_problem, lower=True)
+    return [address for _here, address in found]
+
+
 def _range(place: Place, value: Mapping[object, object]) -> dict[str, str] | None:
     known_keys(place, value, RANGE_KEYS)
     ends = {key: _guid(place.at(key), value.get(key)) for key in RANGE_KEYS}
@@ -360,22 +363,18 @@ def _problem(text: str) -> str:
     return "is not a GUID that a function can have" if number in (0, _LARGEST) else ""
 
 
-def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Violation]]:
-    """Return violations for GUIDs that several hosts have, each at the later host; ``desired`` is by inventory name.
-
-    GUIDs that a single host has twice are reported with that host's own variables.
-    """
-    owned = [
-        (span, (host, index))
-        for host, wish in desired.items()
-        for index, entry in enumerate(wish.get("interfaces") or ())
-        for span in spans_of(entry.get("vf_guids"))
-    ]
-    found: dict[str, list[Violation]] = {}
-    for (first, _first_index), (later, index), guid in doubled(owned):
-        if first == later:
-            continue
-        source = f"host {syntax.one_line(later)}: rdma_fabric_interfaces"
-        problem = f"gives {guid_text(guid)}, which host {syntax.one_line(first)} gives to functions of its own"
-        found.setdefault(later, []).append(Violation(source, f"[{index}].vf_guids", problem, _HINT))
-    return found
+_REQUEST: Readers = {
+    "vendor": optional_text("a PCI id"),
+    "device": optional_text("a PCI id"),
+    "pci": _addresses,
+    "ports": _port_requests,
+    "priority": lambda place, value: _amount(place, 0 if value is None else value) or 0,
+    "resource": lambda place, value: text_of(place, value, "the name of a resource"),
+    "vfs": lambda place, value: _amount(place, value) or 0,
+    "mtu": optional_number(_not_negative),
+    "vf_driver": one_of(VF_DRIVERS, None),
+    "rdma": flag(),
+    "vhost_net": flag(),
+    "link_layer": one_of(LINK_LAYERS, None),
+    "eswitch_mode": one_of(ESWITCH_MODES, None),
+}

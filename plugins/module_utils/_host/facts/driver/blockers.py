@@ -32,6 +32,24 @@ LOCKS = (
 CONTAINER_LOCK = "/run/mellanox/drivers/.lock"
 _MOST = 64
 
+STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, INTERFACE, UPLINK, SETTING = (
+    "storage",
+    "other vendor",
+    "module",
+    "program",
+    "reference",
+    "function",
+    "interface",
+    "uplink",
+    "setting",
+)
+# Kinds of stacked devices, in addition to the kernel's.
+VLAN, VRF, ADDRESS, SUBFUNCTION, FILTERING = ("vlan", "vrf", "address", "sub-function", "bridge that filters VLANs")
+# These stay, and accept their ports again whoever adds them: no daemon and no table of their own refers to a port.
+_MASTERS = ("bond", "bridge", VRF)
+IPOIB = "ib_ipoib"
+_HARMLESS = frozenset((*module_graph.REPLACED, *module_graph.PEER_MEMORY))
+
 
 class OpenFiles(NamedTuple):
     """Processes by what they have open: ``{"pid", "program", "path"}`` each, in order of their pids.
@@ -42,6 +60,18 @@ class OpenFiles(NamedTuple):
     verbs: list[User]
     locks: list[User]
     container: bool
+
+
+class Blocker(NamedTuple):
+    """A user of the driver: its ``kind``, its name, and a clause for messages."""
+
+    kind: str
+    name: str
+    text: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return it as plain data."""
+        return dict(self._asdict())
 
 
 def read_open_files(host: Host) -> OpenFiles:
@@ -62,37 +92,6 @@ def read_open_files(host: Host) -> OpenFiles:
             found_verbs.extend({"pid": int(pid), "program": program, "path": printable(path)} for path in verbs)
             found_locks.extend({"pid": int(pid), "program": program, "path": path} for path in locks)
     return OpenFiles(found_verbs[:_MOST], found_locks[:_MOST], container)
-
-
-STORAGE, FOREIGN, HOLDER, PROGRAM, REFERENCE, FUNCTION, INTERFACE, UPLINK, SETTING = (
-    "storage",
-    "other vendor",
-    "module",
-    "program",
-    "reference",
-    "function",
-    "interface",
-    "uplink",
-    "setting",
-)
-# Kinds of stacked devices, in addition to the kernel's.
-VLAN, VRF, ADDRESS, SUBFUNCTION, FILTERING = ("vlan", "vrf", "address", "sub-function", "bridge that filters VLANs")
-# These stay, and accept their ports again whoever adds them: no daemon and no table of their own refers to a port.
-_MASTERS = ("bond", "bridge", VRF)
-IPOIB = "ib_ipoib"
-_HARMLESS = frozenset((*module_graph.REPLACED, *module_graph.PEER_MEMORY))
-
-
-class Blocker(NamedTuple):
-    """A user of the driver: its ``kind``, its name, and a clause for messages."""
-
-    kind: str
-    name: str
-    text: str
-
-    def as_dict(self) -> dict[str, str]:
-        """Return it as plain data."""
-        return dict(self._asdict())
 
 
 def module_blockers(loaded: Mapping[str, Loaded], unload_storage: bool) -> list[Blocker]:
@@ -174,11 +173,6 @@ def function_blockers(
     return found
 
 
-def _is_switched(nic: Nic, netdevs: Mapping[str, Netdev], modes: Mapping[str, Eswitch]) -> bool:
-    has_switch_id = any(name in netdevs and netdevs[name]["switch_id"] for name in nic["netdevs"])
-    return mode_of(modes.get(nic["address"]), has_switch_id=has_switch_id) == SWITCHDEV
-
-
 def stacked_blockers(stacked: Iterable[Stacked]) -> list[Blocker]:
     """Return stacked devices that would not be restored; ``stacked`` is the result of ``read_stacked``.
 
@@ -204,6 +198,11 @@ def sentence(blockers: Sequence[Blocker]) -> str:
     """Return all of them in one clause, the first twelve in full."""
     named = "; ".join(blocker.text for blocker in blockers[:12])
     return named if len(blockers) <= 12 else f"{named}; and {len(blockers) - 12} more"
+
+
+def _is_switched(nic: Nic, netdevs: Mapping[str, Netdev], modes: Mapping[str, Eswitch]) -> bool:
+    has_switch_id = any(name in netdevs and netdevs[name]["switch_id"] for name in nic["netdevs"])
+    return mode_of(modes.get(nic["address"]), has_switch_id=has_switch_id) == SWITCHDEV
 
 
 def _used_from_outside(module: Loaded, loaded: Mapping[str, Loaded]) -> bool:

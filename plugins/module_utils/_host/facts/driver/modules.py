@@ -35,6 +35,14 @@ _LENGTHS = (20, 16, 8)
 # The note may follow the code, for example at 1.5 of the 6.6 MB of Debian's mlx5_core. No more than this is unpacked.
 LONGEST = 32 * 1024 * 1024
 
+OF_UBUNTU = "/var/lib/shim-signed/mok/MOK.der"
+OF_DKMS = "/var/lib/dkms/mok.pub"
+_SETTINGS = ("/etc/dkms/framework.conf", "/etc/dkms/framework.conf.d/")
+_SETTING = re.compile(r"""(?m)^[ \t]*(mok_signing_key|mok_certificate)=(["']?)([^"'\s#;]*)\2""")
+# The programs of initramfs-tools and dracut; each unpacks the whole image.
+_LISTERS = ("lsinitramfs", "lsinitrd")
+_LIST_SECONDS = 120.0
+
 
 def build_id(data: bytes) -> str | None:
     """Return the first build id in ``data`` (a note, or the beginning of an ELF object) as hex; None without one."""
@@ -63,12 +71,6 @@ def beginning_of_module(path: str, data: bytes) -> bytes:
     return data if path.endswith(".ko") else b""
 
 
-OF_UBUNTU = "/var/lib/shim-signed/mok/MOK.der"
-OF_DKMS = "/var/lib/dkms/mok.pub"
-_SETTINGS = ("/etc/dkms/framework.conf", "/etc/dkms/framework.conf.d/")
-_SETTING = re.compile(r"""(?m)^[ \t]*(mok_signing_key|mok_certificate)=(["']?)([^"'\s#;]*)\2""")
-
-
 def read_key(probe: Probe, system: System, given: str | None) -> SigningKey:
     """Return whether the firmware trusts the key of local builds, or the ``given`` one; only read with Secure Boot."""
     path = given or _certificate_of_dkms(probe, system["os"]["id"])
@@ -76,10 +78,6 @@ def read_key(probe: Probe, system: System, given: str | None) -> SigningKey:
         return {"path": None, "enrolled": None}
     result = probe.command("mokutil", "--test-key", path)
     return {"path": path, "enrolled": "already enrolled" in result.stdout if result is not None else None}
-
-
-def _certificate_of_dkms(probe: Probe, distribution: str) -> str:
-    return certificate_of_dkms(distribution, (text for _path, text in texts_of(probe, _SETTINGS, (".conf",))))
 
 
 def certificate_of_dkms(distribution: str, settings: Iterable[str]) -> str:
@@ -92,11 +90,6 @@ def certificate_of_dkms(distribution: str, settings: Iterable[str]) -> str:
     if distribution == "ubuntu" and not told.get("mok_signing_key"):
         return OF_UBUNTU
     return told.get("mok_certificate") or OF_DKMS
-
-
-# The programs of initramfs-tools and dracut; each unpacks the whole image.
-_LISTERS = ("lsinitramfs", "lsinitrd")
-_LIST_SECONDS = 120.0
 
 
 def read_initrd(
@@ -128,3 +121,7 @@ def holds_another(probe: Probe, image: str, kernel: str, core: str) -> bool:
     text = next((text for text in shown if text is not None), "")
     held = re.findall(rf"(?:^|[\s/])lib/modules/{re.escape(kernel)}/(\S+/{NETDEV_DRIVER}\.ko)", text, re.MULTILINE)
     return {path.startswith("kernel/") for path in held} == {not is_inbox_path(core)}
+
+
+def _certificate_of_dkms(probe: Probe, distribution: str) -> str:
+    return certificate_of_dkms(distribution, (text for _path, text in texts_of(probe, _SETTINGS, (".conf",))))

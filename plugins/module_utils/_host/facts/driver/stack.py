@@ -31,6 +31,21 @@ from .status import runs_what_is_installed
 _AUXILIARY = "/sys/bus/auxiliary/devices"
 # The kinds of hardware interfaces; others on a PCI function (IPoIB of another partition) were added by somebody.
 _HARDWARE = ("physical", "representor", "sub-function")
+# The first is exported by an RDMA stack with peer-memory clients (MLNX_OFED, DOCA-OFED, some vendors' kernels): up to
+# MLNX_OFED 23.10 by its ib_core (lsmod in NVIDIA/nccl, issue 1537), later by its ib_uverbs (24.07: Makefile of
+# drivers/infiniband/core in wjz304/mlnx-ofed-kernel; lsmod in openshift/openshift-docs,
+# modules/rdma-configuring-the-gpu-operator.adoc). The second is exported by an ib_uverbs that registers DMA-BUF regions
+# (kernel 5.12; backported to older kernels by distributions).
+PEER_SYMBOL = "ib_register_peer_memory_client"
+DMA_BUF_SYMBOL = "ib_umem_dmabuf_get"
+CLIENTS = "/sys/kernel/mm/memory_peers"
+MODULES = ("nvidia", "nvidia_peermem", "nv_peer_mem")
+_LOAD_DIRECTORIES = (
+    "/etc/modules-load.d",
+    "/run/modules-load.d",
+    "/usr/local/lib/modules-load.d",
+    "/usr/lib/modules-load.d",
+)
 
 
 def read_snapshot(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterable[ReadNetdev]) -> Snapshot:
@@ -84,6 +99,54 @@ def read_stacked(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterab
     return found
 
 
+def read_peer_memory(probe: Probe, system: System) -> PeerState:
+    """Return symbols, modules, clients, owners and persistence of peer memory; None if unknown.
+
+    ``symbols`` has two parts: those of the running code, and those of the modules on disk, which a reload would load.
+    ``exporter`` is the module that accepts clients, according to the modules on disk (modules.symbols, written by
+    depmod(8)), else to the running code.
+    """
+    kernel = system["kernel"]
+    tables = {"running": "/proc/kallsyms", "on_disk": f"/lib/modules/{kernel}/modules.symbols"}
+    symbols: SymbolTables = {
+        "running": _symbols(probe, tables["running"]),
+        "on_disk": _symbols(probe, tables["on_disk"]),
+    }
+    told = [tables["on_disk"]] if symbols["on_disk"]["peer_memory"] else []
+    told += [tables["running"]] if symbols["running"]["peer_memory"] else []
+    return {
+        "symbols": symbols,
+        "exporter": next(filter(None, (_exporter(probe, table) for table in told)), None),
+        "modules": read_on_disk(probe, kernel, MODULES, identify=False),
+        "clients": [printable(name, 64) for name in probe.names(CLIENTS)],
+        "operator": [path for path in OPERATOR_FILES if probe.host.exists(path)],
+        "loaded_at_boot": _loaded_at_boot(probe),
+    }
+
+
+def read_stack_state(probe: Probe, desired: HostSpec, facts: Facts) -> None:
+    """Add to ``facts`` what ``desired`` needs about the driver and peer memory.
+
+    The network is only recorded if the driver may be reloaded, as this takes a command per interface.
+    """
+    requests = desired["requests"]
+    # A reload that was killed is completed even if the spec no longer has a driver.
+    if desired["driver"] or any(request["driver"] for request in requests) or probe.host.exists(JOURNAL):
+        facts["next_boot"] = next_boot_of(probe, facts)
+        state = read_driver(probe, facts["system"], facts["next_boot"]["kernel"], desired["driver"])
+        if _may_reload(desired, state, facts["stack"]):
+            state["snapshot"] = read_snapshot(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
+            state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
+            facts["eswitch"].update(read_modes(probe, _of_unknown_mode(facts)))
+        facts["driver"] = state
+    if (
+        desired["peer_memory"]
+        or desired.get("peer_memory_before") is not None
+        or any(request["peer_memory"] is not None for request in requests)
+    ):
+        facts["peer_memory"] = read_peer_memory(probe, facts["system"])
+
+
 def _functions(driver: str, nics: Iterable[Nic]) -> list[Nic]:
     """Return the physical functions of a driver and their virtual ones, whatever the driver of these."""
     all_nics = {nic["address"]: nic for nic in nics}
@@ -123,48 +186,6 @@ def _first(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return entries[0] if entries else {}
 
 
-# The first is exported by an RDMA stack with peer-memory clients (MLNX_OFED, DOCA-OFED, some vendors' kernels): up to
-# MLNX_OFED 23.10 by its ib_core (lsmod in NVIDIA/nccl, issue 1537), later by its ib_uverbs (24.07: Makefile of
-# drivers/infiniband/core in wjz304/mlnx-ofed-kernel; lsmod in openshift/openshift-docs,
-# modules/rdma-configuring-the-gpu-operator.adoc). The second is exported by an ib_uverbs that registers DMA-BUF regions
-# (kernel 5.12; backported to older kernels by distributions).
-PEER_SYMBOL = "ib_register_peer_memory_client"
-DMA_BUF_SYMBOL = "ib_umem_dmabuf_get"
-CLIENTS = "/sys/kernel/mm/memory_peers"
-MODULES = ("nvidia", "nvidia_peermem", "nv_peer_mem")
-_LOAD_DIRECTORIES = (
-    "/etc/modules-load.d",
-    "/run/modules-load.d",
-    "/usr/local/lib/modules-load.d",
-    "/usr/lib/modules-load.d",
-)
-
-
-def read_peer_memory(probe: Probe, system: System) -> PeerState:
-    """Return symbols, modules, clients, owners and persistence of peer memory; None if unknown.
-
-    ``symbols`` has two parts: those of the running code, and those of the modules on disk, which a reload would load.
-    ``exporter`` is the module that accepts clients, according to the modules on disk (modules.symbols, written by
-    depmod(8)), else to the running code.
-    """
-    kernel = system["kernel"]
-    tables = {"running": "/proc/kallsyms", "on_disk": f"/lib/modules/{kernel}/modules.symbols"}
-    symbols: SymbolTables = {
-        "running": _symbols(probe, tables["running"]),
-        "on_disk": _symbols(probe, tables["on_disk"]),
-    }
-    told = [tables["on_disk"]] if symbols["on_disk"]["peer_memory"] else []
-    told += [tables["running"]] if symbols["running"]["peer_memory"] else []
-    return {
-        "symbols": symbols,
-        "exporter": next(filter(None, (_exporter(probe, table) for table in told)), None),
-        "modules": read_on_disk(probe, kernel, MODULES, identify=False),
-        "clients": [printable(name, 64) for name in probe.names(CLIENTS)],
-        "operator": [path for path in OPERATOR_FILES if probe.host.exists(path)],
-        "loaded_at_boot": _loaded_at_boot(probe),
-    }
-
-
 def _symbols(probe: Probe, path: str) -> Symbols:
     """Return the symbols in a table, which grep searches as it has megabytes; unknown without root."""
     result = None
@@ -195,29 +216,6 @@ def _loaded_at_boot(probe: Probe) -> dict[str, list[str]]:
             if module in MODULES[1:]:
                 found.setdefault(module, []).append(path)
     return found
-
-
-def read_stack_state(probe: Probe, desired: HostSpec, facts: Facts) -> None:
-    """Add to ``facts`` what ``desired`` needs about the driver and peer memory.
-
-    The network is only recorded if the driver may be reloaded, as this takes a command per interface.
-    """
-    requests = desired["requests"]
-    # A reload that was killed is completed even if the spec no longer has a driver.
-    if desired["driver"] or any(request["driver"] for request in requests) or probe.host.exists(JOURNAL):
-        facts["next_boot"] = next_boot_of(probe, facts)
-        state = read_driver(probe, facts["system"], facts["next_boot"]["kernel"], desired["driver"])
-        if _may_reload(desired, state, facts["stack"]):
-            state["snapshot"] = read_snapshot(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
-            state["stacked"] = read_stacked(probe, NETDEV_DRIVER, facts["nics"], facts["netdevs"])
-            facts["eswitch"].update(read_modes(probe, _of_unknown_mode(facts)))
-        facts["driver"] = state
-    if (
-        desired["peer_memory"]
-        or desired.get("peer_memory_before") is not None
-        or any(request["peer_memory"] is not None for request in requests)
-    ):
-        facts["peer_memory"] = read_peer_memory(probe, facts["system"])
 
 
 def _of_unknown_mode(facts: Facts) -> list[str]:
