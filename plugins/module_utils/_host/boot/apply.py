@@ -1,13 +1,14 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Installs the boot unit and its files, each entry tied to the card that it is for.
+"""Installs, updates and removes the boot unit and the files of network managers.
 
-This reads the vital product data of cards: it is for the boot unit, and for a run that writes its file anyway.
+Each entry of the boot unit is tied to its card. That takes the vital product data of cards, so only a run that writes
+the file, and the boot unit itself, read it.
 
-Where units wait for one another in a cycle, systemd leaves one of them out at boot: ours, the network or the kubelet.
-``systemd-analyze verify`` makes the jobs of a boot without running them, and tells cycles. The unit comes first: it is
-not enabled yet, so the boot's own target does not bring it.
+If units form an ordering cycle, systemd drops one of them at boot: ours, the network or the kubelet. ``systemd-analyze
+verify`` computes the jobs of a boot without running them and reports cycles. Our unit is its first argument, because
+it is not enabled yet and so not part of the boot's target.
 """
 
 from __future__ import annotations
@@ -38,12 +39,55 @@ from ..spec.persisted import MAKER, Wished, cards_in, wishes_text
 from .files import manager_files, unit_files
 from .persistence import RELOAD, followers, told_to_network_manager
 
+# This reloads the units, too.
+_ENABLE = Run(("systemctl", "enable", UNIT), RELOAD_SECONDS)
+# The effect of `systemctl disable`, which fails if an interrupted run has already removed the unit.
+_DISABLE = RemoveFile(ENABLED_BY)
+VERIFY = ("systemd-analyze", "verify", "--man=no", UNIT_FILE, "default.target")
+_VERIFY_SECONDS = 60.0
+_STARTS, _GOES_ON = "Found ordering cycle", "Found dependency on"
+_UNIT_NAME = re.compile(r"([^\s/]+?\.[a-z]+)(?:/[a-z-]+\b|: )")
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how a manager's file is written, or the boot unit installed, updated or removed."""
+    path = key_of(step)
+    if not path.startswith("/"):
+        # A dropped setting: the unit's own step, which precedes this one, has removed it from the unit's file.
+        return Work(())
+    if path != UNIT_FILE:
+        return _file_work(context, path)
+    files = unit_files(context)
+    return _install(context, files) if files else removal(_programs(context))
+
+
+def installation(program: str, programs: list[str], files: dict[str, str]) -> list[Operation]:
+    """Return how the boot unit is installed; if interrupted at any point, the unit still names a complete program.
+
+    ``program`` is the path of this release's program, ``programs`` are those on the host.
+    """
+    do: list[Operation] = [] if program in programs else [PutFile(program, program_text())]
+    do += [_wishes(text) if path == WISHES_FILE else PutFile(path, text) for path, text in files.items()]
+    do += [FITS, RELOAD_UNITS, _ENABLE]
+    do += [RemoveFile(path) for path in programs if path != program]
+    return do
+
+
+def removal(programs: list[str]) -> Work:
+    """Return how the boot unit and its files are removed; no process of it runs, so nothing is stopped.
+
+    systemd forgets the unit first. As long as any file is left, the next run repeats the removal.
+    """
+    # This program's path is included even if the file is gone, because its directory is removed with it.
+    rest = (WISHES_FILE, *programs, program_path(), RESULT_FILE, CONFIRMED_FILE, STAGED_FILE)
+    return Work([_DISABLE, RemoveFile(UNIT_FILE), RELOAD_UNITS, *map(RemoveFile, rest)], verify=_is_gone)
+
 
 def with_cards(host: Host, text: str) -> str:
-    """Return a file of wishes with the card that is at each of its addresses now, or the known one where there is none.
+    """Return the text of the boot unit's file with the card at each address, or the known card if the slot is empty.
 
-    Virtual functions have none of their own: those that the wishes make go with their physical one, and others are not
-    there yet when the boot unit runs.
+    Virtual functions have no card of their own: those that the boot unit creates follow their physical function, and
+    others do not exist yet when it runs.
     """
     document = json.loads(text)
     addresses = [wish["pci"] for wish in document["interfaces"] if "pci" in wish and MAKER not in wish]
@@ -53,11 +97,11 @@ def with_cards(host: Host, text: str) -> str:
 
 
 def of_present_cards(host: Host, wished: Wished) -> tuple[Wished, dict[str, str]]:
-    """Return the wishes without those whose address means another card now, and a line for each such address.
+    """Return the entries whose cards are still in place, and a message for each address that has another card now.
 
-    An address with nothing there is among them where the card is found elsewhere: its functions may be other devices.
+    An empty slot counts as moved if its card is elsewhere now: its functions may have become other devices.
     """
-    left_out = {each.address: _said(each) for each in moved_cards(host, wished.cards)}
+    left_out = {each.address: _moved_message(each) for each in moved_cards(host, wished.cards)}
     kept = []
     for entry in wished.desired["interfaces"]:
         address = entry.get("pci") or ""
@@ -66,33 +110,18 @@ def of_present_cards(host: Host, wished: Wished) -> tuple[Wished, dict[str, str]
     return wished._replace(desired={**wished.desired, "interfaces": kept}), left_out
 
 
-def _said(moved: Moved) -> str:
-    where = f"is at {moved.now_at} now" if moved.now_at else "is gone, and another one is there"
-    return (
-        f"{moved.address}: the card that settings are kept for {where}, so nothing was set here and for its virtual "
-        "functions; next: give the card's present address in rdma_fabric_interfaces, and run again"
-    )
+def cycle_with(unit: str, text: str) -> list[str]:
+    """Return the units of the first ordering cycle with ``unit`` in the output of ``systemd-analyze verify``.
 
-
-_ENABLE = Run(("systemctl", "enable", UNIT), RELOAD_SECONDS)  # which reloads them as well
-# What `systemctl disable` does; it refuses to when an interrupted run has removed the unit already.
-_DISABLE = RemoveFile(ENABLED_BY)
-VERIFY = ("systemd-analyze", "verify", "--man=no", UNIT_FILE, "default.target")
-_VERIFY_SECONDS = 60.0
-_STARTS, _GOES_ON = "Found ordering cycle", "Found dependency on"
-_UNIT_NAME = re.compile(r"([^\s/]+?\.[a-z]+)(?:/[a-z-]+\b|: )")
-
-
-def work(context: Context, step: Step) -> Work:
-    """Return how a manager's file is written, or how the boot unit is installed, updated or removed."""
-    path = key_of(step)
-    if not path.startswith("/"):
-        # The step about the unit, which comes before, has taken it out of the unit's file.
-        return Work(())
-    if path != UNIT_FILE:
-        return _file_work(context, path)
-    files = unit_files(context)
-    return _install(context, files) if files else removal(_programs(context))
+    A cycle has one line that begins it, and further lines. Cycles without ``unit`` are none of our business.
+    """
+    cycles: list[list[str]] = []
+    for line in text.splitlines():
+        if _STARTS in line:
+            cycles.append([])
+        if cycles and (_STARTS in line or _GOES_ON in line):
+            cycles[-1] += [name for name in _UNIT_NAME.findall(line) if name not in cycles[-1]]
+    return next((names for names in cycles if unit in names), [])
 
 
 def _file_work(context: Context, path: str) -> Work:
@@ -101,41 +130,10 @@ def _file_work(context: Context, path: str) -> Work:
     followed = followers(context, path)
 
     def verify(host: Host) -> str:
-        return "" if host.read(path) == text else f"{path} holds something else"
+        return "" if host.read(path) == text else f"{path} has other content"
 
     do = [PutFile(path, text, mode_of(path)), *told_to_network_manager(followed)]
     return Work(do, [*undo, *([RELOAD] if followed else [])], verify)
-
-
-def installation(program: str, programs: list[str], files: dict[str, str]) -> list[Operation]:
-    """Return how the boot unit is installed; whatever is interrupted, it names a program that is whole.
-
-    ``program`` is the path of the one that this code makes, ``programs`` are those on the host.
-    """
-    do: list[Operation] = [] if program in programs else [PutFile(program, program_text())]
-    do += [_wishes(text) if path == WISHES_FILE else PutFile(path, text) for path, text in files.items()]
-    do += [FITS, RELOAD_UNITS, _ENABLE]
-    do += [RemoveFile(path) for path in programs if path != program]
-    return do
-
-
-def _wishes(text: str) -> Operation:
-    """Return how the wishes are written, with the cards that they are for."""
-
-    def operations(host: Host) -> list[Operation]:
-        return [PutFile(WISHES_FILE, with_cards(host, text), mode_of(WISHES_FILE))]
-
-    return Found(f"write {WISHES_FILE}", operations)
-
-
-def removal(programs: list[str]) -> Work:
-    """Return how everything of the boot unit is removed; it keeps running nothing, so stopping it is not needed.
-
-    systemd forgets the unit before the rest goes: as long as anything is left, the next run does all of it again.
-    """
-    # The path of this program is among them even when it is gone: its directory goes with it.
-    rest = (WISHES_FILE, *programs, program_path(), RESULT_FILE, CONFIRMED_FILE, STAGED_FILE)
-    return Work([_DISABLE, RemoveFile(UNIT_FILE), RELOAD_UNITS, *map(RemoveFile, rest)], verify=_is_gone)
 
 
 def _install(context: Context, files: dict[str, str]) -> Work:
@@ -154,9 +152,10 @@ def _install(context: Context, files: dict[str, str]) -> Work:
 
 
 def _former_unit(context: Context) -> Operation:
-    """Return how the boot unit gets its former text, with the program of its release where it names another than this.
+    """Return how the boot unit gets its former text back.
 
-    That program is removed last. Once it is gone the unit stays as it is: its former text would name nothing that runs.
+    If that text names the program of another release, this release's program is removed. The update removes the other
+    program last; once that is gone, the unit keeps its new text, because the former one would name a missing program.
     """
     former = PutFile(UNIT_FILE, context.boot_files[UNIT_FILE])
     program, programs = program_path(), _programs(context)
@@ -168,7 +167,16 @@ def _former_unit(context: Context) -> Operation:
     def operations(host: Host) -> list[Operation]:
         return [former, *added] if any(map(host.exists, of_former)) else []
 
-    return Found("bring the former boot unit back", operations)
+    return Found("restore the former boot unit", operations)
+
+
+def _wishes(text: str) -> Operation:
+    """Return how the boot unit's entries are written, each with its card."""
+
+    def operations(host: Host) -> list[Operation]:
+        return [PutFile(WISHES_FILE, with_cards(host, text), mode_of(WISHES_FILE))]
+
+    return Found(f"write {WISHES_FILE}", operations)
 
 
 def _programs(context: Context) -> list[str]:
@@ -180,33 +188,27 @@ def _is_gone(host: Host) -> str:
     return f"{', '.join(left)} is still there" if left else ""
 
 
-def cycle_with(unit: str, text: str) -> list[str]:
-    """Return the units of the first cycle that ``unit`` is in, of what ``systemd-analyze verify`` prints; else none.
-
-    A cycle begins with a line of its own, and others of it follow. Those that ``unit`` has no part in are the host's.
-    """
-    found: list[list[str]] = []
-    for line in text.splitlines():
-        if _STARTS in line:
-            found.append([])
-        if found and (_STARTS in line or _GOES_ON in line):
-            found[-1] += [name for name in _UNIT_NAME.findall(line) if name not in found[-1]]
-    return next((names for names in found if unit in names), [])
+def _moved_message(moved: Moved) -> str:
+    where = f"is at {moved.now_at} now" if moved.now_at else "was replaced by another one"
+    return (
+        f"{moved.address}: the card of these settings {where}, so nothing was set for it and its virtual functions; "
+        "next: give the card's present address in rdma_fabric_interfaces, and run again"
+    )
 
 
 def _refuse_cycle(host: Host) -> Sequence[Operation]:
     try:
         text = host.run(VERIFY, _VERIFY_SECONDS).stderr
     except HostError:
-        # A host without the program, or on which it takes too long, is not judged.
+        # Without the program, or if it takes too long, nothing is checked.
         return ()
     names = cycle_with(UNIT, text)
     if names:
         raise Fault(
-            f"{', '.join(names)} would be in an ordering cycle at boot, which systemd breaks by leaving one out; next: "
-            f"see their Before= and After= (systemctl cat), take one away that is not of {UNIT}, and run again"
+            f"{', '.join(names)} would form an ordering cycle at boot, which systemd breaks by dropping one of them; "
+            f"next: remove a Before= or After= of another unit than {UNIT} (systemctl cat shows them), and run again"
         )
     return ()
 
 
-FITS = Found("fit the boot unit into the order of the host's units", _refuse_cycle, _VERIFY_SECONDS)
+FITS = Found("check the boot unit for ordering cycles", _refuse_cycle, _VERIFY_SECONDS)

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of the boot unit, of network managers and of the guard. Pure.
+"""The text of the boot unit, its file, and the files of network managers. Pure.
 
-Some drivers refuse a rate (EINVAL) while the link of the port is down (the kernel's igb_main.c, igb_ndo_set_vf_bw;
-ixgbe_sriov.c, ixgbe_ndo_set_vf_bw), and the boot unit runs before whoever brings ports up.
+The boot unit runs before network managers bring ports up, and some drivers reject a rate limit (EINVAL) while the link
+of the port is down (igb_ndo_set_vf_bw in the kernel's igb_main.c, ixgbe_ndo_set_vf_bw in ixgbe_sriov.c). So the unit
+brings such ports up itself and sets rates last.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from . import persisted
 from .losses import KeptRoutes, held_back, kept_routes
 from .persistence import Persistence, persistence
 
-# What the unit waits for at most before and beside its steps: another run, udev, devices that come late, and those
-# that it makes itself. Firmware of large NICs takes its time; the step that makes functions has waited for theirs.
+# How long the unit waits at most, apart from its steps: for another run, for udev, for late devices (firmware of large
+# NICs is slow), and for devices that it creates itself (the step that creates functions has already waited for them).
 LOCK_SECONDS = 30
 SETTLE_SECONDS = 60
 DEVICE_SECONDS = 90
 NEW_DEVICE_SECONDS = 30
-# What a link takes to come up: a cable is trained, and a switch may have to agree.
+# Time for a link to come up: the cable is trained, and the switch may negotiate.
 LINK_SECONDS = 60
 _GRACE = 90
-# By key of a wish, how long its step waits at most; a test holds the sum to what the steps say themselves.
+# The longest wait of the step for each key; a test compares their sum with the time limits of the steps.
 _WAITS = {"vfs": 400, "eswitch_mode": 700, "vf_guids": 200, "qos": 250}
-# Any other waits for new interfaces and gives a command its minute: one that hangs ends the steps of its port.
+# Any other step waits for new interfaces and for one command of a minute: a timeout ends the steps of its port.
 _ONE_WAIT = 100
 _AFTER = (
     "local-fs.target",
@@ -72,25 +73,52 @@ _BEFORE = (
 _RATE: Final = "max_tx_rate"
 
 
-def start_seconds(wishes: Iterable[Wish]) -> int:
-    """Return when systemd ends the unit: later than all of its waits together could."""
-    fixed = LOCK_SECONDS + SETTLE_SECONDS + DEVICE_SECONDS + NEW_DEVICE_SECONDS + _GRACE
-    listed = list(wishes)
-    rated = sum(map(has_rates, listed))
-    # They are tried before the link is waited for and after it; the port is brought up first.
-    of_rates = LINK_SECONDS + 3 * _ONE_WAIT * rated if rated else 0
-    return fixed + of_rates + sum(_WAITS.get(key, _ONE_WAIT) for wish in listed for key in wish if key not in SELECTING)
+def boot_files(context: Context) -> dict[str, str]:
+    """Return the text of every file by path, without the program, whose name contains its digest."""
+    return {**_of_the_guard(context), **manager_files(context), **unit_files(context)}
+
+
+def manager_files(context: Context) -> dict[str, str]:
+    """Return the text of every file that network managers read, by path."""
+    if context.removing:
+        return {}
+    return persisted.manager_files(context, texts_of_managers(context.once(persistence), context.once(kept_routes)))
+
+
+def unit_files(context: Context) -> dict[str, str]:
+    """Return the boot unit and its file, or neither if there is nothing for the unit to do.
+
+    The file keeps the cards that it already names; cards are read only when it is written.
+    """
+    wishes = held_back(context, persisted.wishes(context))
+    pcie = lasting(context)
+    if not wishes and not pcie:
+        return {}
+    selected = {device_of(wish) for wish in wishes if MAKER not in wish}
+    cards = {address: card for address, card in context.once(persisted.known_cards).items() if address in selected}
+    return {WISHES_FILE: wishes_text(wishes, pcie, cards), UNIT_FILE: unit_of(context, wishes)}
+
+
+def staying(context: Context) -> list[str]:
+    """Return the files that a removal leaves: settings whose consent is missing, and the guard of the next boot."""
+    return list({**_of_the_guard(context), **unit_files(context)})
+
+
+def unit_of(context: Context, wishes: Sequence[Wish] = ()) -> str:
+    """Return the text of this host's boot unit for these entries."""
+    managers = context.actual.facts["boot"]["managers"]
+    return unit_text(context.python, program_path(), wishes, with_wicked=WICKED in managers)
 
 
 def unit_text(python: str, program: str, wishes: Iterable[Wish] = (), *, with_wicked: bool = False) -> str:
-    """Return the unit: it runs once, after the drivers and before everything that uses the network.
+    """Return the text of the unit, which runs once, after the drivers and before everything that uses the network.
 
-    ``with_wicked``: its daemon configures nothing by itself and starts after network-pre.target, and the vendor's
-    driver starts after the daemon (MLNX_OFED, openibd.service: After=wickedd.service). So what is after openibd can't
-    be before that target: systemd would break the cycle by leaving out one of them. The unit then only goes before
-    wicked.service, which brings interfaces up.
+    ``with_wicked``: wickedd starts after network-pre.target and configures nothing by itself, and the vendor's driver
+    starts after wickedd (MLNX_OFED, openibd.service: After=wickedd.service). A unit after openibd and before that
+    target would form a cycle, which systemd breaks by dropping a unit. So ours then only precedes wicked.service, which
+    brings interfaces up.
 
-    Without wishes and without a guard to take back it does nothing, so a unit that is left behind does no harm.
+    Without its file and without a change to revert, the unit does nothing, so one that is left behind is harmless.
     """
     first = [] if with_wicked else [_NETWORK]
     return marked(
@@ -121,33 +149,55 @@ def unit_text(python: str, program: str, wishes: Iterable[Wish] = (), *, with_wi
     )
 
 
+def start_seconds(wishes: Iterable[Wish]) -> int:
+    """Return the unit's time limit, which exceeds the sum of all its waits."""
+    fixed = LOCK_SECONDS + SETTLE_SECONDS + DEVICE_SECONDS + NEW_DEVICE_SECONDS + _GRACE
+    listed = list(wishes)
+    rated = sum(map(has_rates, listed))
+    # The port is brought up, and rates are tried before and after the wait for the link.
+    of_rates = LINK_SECONDS + 3 * _ONE_WAIT * rated if rated else 0
+    return fixed + of_rates + sum(_WAITS.get(key, _ONE_WAIT) for wish in listed for key in wish if key not in SELECTING)
+
+
+def guards_next_boot(context: Context) -> bool:
+    """Return whether the boot unit is needed to revert an uplink change of the next boot.
+
+    Such a change is staged already, or an earlier step of this plan stages one.
+    """
+    guard = context.actual.facts["boot"]["guard"]
+    return (guard is not None and guard["state"] == "staged") or any(
+        step["when"] == BOOT and step["consent"] == CONSENTS["uplink_change"] and is_executable(step)
+        for step in context.earlier
+    )
+
+
 def has_rates(wish: Wish | InterfaceSpec) -> bool:
-    """Return whether a wish limits the rate of virtual functions."""
+    """Return whether an entry limits the rate of virtual functions."""
     settings = wish.get("vf_settings")
     return settings is not None and settings.get(_RATE) is not None
 
 
 def before_links(desired: HostSpec) -> HostSpec:
-    """Return what is wanted before links are up: no rates, and the ports up that are to have some."""
+    """Return the spec to apply before links are up: without rates, but with the ports that need some up."""
     return {
         **desired,
         "interfaces": [_without(entry) if has_rates(entry) else entry for entry in desired["interfaces"]],
     }
 
 
+def texts_of_managers(kept: Sequence[Persistence], routed: Sequence[KeptRoutes] = ()) -> dict[str, str]:
+    """Return the text of every file of ours that network managers read, by path."""
+    paths = sorted({entry.path for entry in kept if entry.path} | {entry.path for entry in routed if entry.path})
+    texts = {
+        path: _text(path, [e for e in kept if e.path == path], [e for e in routed if e.path == path]) for path in paths
+    }
+    return {path: text for path, text in texts.items() if text is not None}
+
+
 def _without(entry: InterfaceSpec) -> InterfaceSpec:
     settings = entry["vf_settings"]
     without = None if settings is None else VfSettings(**{**settings, _RATE: None})
     return {**entry, "vf_settings": without, "state": entry["state"] or "up"}
-
-
-def texts_of_managers(found: Sequence[Persistence], routed: Sequence[KeptRoutes] = ()) -> dict[str, str]:
-    """Return the text of every file of ours that managers read, by path."""
-    paths = sorted({entry.path for entry in found if entry.path} | {entry.path for entry in routed if entry.path})
-    texts = {
-        path: _text(path, [e for e in found if e.path == path], [e for e in routed if e.path == path]) for path in paths
-    }
-    return {path: text for path, text in texts.items() if text is not None}
 
 
 def _text(path: str, entries: list[Persistence], routed: list[KeptRoutes]) -> str | None:
@@ -174,61 +224,12 @@ def _netplan_text(entries: list[Persistence], routed: list[KeptRoutes]) -> str:
     for entry in entries:
         if entry.owner is not None and entry.owner.definition is not None:
             additions[entry.owner.definition] = netplan.Addition(entry.mtu, entry.state)
-    for keeping in routed:
-        if keeping.owner is not None and keeping.owner.definition is not None:
-            known = additions.get(keeping.owner.definition, netplan.Addition())
-            additions[keeping.owner.definition] = known._replace(routes=keeping.routes, rules=keeping.rules)
+    for each in routed:
+        if each.owner is not None and each.owner.definition is not None:
+            known = additions.get(each.owner.definition, netplan.Addition())
+            additions[each.owner.definition] = known._replace(routes=each.routes, rules=each.rules)
     return netplan.file_text(additions)
-
-
-def boot_files(context: Context) -> dict[str, str]:
-    """Return the text of every file by path; the program is not among them, its name tells its content."""
-    return {**_of_the_guard(context), **manager_files(context), **unit_files(context)}
-
-
-def guards_next_boot(context: Context) -> bool:
-    """Return whether the boot unit is needed for a change of the uplink that acts at the next boot.
-
-    It is staged already, or an earlier step of this plan does that.
-    """
-    guard = context.actual.facts["boot"]["guard"]
-    return (guard is not None and guard["state"] == "staged") or any(
-        step["when"] == BOOT and step["consent"] == CONSENTS["uplink_change"] and is_executable(step)
-        for step in context.earlier
-    )
-
-
-def unit_of(context: Context, found: Sequence[Wish] = ()) -> str:
-    """Return the boot unit of this host, for the wishes ``found``."""
-    managers = context.actual.facts["boot"]["managers"]
-    return unit_text(context.python, program_path(), found, with_wicked=WICKED in managers)
 
 
 def _of_the_guard(context: Context) -> dict[str, str]:
     return {UNIT_FILE: unit_of(context)} if guards_next_boot(context) else {}
-
-
-def manager_files(context: Context) -> dict[str, str]:
-    """Return the files that managers of interfaces read."""
-    if context.removing:
-        return {}
-    return persisted.manager_files(context, texts_of_managers(context.once(persistence), context.once(kept_routes)))
-
-
-def staying(context: Context) -> list[str]:
-    """Return the files that a removal leaves: what goes only with a consent, and what guards the next boot."""
-    return list({**_of_the_guard(context), **unit_files(context)})
-
-
-def unit_files(context: Context) -> dict[str, str]:
-    """Return the boot unit and its wishes, none when nothing is left to it.
-
-    The wishes have the cards that their file has already: others are read only when it is written.
-    """
-    found = held_back(context, persisted.wishes(context))
-    pcie = lasting(context)
-    if not found and not pcie:
-        return {}
-    selected = {device_of(wish) for wish in found if MAKER not in wish}
-    cards = {address: card for address, card in context.once(persisted.known_cards).items() if address in selected}
-    return {WISHES_FILE: wishes_text(found, pcie, cards), UNIT_FILE: unit_of(context, found)}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What goes from a host once its node has joined: the unit that an image or a first-boot step has brought."""
+"""Removes the join unit, which an image or first-boot step brought, once the node has joined the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..machine.host_files import JOIN_ENABLED_BY, JOIN_UNIT_FILE
 
 
 def remove_join_unit(machine: Machine, *, check: bool) -> dict[str, Any]:
-    """Remove the unit and what starts it at boot, that first; return the result of a module."""
+    """Remove the link that starts the unit at boot, then the unit; return the module's result."""
     changed = False
     for path in (JOIN_ENABLED_BY, JOIN_UNIT_FILE):
         if not _is_there(machine, path):
@@ -29,7 +29,7 @@ def remove_join_unit(machine: Machine, *, check: bool) -> dict[str, Any]:
 
 
 def _is_there(machine: Machine, path: str) -> bool:
-    """Return whether there is a file or a link, which may lead nowhere."""
+    """Return whether a file or a link, even a dangling one, exists."""
     try:
         machine.link(path)
     except HostError:

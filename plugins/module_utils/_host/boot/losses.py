@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the next boot keeps and what it takes away. Pure.
+"""Settings that the next boot drops, and the files that keep routes and rules across a reboot. Pure.
 
-Routes come with the addresses, so what gives the interface its addresses has to know them. The boot unit runs before.
+A setting that is no longer in the boot unit's file stays on the running host until the next boot drops it. So each loss
+is a step of its own and needs the same consent as changing the setting now. Without the consent the boot unit keeps
+restoring the setting.
 
-The running host keeps them until then, so each is a step of its own, with the consent that the same change would need
-now. Without it the boot unit goes on bringing the setting back.
+Routes need the addresses of their interface. The boot unit runs before these exist, so the manager that configures the
+addresses has to configure the routes and rules too.
 """
 
 from __future__ import annotations
@@ -29,9 +31,83 @@ from ..spec.routes import ROUTES, RULES, Route, Rule, version_of
 from .persisted import KEPT, wishes_of_present_cards
 from .persistence import NOBODY, boot_name, is_refused, persistence, sharing
 
+# These are lost with the functions themselves.
+_OF_FUNCTIONS = ("vf_mtu", "vf_settings", "vf_driver", "vf_guids")
+_PLURAL = ("vf_settings", "vf_guids", "irq_affinity", "qos", "queues")
+# Dropping these re-creates or rebinds functions, which interrupts their users.
+_RENEWING = ("vf_settings", "vf_driver", "vf_guids")
+
+
+class Loss(NamedTuple):
+    """A setting that the next boot drops.
+
+    ``device`` is the PCI address of the device, or its name if it has none. ``consent`` is the missing consent, empty
+    if none is missing.
+    """
+
+    device: str
+    target: str
+    key: Setting
+    value: Value
+    consequence: str
+    consent: str
+
+    @property
+    def name(self) -> str:
+        """Return the setting in words."""
+        return KEPT[self.key].name
+
+    @property
+    def step_now(self) -> str:
+        """Return the id of the step that changes the setting on the running host."""
+        return KEPT[self.key].step_id(self.device)
+
+
+def losses(context: Context, wishes: list[Wish]) -> list[Loss]:
+    """Return the settings that the next boot drops if ``wishes`` replace the boot unit's present entries."""
+    after = {device_of(wish): wish for wish in wishes}
+    result: list[Loss] = []
+    for former in _former(context):
+        device = device_of(former)
+        nic = context.actual.nics.get(device)
+        netdev = context.actual.port_of(nic) if nic is not None else context.actual.netdevs.get(device)
+        if nic is None and netdev is None:
+            continue
+        gone = [key for key in sorted(KEPT) if former.get(key) and not after.get(device, {}).get(key)]
+        gone = [key for key in gone if _is_lost(context, former, key, nic, netdev)]
+        gone = [key for key in gone if "vfs" not in gone or key not in _OF_FUNCTIONS]
+        lost = [_loss(context, former, key, nic, netdev) for key in gone]
+        # No function may exceed the MTU of its port, so the port keeps its MTU as long as it keeps its functions.
+        held_by = next((loss.consent for loss in lost if loss.key == "vfs" and former.get("vf_mtu")), "")
+        result += [loss._replace(consent=loss.consent or held_by) if loss.key == "mtu" else loss for loss in lost]
+    without = {loss.device for loss in result if loss.key == "vfs"}
+    makers = {device_of(former): former.get(MAKER) for former in _former(context)}
+    return [loss for loss in result if makers[loss.device] not in without]
+
+
+def held_back(context: Context, wishes: list[Wish]) -> list[Wish]:
+    """Return ``wishes`` plus every setting that must not be dropped because its consent is missing."""
+    kept = {device_of(wish): wish.copy() for wish in wishes}
+    former = {device_of(wish): wish for wish in _former(context)}
+    for loss in losses(context, wishes):
+        if not loss.consent:
+            continue
+        old = former[loss.device]
+        wish = kept.setdefault(loss.device, only(old, SELECTING))
+        wish.update(only(old, [loss.key]))
+        if loss.key == "vfs":
+            # Keep the present number, the settings of the functions, and the functions' own entries.
+            wish["vfs"] = enabled_functions(context.actual.nics[loss.device])
+            needed = (*_OF_FUNCTIONS, "mtu") if old.get("vf_mtu") else _OF_FUNCTIONS
+            wish.update(only(old, [key for key in needed if key not in wish]))
+            for device, other in former.items():
+                if other.get(MAKER) == loss.device:
+                    kept.setdefault(device, other.copy())
+    return [only(wish, (*SELECTING, *sorted(set(wish).difference(SELECTING)))) for wish in kept.values()]
+
 
 class KeptRoutes(NamedTuple):
-    """How one interface keeps its routes and rules: in the file ``path``, unless ``refusal`` says why it can't."""
+    """The file ``path`` that keeps the routes and rules of an interface, or the ``refusal``."""
 
     interface: Interface
     name: str
@@ -44,8 +120,8 @@ class KeptRoutes(NamedTuple):
 
 
 def kept_routes(context: Context) -> list[KeptRoutes]:
-    """Return how each wanted interface keeps what is asked for; those of which nothing is asked are left out."""
-    found = []
+    """Return where each interface with routes or rules in the spec keeps them across a reboot."""
+    kept = []
     for interface in context.kept_interfaces:
         netdev = interface.netdev
         routes, rules = tuple(interface.wanted[ROUTES] or ()), tuple(interface.wanted[RULES] or ())
@@ -53,160 +129,8 @@ def kept_routes(context: Context) -> list[KeptRoutes]:
             name = boot_name(context, interface, netdev)
             owner = owner_of(context.actual, netdev, name)
             entry = KeptRoutes(interface, name, owner.manager if owner else NOBODY, routes, rules, owner=owner)
-            found.append(_BY_MANAGER[owner.manager](context, entry, owner, netdev) if owner else _by_nobody(entry))
-    return found
-
-
-def _for_networkd(context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
-    file = owner.network
-    if file is not None and networkd.names_interfaces(file) and not sharing(context, entry.interface, owner):
-        return entry._replace(path=networkd.drop_in_path(file))
-    return entry._replace(
-        refusal=f"{owner.file} is not about {entry.name} alone; next: give {entry.name} a file of its own"
-    )
-
-
-def _for_netplan(context: Context, entry: KeptRoutes, owner: Owner, netdev: Netdev) -> KeptRoutes:
-    # A bond's or VLAN's definition is incomplete without the user's file: should that go, netplan would refuse ours.
-    is_physical = netdev["kind"] == "physical"
-    if not owner.file.endswith(".network"):
-        path = NETPLAN_FILE if is_physical else ""
-        return entry._replace(path=path) if path else _for_network_manager(context, entry, owner, netdev)
-    decided = _for_networkd(context, entry, owner, netdev)
-    return decided._replace(path=NETPLAN_FILE) if decided.path and is_physical else decided
-
-
-def _for_network_manager(_context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
-    routes = tuple(route for route in entry.routes if nmcli_route(route) not in owner.routes)
-    rules = tuple(rule for rule in entry.rules if nmcli_rule(rule) not in owner.routes)
-    return _advised(entry, _nmcli(entry.name, routes, rules)) if routes or rules else entry
-
-
-def _for_ifupdown(_context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
-    stanza = owner.stanza
-    if owner.included and stanza is not None and stanza["auto"] and not stanza["late"]:
-        return entry._replace(path=ifupdown.OWN_FILE)
-    lines = [line.strip() for line in ifupdown_lines(entry.name, entry.routes, entry.rules)]
-    there = stanza["commands"] if stanza is not None else []
-    missing = [line for line in lines if line.partition(" ")[2] not in there]
-    if not missing:
-        return entry
-    return _advised(entry, f"add to its stanza in {owner.file} these lines: {' / '.join(missing)}")
-
-
-def _for_wicked(_context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
-    file = owner.file.replace("/ifcfg-", "/ifroute-")
-    return _advised(entry, f"write the routes into {file} (ifroute(5)), and set rules in a unit of your own")
-
-
-def _by_nobody(entry: KeptRoutes) -> KeptRoutes:
-    return entry._replace(
-        refusal=(
-            f"no manager of the network configures {entry.name} at boot, so it has no address then that a route could "
-            f"use; next: give {entry.name} a .network file of systemd-networkd or a definition of netplan"
-        )
-    )
-
-
-def _advised(entry: KeptRoutes, advice: str) -> KeptRoutes:
-    return entry._replace(
-        refusal=f"{entry.manager} takes them from files of its user, which are not changed; next: {advice}"
-    )
-
-
-def _nmcli(name: str, routes: Sequence[Route], rules: Sequence[Rule]) -> str:
-    """Return the command that gives the profile of an interface these routes and rules."""
-    words = []
-    for version in (4, 6):
-        members = [nmcli_route(route) for route in routes if version_of(route["to"]) == version]
-        words += [f'+ipv{version}.routes "{", ".join(members)}"'] if members else []
-        members = [nmcli_rule(rule) for rule in rules if version_of(rule["from"] or rule["to"] or "") == version]
-        words += [f'+ipv{version}.routing-rules "{", ".join(members)}"'] if members else []
-    profile = f'"$(nmcli -g GENERAL.CONNECTION device show {name})"'
-    return f"nmcli connection modify {profile} {' '.join(words)}"
-
-
-_BY_MANAGER: dict[str, Callable[[Context, KeptRoutes, Owner, Netdev], KeptRoutes]] = {
-    NETWORKD: _for_networkd,
-    NETPLAN: _for_netplan,
-    NETWORK_MANAGER: _for_network_manager,
-    IFUPDOWN: _for_ifupdown,
-    WICKED: _for_wicked,
-}
-
-
-# They go with the functions.
-_OF_FUNCTIONS = ("vf_mtu", "vf_settings", "vf_driver", "vf_guids")
-_PLURAL = ("vf_settings", "vf_guids", "irq_affinity", "qos", "queues")
-# What functions that are in use lose a setting of by a change that renews them.
-_RENEWING = ("vf_settings", "vf_driver", "vf_guids")
-
-
-class Loss(NamedTuple):
-    """One setting that the next boot takes away from the device ``device`` (its PCI address, or its name without one).
-
-    ``consent`` is the consent that is missing, empty when nothing is.
-    """
-
-    device: str
-    target: str
-    key: Setting
-    value: Value
-    consequence: str
-    consent: str
-
-    @property
-    def name(self) -> str:
-        """Return how people call the setting."""
-        return KEPT[self.key].name
-
-    @property
-    def step_now(self) -> str:
-        """Return the id of the step that changes the setting on the running host."""
-        return KEPT[self.key].step_id(self.device)
-
-
-def losses(context: Context, wishes: list[Wish]) -> list[Loss]:
-    """Return what goes with the next boot when the boot unit gets ``wishes`` in place of those that it has."""
-    after = {device_of(wish): wish for wish in wishes}
-    found: list[Loss] = []
-    for former in _former(context):
-        device = device_of(former)
-        nic = context.actual.nics.get(device)
-        netdev = context.actual.port_of(nic) if nic is not None else context.actual.netdevs.get(device)
-        if nic is None and netdev is None:
-            continue
-        gone = [key for key in sorted(KEPT) if former.get(key) and not after.get(device, {}).get(key)]
-        gone = [key for key in gone if _is_lost(context, former, key, nic, netdev)]
-        gone = [key for key in gone if "vfs" not in gone or key not in _OF_FUNCTIONS]
-        lost = [_loss(context, former, key, nic, netdev) for key in gone]
-        # No function may exceed the MTU of its port: that one goes when they go.
-        held_by = next((loss.consent for loss in lost if loss.key == "vfs" and former.get("vf_mtu")), "")
-        found += [loss._replace(consent=loss.consent or held_by) if loss.key == "mtu" else loss for loss in lost]
-    without = {loss.device for loss in found if loss.key == "vfs"}
-    makers = {device_of(former): former.get(MAKER) for former in _former(context)}
-    return [loss for loss in found if makers[loss.device] not in without]
-
-
-def held_back(context: Context, wishes: list[Wish]) -> list[Wish]:
-    """Return the wishes, with every setting that goes only with a consent which is not given."""
-    kept = {device_of(wish): wish.copy() for wish in wishes}
-    former = {device_of(wish): wish for wish in _former(context)}
-    for loss in losses(context, wishes):
-        if not loss.consent:
-            continue
-        old = former[loss.device]
-        wish = kept.setdefault(loss.device, only(old, SELECTING))
-        wish.update(only(old, [loss.key]))
-        if loss.key == "vfs":
-            # As many as there are; what belongs to them stays with them, and so do their own wishes.
-            wish["vfs"] = enabled_functions(context.actual.nics[loss.device])
-            needed = (*_OF_FUNCTIONS, "mtu") if old.get("vf_mtu") else _OF_FUNCTIONS
-            wish.update(only(old, [key for key in needed if key not in wish]))
-            for device, other in former.items():
-                if other.get(MAKER) == loss.device:
-                    kept.setdefault(device, other.copy())
-    return [only(wish, (*SELECTING, *sorted(set(wish).difference(SELECTING)))) for wish in kept.values()]
+            kept.append(_BY_MANAGER[owner.manager](context, entry, owner, netdev) if owner else _by_nobody(entry))
+    return kept
 
 
 def _former(context: Context) -> list[Wish]:
@@ -214,10 +138,10 @@ def _former(context: Context) -> list[Wish]:
 
 
 def _is_lost(context: Context, former: Wish, key: Setting, nic: Nic | None, netdev: Netdev | None) -> bool:
-    """Return whether the host has the setting now, keeps it until it boots, and nobody else brings it then."""
+    """Return whether the host has the setting now, keeps it until the next boot, and nothing else restores it then."""
     now = [step for step in context.earlier if step["id"] == KEPT[key].step_id(device_of(former))]
     if any(map(is_executable, now)) or (context.removing and not now):
-        # It changes with this run, or it was there before the first one and goes the way it came.
+        # This run changes it, or it predates the first run.
         return False
     if key in owned_keys(context.actual.facts, nic):
         return False
@@ -229,7 +153,7 @@ def _is_lost(context: Context, former: Wish, key: Setting, nic: Nic | None, netd
 
 
 def _is_of_the_unit(context: Context, former: Wish, key: Setting, netdev: Netdev | None) -> bool:
-    """Return whether an interface has its MTU or state of the boot unit alone: no manager and no bond gives it that."""
+    """Return whether only the boot unit sets the MTU or state of an interface: no manager and no bond does."""
     if netdev is None or netdev["master"]:
         return False
     if not context.removing and any(
@@ -260,10 +184,84 @@ def _consequence(context: Context, former: Wish, key: Setting, nic: Nic | None) 
         noun = "virtual function" if count == 1 else "virtual functions"
         return f"its {count} {noun}, which no boot creates any longer: {', '.join(context.actual.vf_addresses(nic))}"
     if key == "mtu":
-        return f"its MTU of {former[key]}, which is the driver's own then (Ethernet: 1500)"
+        return f"its MTU of {former[key]}, which returns to the driver's default (Ethernet: 1500)"
     if key == "state":
-        return f"its state {former[key]}, which nothing sets then"
-    name = KEPT[key].name
-    if key in _PLURAL:
-        return f"{name}, which are as the driver or firmware has them"
-    return f"{name}, which is as the driver or firmware has it"
+        return f"its state {former[key]}, which nothing sets any longer"
+    verb = "return" if key in _PLURAL else "returns"
+    return f"{KEPT[key].name}, which {verb} to the default of driver or firmware"
+
+
+def _for_networkd(context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
+    file = owner.network
+    if file is not None and networkd.names_interfaces(file) and not sharing(context, entry.interface, owner):
+        return entry._replace(path=networkd.drop_in_path(file))
+    return entry._replace(
+        refusal=f"{owner.file} does not configure {entry.name} alone; next: give {entry.name} a file of its own"
+    )
+
+
+def _for_netplan(context: Context, entry: KeptRoutes, owner: Owner, netdev: Netdev) -> KeptRoutes:
+    # Ours would not define a bond or VLAN completely: if the user removed their file, netplan would reject ours.
+    is_physical = netdev["kind"] == "physical"
+    if not owner.file.endswith(".network"):
+        path = NETPLAN_FILE if is_physical else ""
+        return entry._replace(path=path) if path else _for_network_manager(context, entry, owner, netdev)
+    in_networkd = _for_networkd(context, entry, owner, netdev)
+    return in_networkd._replace(path=NETPLAN_FILE) if in_networkd.path and is_physical else in_networkd
+
+
+def _for_network_manager(_context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
+    routes = tuple(route for route in entry.routes if nmcli_route(route) not in owner.routes)
+    rules = tuple(rule for rule in entry.rules if nmcli_rule(rule) not in owner.routes)
+    return _advised(entry, _nmcli(entry.name, routes, rules)) if routes or rules else entry
+
+
+def _for_ifupdown(_context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
+    stanza = owner.stanza
+    if owner.included and stanza is not None and stanza["auto"] and not stanza["late"]:
+        return entry._replace(path=ifupdown.OWN_FILE)
+    lines = [line.strip() for line in ifupdown_lines(entry.name, entry.routes, entry.rules)]
+    present = stanza["commands"] if stanza is not None else []
+    missing = [line for line in lines if line.partition(" ")[2] not in present]
+    if not missing:
+        return entry
+    return _advised(entry, f"add these lines to its stanza in {owner.file}: {' / '.join(missing)}")
+
+
+def _for_wicked(_context: Context, entry: KeptRoutes, owner: Owner, _netdev: Netdev) -> KeptRoutes:
+    file = owner.file.replace("/ifcfg-", "/ifroute-")
+    return _advised(entry, f"write the routes into {file} (ifroute(5)), and set rules in a unit of your own")
+
+
+def _by_nobody(entry: KeptRoutes) -> KeptRoutes:
+    return entry._replace(
+        refusal=(
+            f"no network manager configures {entry.name} at boot, so it has no address that a route could use; next: "
+            f"give {entry.name} a .network file of systemd-networkd or a definition in netplan"
+        )
+    )
+
+
+def _advised(entry: KeptRoutes, advice: str) -> KeptRoutes:
+    return entry._replace(refusal=f"{entry.manager} reads them from your files, which are not changed; next: {advice}")
+
+
+def _nmcli(name: str, routes: Sequence[Route], rules: Sequence[Rule]) -> str:
+    """Return the command that adds these routes and rules to the profile of an interface."""
+    words = []
+    for version in (4, 6):
+        members = [nmcli_route(route) for route in routes if version_of(route["to"]) == version]
+        words += [f'+ipv{version}.routes "{", ".join(members)}"'] if members else []
+        members = [nmcli_rule(rule) for rule in rules if version_of(rule["from"] or rule["to"] or "") == version]
+        words += [f'+ipv{version}.routing-rules "{", ".join(members)}"'] if members else []
+    profile = f'"$(nmcli -g GENERAL.CONNECTION device show {name})"'
+    return f"nmcli connection modify {profile} {' '.join(words)}"
+
+
+_BY_MANAGER: dict[str, Callable[[Context, KeptRoutes, Owner, Netdev], KeptRoutes]] = {
+    NETWORKD: _for_networkd,
+    NETPLAN: _for_netplan,
+    NETWORK_MANAGER: _for_network_manager,
+    IFUPDOWN: _for_ifupdown,
+    WICKED: _for_wicked,
+}

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans and does the removal of orphaned files, and says what the next boot loses with them.
+"""Removes orphaned files: files of ours that the spec no longer needs.
 
-The running host has it until then, so nothing else tells.
+The running host keeps their settings until the next boot, so each step says what that boot drops.
 """
 
 from __future__ import annotations
@@ -25,23 +25,48 @@ from ..machine.access import Host
 from ..machine.host_files import JOIN_ENABLED_BY, JOIN_UNIT_FILE
 from ..spec import sysctls
 
-# As files of systemd-networkd, netplan, NetworkManager and ifupdown say it.
+# In files of systemd-networkd, netplan, NetworkManager and ifupdown.
 _MTU = re.compile(r"^ *(?:MTUBytes=|mtu:? |[\w-]+\.mtu=)(\d+)$", re.MULTILINE)
 _STATE = re.compile(r"^ *(?:ActivationPolicy=|activation-mode: \")(\w+)", re.MULTILINE)
 _IFUP_ROUTE = re.compile(r"^ *up ip \S+ route ", re.MULTILINE)
 _IFUP_RULE = re.compile(r"^ *up ip \S+ rule ", re.MULTILINE)
-# One name a line, before a value if it has one; others are comments.
+# One name per line, with or without a value; all other lines are comments.
 _NAME = re.compile(r"^(\w[\w./*-]*)(?: = .*)?$", re.MULTILINE)
 _DOWN = {"off": "down"}
+_ENABLE_JOIN = Run(("systemctl", "enable", posixpath.basename(JOIN_UNIT_FILE)))
+
+
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each file of ours that no concern needs and no other step removes."""
+    own_steps = {key_of(step) for step in context.earlier}
+    # The unit by which a node joins the cluster has to start at every boot until the node has joined.
+    kept = set() if context.removing else {JOIN_UNIT_FILE}
+    return [
+        removal_step("leftovers", path, interrupts=lost_with(path, context.boot_files[path]))
+        for path in sorted(set(context.boot_files) - set(context.wanted_files) - own_steps - kept)
+    ], []
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return the removal of a step's file."""
+    path = step["target"]
+
+    def verify(host: Host) -> str:
+        return f"{path} is still there" if host.exists(path) else ""
+
+    removal = context.work_of_removal(path)
+    if path == JOIN_UNIT_FILE:
+        return Work([RemoveFile(JOIN_ENABLED_BY), *removal.do], [*removal.undo, _ENABLE_JOIN], verify)
+    return removal._replace(verify=verify)
 
 
 def kept_no_longer(former: str, now: str, mtu: bool = True) -> str:
-    """Return what a manager's file no longer keeps with its new text; the MTU counts only with ``mtu``."""
+    """Return what a manager's file keeps no longer with the text ``now``; MTUs are left out without ``mtu``."""
     return _from_boot_on(_settings(former, now, mtu), "no longer keeps")
 
 
 def lost_with(path: str, text: str) -> str:
-    """Return what the next boot no longer has without a file, as a step says what it interrupts."""
+    """Return what the next boot drops without a file, in the words of a step's ``interrupts``."""
     names = _NAME.findall(text)
     if path == LOAD_FILE:
         return _from_boot_on([f"the kernel modules {named(names)}"], "loads")
@@ -61,48 +86,21 @@ def lost_with(path: str, text: str) -> str:
 def _from_boot_on(parts: list[str], verb: str = "keeps") -> str:
     if not parts:
         return NOTHING
-    told = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
-    return f"{told} that it {verb}, from the next boot on"
+    listed = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return f"{listed} that it {verb}, from the next boot on"
 
 
 def _settings(former: str, now: str, mtu: bool = True) -> list[str]:
-    """Return the MTUs and link states that a manager's file kept and its new text does not."""
+    """Return the MTUs and link states of a manager's ``former`` text that the text ``now`` lacks."""
     mtus = sorted(map(int, _gone(_MTU, former, now))) if mtu else []
     states = sorted({_DOWN.get(state, state) for state in _gone(_STATE, former, now)})
     return [*([f"MTU {', '.join(map(str, mtus))}"] if mtus else []), *(f"state {state}" for state in states)]
 
 
 def _gone(pattern: Pattern[str], former: str, now: str) -> list[str]:
-    """Return the values that went; one that took the place of another is no loss."""
+    """Return the values that are gone; a value that was replaced by another is not."""
     before, after = Counter(pattern.findall(former)), Counter(pattern.findall(now))
     return list((before - after).keys()) if sum(before.values()) > sum(after.values()) else []
-
-
-_ENABLE_JOIN = Run(("systemctl", "enable", posixpath.basename(JOIN_UNIT_FILE)))
-
-
-def plan(context: Context) -> ConcernPlan:
-    """Return a step for each file of ours that no concern wants and that no concern's own step is about."""
-    own_steps = {key_of(step) for step in context.earlier}
-    # Until the node has joined, the unit that lets it join has to start with every boot.
-    kept = set() if context.removing else {JOIN_UNIT_FILE}
-    return [
-        removal_step("leftovers", path, interrupts=lost_with(path, context.boot_files[path]))
-        for path in sorted(set(context.boot_files) - set(context.wanted_files) - own_steps - kept)
-    ], []
-
-
-def work(context: Context, step: Step) -> Work:
-    """Return how the file of a step is removed."""
-    path = step["target"]
-
-    def verify(host: Host) -> str:
-        return f"{path} is still there" if host.exists(path) else ""
-
-    removal = context.work_of_removal(path)
-    if path == JOIN_UNIT_FILE:
-        return Work([RemoveFile(JOIN_ENABLED_BY), *removal.do], [*removal.undo, _ENABLE_JOIN], verify)
-    return removal._replace(verify=verify)
 
 
 HANDLER = Handler(work)

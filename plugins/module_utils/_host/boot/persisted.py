@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the boot unit is to bring about: the part of a host's wishes that no other file keeps. Pure.
+"""The entries of the boot unit: the part of the spec that no other file keeps. Pure.
 
-A driver that reloads, a card in reset or a pod with the interface takes it away for a while. The plan refuses what is
-asked of it; what the host keeps for its next boot must not go with it.
+An interface may be absent for a while: its driver reloads, its card is in reset, or a pod has it. The plan then refuses
+its settings, but what the host keeps for the next boot must stay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..spec.cards import Cards
 from ..spec.persisted import MAKER, Setting, Wish, cards_in, device_of, only, wished_in
 from .persistence import BOOT_UNIT, boot_name, is_refused, persistence
 
-# The files that hold more than one interface, and how the part of one begins.
+# The files with more than one interface, and the first line of an interface's section.
 _SECTIONS = {
     ifupdown.OWN_FILE: ifupdown.OWN_SECTION,
     NETPLAN_FILE: netplan.OWN_SECTION,
@@ -33,119 +33,12 @@ _SECTIONS = {
 }
 
 
-def known_cards(context: Context) -> Cards:
-    """Return the cards that the boot unit's wishes are for, without those that another one was found in the place of.
-
-    The boot unit found them at this start. What is asked of such an address now is asked of the card that is there.
-    """
-    known = cards_in(context.boot_files.get(WISHES_FILE))
-    result = context.actual.facts["boot"]["result"]
-    others = result["other_cards"] if result is not None and result["this_boot"] else {}
-    return {address: card for address, card in known.items() if others.get(address) != card}
-
-
-def wishes_of_present_cards(context: Context) -> list[Wish]:
-    """Return the boot unit's wishes for interfaces, without those whose address means another card now."""
-    text = context.boot_files.get(WISHES_FILE)
-    found = [wish for wish in wished_in(text) or [] if "pcie" not in wish]
-    others = {*cards_in(text)}.difference(context.once(known_cards))
-    return [wish for wish in found if device_of(wish) not in others and wish.get(MAKER) not in others]
-
-
-def former_wishes(context: Context, *, matched: bool) -> dict[str, Wish]:
-    """Return what the boot unit has for devices without an interface now, by what it selects them with.
-
-    ``matched``: of those that an entry means, else of those that an entry without device may mean. One that selects by
-    ``mac`` or ``current_name`` may mean each of them.
-    """
-    known = {interface.key for interface in context.interfaces}
-    addresses = [entry.get("pci") for entry in context.entries_without_device]
-    found: dict[str, Wish] = {}
-    for wish in context.once(wishes_of_present_cards):
-        device = device_of(wish)
-        nic = context.actual.nics.get(device)
-        netdev = context.actual.netdevs.get(device) if nic is None else context.actual.port_of(nic)
-        meant = device in known if matched else device not in known and (device in addresses or None in addresses)
-        if netdev is None and meant:
-            found[device] = wish
-    return found
-
-
-def of_interface(context: Context, interface: Interface) -> Wish:
-    """Return the MTU and state that the boot unit gives an interface which its device does not show now."""
-    if interface.netdev is not None:
-        return {}
-    former = former_wishes(context, matched=True).get(interface.key, {})
-    asked = [key for key in ("mtu", "state") if interface.wanted.get(key) is not None]
-    return only(former, asked)
-
-
-def manager_files(context: Context, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the files of ours that managers of interfaces read: those ``wanted``, and what is kept while one is away.
-
-    They go by the names of interfaces, so it is not known which of them are about that one: a file that nothing is
-    wanted of stays as it is, others keep what they have of interfaces that the host does not show now.
-    """
-    entries = [*context.entries_without_device, *(one.wanted for one in context.interfaces if one.netdev is None)]
-    if not any(entry.get(key) for entry in entries for key in ("mtu", "state", "routes", "routing-policy")):
-        return dict(wanted)
-    drop_ins = f".network.d/{networkd.DROP_IN}"
-    found = {path: text for path, text in context.boot_files.items() if path in _SECTIONS or path.endswith(drop_ins)}
-    merged = {
-        path: _merged(context, path, found[path], wanted[path]) for path in _SECTIONS if path in {*found} & {*wanted}
-    }
-    return {**found, **wanted, **merged}
-
-
-def _merged(context: Context, path: str, former: str, wanted: str) -> str:
-    """Return the wanted text of a file with the sections that it has had of interfaces which are not there."""
-    head, sections = _split(_SECTIONS[path], wanted)
-    _head, before = _split(_SECTIONS[path], former)
-    present = _definitions(context) if path == NETPLAN_FILE else _names(context)
-    sections.update({name: text for name, text in before.items() if name not in present and name not in sections})
-    return head + "".join(sections[name] for name in sorted(sections))
-
-
-def _split(start: Pattern[str], text: str) -> tuple[str, dict[str, str]]:
-    """Return what stands before the first section, and each section by what its first line names."""
-    head = ""
-    sections: dict[str, str] = {}
-    name: str | None = None
-    for line in text.splitlines(keepends=True):
-        match = start.fullmatch(line.rstrip("\n"))
-        name = match.group(1) if match else name
-        if name is None:
-            head += line
-        else:
-            sections[name] = sections.get(name, "") + line
-    return head, sections
-
-
-def _names(context: Context) -> set[str]:
-    """Return the names that the host's interfaces have now, and those that they have after the next boot."""
-    return {*context.actual.netdevs, *_names_at_boot(context).values()}
-
-
-def _names_at_boot(context: Context) -> dict[str, str]:
-    found = {name: name for name in context.actual.netdevs}
-    there = [(one, one.netdev) for one in context.interfaces if one.netdev is not None]
-    return {**found, **{netdev["name"]: boot_name(context, one, netdev) for one, netdev in there}}
-
-
-def _definitions(context: Context) -> set[str]:
-    """Return netplan's ids for the host's interfaces, as JSON writes them."""
-    named = _names_at_boot(context)
-    owners = [owner_of(context.actual, netdev, named[name]) for name, netdev in context.actual.netdevs.items()]
-    ids = [owner.definition for owner in owners if owner is not None and owner.definition is not None]
-    return {json.dumps(definition)[1:-1] for definition in ids}
-
-
 class Kept(NamedTuple):
-    """A key of an interface that the boot unit brings back.
+    """A key of an interface that the boot unit restores.
 
-    ``name`` is what people call it; ``concern`` and ``suffix`` make the id of the step that sets it now. Most are set
-    through the interface of a port, which may come after its driver. ``held``: it is not kept while that step is
-    refused or waits for consent.
+    ``name`` is the key in words; ``concern`` and ``suffix`` make the id of the step that sets it now.
+    ``through_interface``: it is set through the network interface of a port, which may appear after the driver.
+    ``held``: it is not kept while its step is refused or needs consent.
     """
 
     name: str
@@ -172,26 +65,25 @@ KEPT: dict[Setting, Kept] = {
     "vf_settings": Kept("the settings of the virtual functions", "vfs", SETTINGS, held=True),
     "vfs": Kept("the virtual functions", "vfs", through_interface=False),
 }
-# The boot unit applies these and no others, in the order of every plan.
+# The boot unit applies only these, in the order of every plan.
 CONCERNS = frozenset({"pcie", *(kept.concern for kept in KEPT.values())})
-# Of these the unit gets what managers of interfaces leave to it, and what is asked of the host as a whole.
+# Network managers may keep these instead, or they come from a setting of the whole host.
 _OTHERWISE = ("mtu", "state", "qos")
-# Only functions that the boot unit makes itself are there when it runs.
+# When the boot unit runs, only those functions exist that it has created itself.
 _OF_FUNCTIONS: tuple[Setting, ...] = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 
 
 def wishes(context: Context) -> list[Wish]:
-    """Return what the boot unit would do for each interface if every consent were given.
+    """Return the boot unit's entries as they would be with every consent given.
 
-    It has the shape of ``interfaces`` of the desired state.
-    Interfaces are selected by their PCI function, which is there before any name is. A virtual function that another of
-    these wishes makes names that one (``pf``).
+    They have the shape of ``interfaces`` in the spec, and select interfaces by PCI function, which exists before any
+    name. A virtual function that another entry creates names its physical function (``pf``).
     """
     if context.removing:
         return []
     kept = {entry.interface.key: entry for entry in context.once(persistence)}
     stack = Stack(context)
-    found: list[Wish] = []
+    entries: list[Wish] = []
     for interface in context.kept_interfaces:
         wanted = interface.wanted
         wish = only(wanted, [key for key in KEPT if key not in _OTHERWISE and wanted.get(key)])
@@ -213,16 +105,82 @@ def wishes(context: Context) -> list[Wish]:
         if qos:
             wish["qos"] = qos
         if wish:
-            found.append({**_selector(context, interface), **only(wish, sorted(wish))})
+            entries.append({**_selector(context, interface), **only(wish, sorted(wish))})
     left = former_wishes(context, matched=False)
-    return _with_makers(context, sorted([*found, *left.values()], key=device_of))
+    return _with_makers(context, sorted([*entries, *left.values()], key=device_of))
+
+
+def known_cards(context: Context) -> Cards:
+    """Return the cards of the boot unit's entries, without those that the boot unit found replaced at this boot.
+
+    The spec of such an address now applies to the card that is there.
+    """
+    known = cards_in(context.boot_files.get(WISHES_FILE))
+    result = context.actual.facts["boot"]["result"]
+    others = result["other_cards"] if result is not None and result["this_boot"] else {}
+    return {address: card for address, card in known.items() if others.get(address) != card}
+
+
+def wishes_of_present_cards(context: Context) -> list[Wish]:
+    """Return the boot unit's present entries for interfaces, without those whose address has another card now."""
+    text = context.boot_files.get(WISHES_FILE)
+    entries = [wish for wish in wished_in(text) or [] if "pcie" not in wish]
+    others = {*cards_in(text)}.difference(context.once(known_cards))
+    return [wish for wish in entries if device_of(wish) not in others and wish.get(MAKER) not in others]
+
+
+def former_wishes(context: Context, *, matched: bool) -> dict[str, Wish]:
+    """Return the boot unit's present entries for devices that have no interface now, by device.
+
+    ``matched``: for devices that match an entry of the spec, else for those that may match an entry without a device.
+    An entry that selects by ``mac`` or ``current_name`` may match any device.
+    """
+    known = {interface.key for interface in context.interfaces}
+    addresses = [entry.get("pci") for entry in context.entries_without_device]
+    found: dict[str, Wish] = {}
+    for wish in context.once(wishes_of_present_cards):
+        device = device_of(wish)
+        nic = context.actual.nics.get(device)
+        netdev = context.actual.netdevs.get(device) if nic is None else context.actual.port_of(nic)
+        selected = device in known if matched else device not in known and (device in addresses or None in addresses)
+        if netdev is None and selected:
+            found[device] = wish
+    return found
+
+
+def of_interface(context: Context, interface: Interface) -> Wish:
+    """Return the MTU and state from the boot unit's present entry for a device whose interface is absent."""
+    if interface.netdev is not None:
+        return {}
+    former = former_wishes(context, matched=True).get(interface.key, {})
+    keys = [key for key in ("mtu", "state") if interface.wanted.get(key) is not None]
+    return only(former, keys)
+
+
+def manager_files(context: Context, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return our files for network managers: those ``wanted``, and what must stay while an interface is absent.
+
+    These files refer to interfaces by name, so it is unknown which part belongs to an absent one. A file that would be
+    removed stays as it is, and the others keep their sections of interfaces that the host lacks now.
+    """
+    entries = [*context.entries_without_device, *(one.wanted for one in context.interfaces if one.netdev is None)]
+    if not any(entry.get(key) for entry in entries for key in ("mtu", "state", "routes", "routing-policy")):
+        return dict(wanted)
+    drop_ins = f".network.d/{networkd.DROP_IN}"
+    present = {path: text for path, text in context.boot_files.items() if path in _SECTIONS or path.endswith(drop_ins)}
+    merged = {
+        path: _merged(context, path, present[path], wanted[path])
+        for path in _SECTIONS
+        if path in {*present} & {*wanted}
+    }
+    return {**present, **wanted, **merged}
 
 
 def _carried_for_functions(context: Context, interface: Interface, wish: Wish, stack: Stack) -> int:
-    """Return the MTU that a port needs for its functions before its own manager or its bond gives it that, else 0.
+    """Return the MTU that the boot unit must give a port for the sake of its functions, 0 if none.
 
-    They are set up first, and none may exceed the port. It gets what it has today: not less than a file of udev's may
-    have given it.
+    The functions are set up before a manager or bond gives the port its MTU, and none may exceed it. The port gets its
+    present MTU, so not less than what a udev file may have given it.
     """
     if not wish.get("vfs") or interface.netdev is None or interface.nic is None:
         return 0
@@ -238,23 +196,23 @@ def _carried_for_functions(context: Context, interface: Interface, wish: Wish, s
     return carried if 0 < needed <= carried else 0
 
 
-def _with_makers(context: Context, found: list[Wish]) -> list[Wish]:
-    """Note which functions are there only after the wish of another one: nobody waits for those at boot."""
-    makers = {wish["pci"] for wish in found if wish.get("vfs") and wish.get("pci")}
+def _with_makers(context: Context, wishes: list[Wish]) -> list[Wish]:
+    """Mark the functions that the entry of another one creates: the boot unit does not wait for them at its start."""
+    makers = {wish["pci"] for wish in wishes if wish.get("vfs") and wish.get("pci")}
 
-    def noted(wish: Wish) -> Wish:
+    def with_maker(wish: Wish) -> Wish:
         function = context.actual.nics.get(wish.get("pci") or "")
         maker = function["pf"] if function is not None else None
         return {"pci": wish["pci"], MAKER: maker, **wish} if maker in makers else wish
 
-    return [noted(wish) for wish in found]
+    return list(map(with_maker, wishes))
 
 
 def _hold_back(context: Context, interface: Interface, wish: Wish) -> None:
-    """Keep the number of virtual functions that is there where the wanted one is refused or waits for consent.
+    """Remove from an entry what the plan refuses or holds for consent now: the boot unit must not set it either.
 
-    A virtual machine's own function has none, and no e-switch either. Settings that the plan does not make now are not
-    made at boot either, and an e-switch that does not get its mode now keeps the one that it has.
+    The number of virtual functions and the mode of an e-switch then stay at their present values. The function of a
+    virtual machine has neither.
     """
     nic = interface.nic
     waiting = {step["id"] for step in context.earlier if step["status"] != PLANNED}
@@ -273,8 +231,52 @@ def _hold_back(context: Context, interface: Interface, wish: Wish) -> None:
 
 
 def _selector(context: Context, interface: Interface) -> Wish:
-    """Return how the boot unit finds an interface: by name only what is not the one port of its function."""
+    """Return how the boot unit selects an interface: by name only if it is not the single port of its function."""
     nic, netdev = interface.nic, interface.netdev
     if nic is not None and (netdev is None or context.actual.port_of(nic) is not None):
         return {"pci": nic["address"]}
     return {"current_name": interface.wanted["name"] or interface.name}
+
+
+def _merged(context: Context, path: str, former: str, wanted: str) -> str:
+    """Return the wanted text of a file, plus the former sections of interfaces that are absent."""
+    head, sections = _split(_SECTIONS[path], wanted)
+    _head, before = _split(_SECTIONS[path], former)
+    present = _definitions(context) if path == NETPLAN_FILE else _names(context)
+    sections.update({name: text for name, text in before.items() if name not in present and name not in sections})
+    return head + "".join(sections[name] for name in sorted(sections))
+
+
+def _split(start: Pattern[str], text: str) -> tuple[str, dict[str, str]]:
+    """Return the text before the first section, and each section by the name in its first line."""
+    head = ""
+    sections: dict[str, str] = {}
+    name: str | None = None
+    for line in text.splitlines(keepends=True):
+        match = start.fullmatch(line.rstrip("\n"))
+        name = match.group(1) if match else name
+        if name is None:
+            head += line
+        else:
+            sections[name] = sections.get(name, "") + line
+    return head, sections
+
+
+def _names(context: Context) -> set[str]:
+    """Return the names of the host's interfaces, now and after the next boot."""
+    return {*context.actual.netdevs, *_names_at_boot(context).values()}
+
+
+def _names_at_boot(context: Context) -> dict[str, str]:
+    """Return the name after the next boot of each interface, by its present name."""
+    names = {name: name for name in context.actual.netdevs}
+    there = [(one, one.netdev) for one in context.interfaces if one.netdev is not None]
+    return {**names, **{netdev["name"]: boot_name(context, one, netdev) for one, netdev in there}}
+
+
+def _definitions(context: Context) -> set[str]:
+    """Return netplan's ids for the host's interfaces, escaped as in JSON."""
+    named = _names_at_boot(context)
+    owners = [owner_of(context.actual, netdev, named[name]) for name, netdev in context.actual.netdevs.items()]
+    ids = [owner.definition for owner in owners if owner is not None and owner.definition is not None]
+    return {json.dumps(definition)[1:-1] for definition in ids}

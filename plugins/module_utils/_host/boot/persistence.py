@@ -1,14 +1,15 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What MTUs and link states need to hold at boot, and in whose files. Pure.
+"""Decides who keeps MTUs and link states across a reboot, and in which file. Pure.
 
-One owner for each attribute: what a manager configures is added to its own files, the rest is done by the boot unit.
+Each attribute has one owner: settings of an interface that a network manager configures go into files of that manager,
+all others into the boot unit.
 
-A running NetworkManager gives VLANs and their like the MTU of what they stand on, as soon as that one has another,
-unless the configuration that it has read knows one for them (parent_mtu_maybe_changed of nm-device-vlan.c and
-nm-device-macvlan.c, nm_device_get_configured_mtu_wired_parent of nm-device.c). So it has to read ours, and what it did
-before is taken back.
+When the MTU of a device changes, a running NetworkManager gives that MTU to the VLANs, macvlans and macvtaps on top,
+unless its loaded configuration has one for them (parent_mtu_maybe_changed in nm-device-vlan.c and nm-device-macvlan.c,
+nm_device_get_configured_mtu_wired_parent in nm-device.c). So it has to load our file, and then these devices get their
+MTUs back.
 """
 
 from __future__ import annotations
@@ -29,24 +30,27 @@ from ..machine.host_files import NETPLAN_FILE
 from ..spec.syntax import boot_name_problem
 
 BOOT_UNIT = "boot unit"
-# Who configures what is no manager's and comes too late for the boot unit.
+# The owner of devices that no manager configures and that appear too late for the boot unit.
 NOBODY = "nobody"
-# Bonds, VLANs and their like are made by managers, which start after the boot unit.
+# Reloads only the configuration, without touching connections or DNS (nmcli(1), "general reload").
+RELOAD = Run(("nmcli", "general", "reload", "conf"))
+# All others, such as bonds and VLANs, are created by managers, which start after the boot unit.
 _THERE_AT_BOOT = ("physical", "representor", "sub-function")
-# How files of managers leave the MTU to others (nm-settings(5): 0 and auto).
+# MTUs in files of managers that leave the decision to others (nm-settings(5): 0 and auto).
 _OPEN_MTUS = (None, "0", "auto")
-# VLANs that ifup makes of their names, before any stanza of theirs (ifupdown 0.8, `ifup --no-act --verbose`).
+# VLANs that ifup creates by their names before it runs their stanzas (ifupdown 0.8, `ifup --no-act --verbose`).
 _IFUP_MAKES = re.compile(r".+\.\d+")
 _KINDS = ("vlan", "macvlan", "macvtap")
-# The configuration alone: no connection is touched, and no name server (nmcli(1), "general reload").
-RELOAD = Run(("nmcli", "general", "reload", "conf"))
+_NETWORK_MANAGER_TAKES_UP = (
+    "NetworkManager brings every interface up that it manages; list {name} in unmanaged-devices (NetworkManager.conf)"
+)
 
 
 class Persistence(NamedTuple):
-    """How one interface keeps its MTU and state: ``manager`` is an owner's name or ``BOOT_UNIT``.
+    """Who keeps the MTU and state of an interface: ``manager`` is an owner's name or ``BOOT_UNIT``.
 
-    ``path`` is the file that it is written to, empty for the boot unit or when ``refusal`` says why it can't be kept.
-    ``mtu`` and ``state`` are None where nothing needs to be said.
+    ``path`` is the file that keeps them, empty for the boot unit and if ``refusal`` says why they can't be kept.
+    ``mtu`` and ``state`` are None if they are not in the spec or refused.
     """
 
     interface: Interface
@@ -60,11 +64,11 @@ class Persistence(NamedTuple):
 
 
 def persistence(context: Context) -> list[Persistence]:
-    """Return how each wanted interface keeps what is asked for; those of which nothing is asked are left out.
+    """Return who keeps the MTU and state of each interface that has one in the spec.
 
-    What the plan refuses for the running host is not kept for the boot either.
+    A setting that the plan refuses on the running host is not kept either.
     """
-    found = []
+    kept = []
     for interface in context.kept_interfaces:
         netdev = interface.netdev
         if netdev is None:
@@ -72,31 +76,79 @@ def persistence(context: Context) -> list[Persistence]:
         mtu = None if is_refused(context, f"mtu:{interface.key}") else interface.wanted["mtu"]
         state = None if is_refused(context, f"link:{interface.key}") else interface.wanted["state"]
         if mtu is not None or state is not None:
-            found.append(_with_a_plain_name(_decide(context, interface, netdev, mtu, state)))
-    return found
-
-
-def _with_a_plain_name(entry: Persistence) -> Persistence:
-    """Refuse a name with signs that a manager reads as more than a name: a pod gives a function that it has any name.
-
-    A comma or semicolon begins another device in match-device= (NetworkManager, src/libnm-core-impl/nm-core-utils.c,
-    nm_match_spec_split), a bracket ends the section, and NetworkManager does not start with a file that it can't read.
-    """
-    if entry.path not in (network_manager.OWN_FILE, ifupdown.OWN_FILE) or not boot_name_problem(entry.name):
-        return entry
-    said = (
-        f"{entry.path} can't hold this name, as not all of it is letters, digits, . _ and -; next: give it another here"
-    )
-    return entry._replace(path="", refusal=said)
+            kept.append(_with_plain_name(_decide(context, interface, netdev, mtu, state)))
+    return kept
 
 
 def boot_name(context: Context, interface: Interface, netdev: Netdev) -> str:
-    """Return the name that the interface has after the next boot: its present one where a rename is not done."""
+    """Return the interface's name after the next boot, which is the present one if a rename is not executable."""
     held = any(
         step["id"] == f"naming:{interface.key}" and step["status"] in (REFUSED, NEEDS_CONSENT)
         for step in context.earlier
     )
     return (None if held else interface.wanted["name"]) or netdev["name"]
+
+
+def is_refused(context: Context, step_id: str) -> bool:
+    """Return whether the plan refuses a step."""
+    return any(step["id"] == step_id and step["status"] == REFUSED for step in context.earlier)
+
+
+def sharing(context: Context, interface: Interface, owner: Owner) -> list[tuple[str, Interface | None]]:
+    """Return the other interfaces that the same file configures, as name at boot and entry of the spec, if any.
+
+    Virtual functions and representors don't count, because steps of the plan create and remove them.
+    """
+    wanted = {i.netdev["name"]: i for i in context.interfaces if i.netdev is not None}
+    own = interface.netdev["name"] if interface.netdev else ""
+    others: list[tuple[str, Interface | None]] = []
+    for netdev in context.actual.netdevs.values():
+        nic = context.actual.nics.get(netdev["pci"] or "")
+        if netdev["name"] == own or (nic is not None and nic["function"] == "vf") or netdev["kind"] == "representor":
+            continue
+        other = wanted.get(netdev["name"])
+        name = boot_name(context, other, netdev) if other else netdev["name"]
+        theirs = owner_of(context.actual, netdev, name)
+        if theirs is not None and (theirs.manager, theirs.file) == (owner.manager, owner.file):
+            others.append((name, other))
+    return others
+
+
+def followers(context: Context, path: str) -> dict[str, int]:
+    """Return the MTUs of a file, by present name, that a running NetworkManager overrides until it reads the file."""
+    running = context.actual.facts["boot"]["managers"].get("NetworkManager")
+    if running is None or path != network_manager.OWN_FILE:
+        return {}
+    kept = ((entry, entry.interface.netdev) for entry in context.once(persistence) if entry.path == path)
+    return {
+        context.name_of(netdev): entry.mtu
+        for entry, netdev in kept
+        if netdev is not None
+        and entry.mtu is not None
+        and netdev["kind"] in _KINDS
+        and running["managed"].get(netdev["name"])
+    }
+
+
+def told_to_network_manager(mtus: dict[str, int]) -> list[Operation]:
+    """Return how NetworkManager loads the MTUs of its file, and how devices get them back that it has changed."""
+
+    def operations(host: Host) -> Sequence[Operation]:
+        return [set_mtu(name, mtu) for name, mtu in mtus.items() if differs(host, name, mtu)]
+
+    return [RELOAD, Found("restore the MTUs that NetworkManager changed", operations)] if mtus else []
+
+
+def _with_plain_name(entry: Persistence) -> Persistence:
+    """Refuse a name with characters that are syntax in a manager's file: a pod can give its function any name.
+
+    A comma or semicolon begins another device in match-device= (NetworkManager, src/libnm-core-impl/nm-core-utils.c,
+    nm_match_spec_split), a bracket ends the section, and NetworkManager does not start with a file that it can't parse.
+    """
+    if entry.path not in (network_manager.OWN_FILE, ifupdown.OWN_FILE) or not boot_name_problem(entry.name):
+        return entry
+    refusal = f"{entry.path} allows only letters, digits, . _ and - in names; next: give the interface another name"
+    return entry._replace(path="", refusal=refusal)
 
 
 def _decide(context: Context, interface: Interface, netdev: Netdev, mtu: int | None, state: str | None) -> Persistence:
@@ -105,31 +157,28 @@ def _decide(context: Context, interface: Interface, netdev: Netdev, mtu: int | N
     plain = Persistence(interface, name, BOOT_UNIT, mtu, state)
     former = _named_before(context, netdev, owner)
     if mtu is not None and former is not None and former.mtu not in {*_OPEN_MTUS, str(mtu)}:
-        said = f"{former.file} knows it as {netdev['name']} and sets an MTU of {former.mtu}; change it there"
-        return plain._replace(manager=former.manager, refusal=said)
+        refusal = f"{former.file} calls it {netdev['name']} and sets its MTU to {former.mtu}; change it there"
+        return plain._replace(manager=former.manager, refusal=refusal)
     if owner is None:
-        return plain if _is_there_at_boot(plain) else _too_late(plain._replace(manager=NOBODY), f"where {name} is made")
+        late = plain._replace(manager=NOBODY)
+        return plain if _is_there_at_boot(plain) else _too_late(late, f"where {name} is created")
     plain = plain._replace(owner=owner, manager=owner.manager)
     return _BY_MANAGER[owner.manager](context, plain, owner, netdev)
 
 
 def _named_before(context: Context, netdev: Netdev, owner: Owner | None) -> Owner | None:
-    """Return who configures the interface by the name that it has now, where that is another file than later."""
+    """Return who configures the interface by its present name, None if the file is the same as for its later name."""
     current = netdev["name"]
     files = context.actual.facts["naming"]["references"].get(current, [])
     former = owner_of(context.actual, netdev, current)
     return former if former is not None and former != owner and former.file in files else None
 
 
-def is_refused(context: Context, step_id: str) -> bool:
-    """Return whether the plan refuses a step."""
-    return any(step["id"] == step_id and step["status"] == REFUSED for step in context.earlier)
-
-
 def _by_the_boot_unit(entry: Persistence, advice: str, *, has_state: bool) -> Persistence:
-    """Return the same wish, done before the manager starts: it leaves alone what its files say nothing about.
+    """Return the entry as one of the boot unit: the manager keeps settings that its files don't mention.
 
-    What only the manager makes is refused, with ``advice``, unless its files say the same; ``has_state``: the state.
+    An interface that the manager itself creates is refused with ``advice``, unless the manager's files have the same
+    MTU and, as ``has_state`` says, the same state.
     """
     if _is_there_at_boot(entry):
         return entry._replace(manager=BOOT_UNIT)
@@ -143,32 +192,12 @@ def _is_there_at_boot(entry: Persistence) -> bool:
 
 def _too_late(entry: Persistence, advice: str) -> Persistence:
     return entry._replace(
-        refusal=f"{entry.name} is made only after the boot unit has run; next: set this {advice}, or leave it out here"
+        refusal=f"{entry.name} is created after the boot unit has run; next: set this {advice}, or leave it out here"
     )
 
 
-def sharing(context: Context, interface: Interface, owner: Owner) -> list[tuple[str, Interface | None]]:
-    """Return the other interfaces that the same file configures: the name at boot, and the wish where there is one.
-
-    Virtual functions and representors come and go with what is planned, so they don't count.
-    """
-    wanted = {i.netdev["name"]: i for i in context.interfaces if i.netdev is not None}
-    own = interface.netdev["name"] if interface.netdev else ""
-    found: list[tuple[str, Interface | None]] = []
-    for netdev in context.actual.netdevs.values():
-        nic = context.actual.nics.get(netdev["pci"] or "")
-        if netdev["name"] == own or (nic is not None and nic["function"] == "vf") or netdev["kind"] == "representor":
-            continue
-        other = wanted.get(netdev["name"])
-        name = boot_name(context, other, netdev) if other else netdev["name"]
-        theirs = owner_of(context.actual, netdev, name)
-        if theirs is not None and (theirs.manager, theirs.file) == (owner.manager, owner.file):
-            found.append((name, other))
-    return found
-
-
 def _is_for_it_alone(context: Context, entry: Persistence, owner: Owner) -> bool:
-    """Return whether what is added to networkd's file ``owner.file`` is wanted by every interface that it is about."""
+    """Return whether all interfaces of networkd's file ``owner.file`` need the same MTU and state."""
 
     def wants_the_same(other: Interface | None) -> bool:
         return (entry.mtu, entry.state) == ((other.wanted["mtu"], other.wanted["state"]) if other else (None, None))
@@ -184,15 +213,14 @@ def _for_networkd(context: Context, entry: Persistence, owner: Owner, _netdev: N
     if _is_for_it_alone(context, entry, owner):
         return entry._replace(path=networkd.drop_in_path(owner.network))
     if entry.mtu is not None and owner.mtu not in {None, str(entry.mtu)}:
-        said = f"MTUBytes={owner.mtu}"
+        conflict = f"MTUBytes={owner.mtu}"
     elif entry.state == "down":
-        said = "no ActivationPolicy=down"
+        conflict = "no ActivationPolicy=down"
     else:
         has_state = networkd.drop_in_text(owner.network, None, entry.state) is None
         return _by_the_boot_unit(entry, f"in a .network file that names {entry.name} alone", has_state=has_state)
-    return entry._replace(
-        refusal=f"{owner.file} has {said} and is not about {entry.name} alone; give {entry.name} a file of its own"
-    )
+    refusal = f"{owner.file} has {conflict} and does not configure {entry.name} alone; give {entry.name} its own file"
+    return entry._replace(refusal=refusal)
 
 
 def _for_netplan(context: Context, entry: Persistence, owner: Owner, netdev: Netdev) -> Persistence:
@@ -201,7 +229,7 @@ def _for_netplan(context: Context, entry: Persistence, owner: Owner, netdev: Net
         return entry._replace(refusal=_NETWORK_MANAGER_TAKES_UP.format(name=entry.name))
     if entry.mtu is None and entry.state != "down":
         return entry
-    # A bond's or VLAN's definition is incomplete without the user's file: should that go, netplan would refuse ours.
+    # Ours would not define a bond or VLAN completely: if the user removed their file, netplan would reject ours.
     if by_networkd and (netdev["kind"] != "physical" or not _is_for_it_alone(context, entry, owner)):
         return _for_networkd(context, entry, owner, netdev)
     return entry._replace(path=NETPLAN_FILE if netdev["kind"] == "physical" else network_manager.OWN_FILE)
@@ -223,8 +251,8 @@ def _for_ifupdown(_context: Context, entry: Persistence, owner: Owner, _netdev: 
         return entry._replace(refusal=f"{owner.file} brings {entry.name} up at boot; remove it from auto there")
     if entry.mtu is not None and owner.mtu not in {None, str(entry.mtu)}:
         return entry._replace(refusal=f"{owner.file} sets mtu {owner.mtu} for {entry.name}; change it there")
-    # The stanzas of one interface run in the order of the files: ours would set the MTU of what is not made yet, and
-    # ifup gives an interface up at the first command that fails.
+    # The stanzas of an interface run in the order of the files. Ours would set the MTU before the interface exists, and
+    # ifup gives up on an interface at the first command that fails.
     is_there = _is_there_at_boot(entry) or _IFUP_MAKES.fullmatch(entry.name)
     is_too_early = owner.stanza is not None and owner.stanza["late"] and not is_there
     if not owner.included or is_too_early or (entry.state == "up" and not auto):
@@ -241,9 +269,6 @@ def _for_wicked(_context: Context, entry: Persistence, owner: Owner, _netdev: Ne
     return entry._replace(refusal=f"wicked configures {entry.name}, and its files are not changed; {advice}")
 
 
-_NETWORK_MANAGER_TAKES_UP = (
-    "NetworkManager takes every interface up that it manages; list {name} in unmanaged-devices (NetworkManager.conf)"
-)
 _BY_MANAGER: dict[str, Callable[[Context, Persistence, Owner, Netdev], Persistence]] = {
     NETWORKD: _for_networkd,
     NETPLAN: _for_netplan,
@@ -251,28 +276,3 @@ _BY_MANAGER: dict[str, Callable[[Context, Persistence, Owner, Netdev], Persisten
     IFUPDOWN: _for_ifupdown,
     WICKED: _for_wicked,
 }
-
-
-def followers(context: Context, path: str) -> dict[str, int]:
-    """Return the MTUs, by present name, that a file keeps and that a running NetworkManager sets otherwise."""
-    running = context.actual.facts["boot"]["managers"].get("NetworkManager")
-    if running is None or path != network_manager.OWN_FILE:
-        return {}
-    kept = ((entry, entry.interface.netdev) for entry in context.once(persistence) if entry.path == path)
-    return {
-        context.name_of(netdev): entry.mtu
-        for entry, netdev in kept
-        if netdev is not None
-        and entry.mtu is not None
-        and netdev["kind"] in _KINDS
-        and running["managed"].get(netdev["name"])
-    }
-
-
-def told_to_network_manager(mtus: dict[str, int]) -> list[Operation]:
-    """Return how NetworkManager learns the MTUs of its file, and how they hold on the running host."""
-
-    def operations(host: Host) -> Sequence[Operation]:
-        return [set_mtu(name, mtu) for name, mtu in mtus.items() if differs(host, name, mtu)]
-
-    return [RELOAD, Found("give VLANs back the MTU that NetworkManager took", operations)] if mtus else []

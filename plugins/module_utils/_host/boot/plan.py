@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans what keeps settings over a reboot: files of interfaces' managers and the boot unit."""
+"""Plans what keeps settings across reboots: files of network managers and the boot unit."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ CONCERN = "boot"
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each file of a manager that differs, one for the boot unit, and what became of the last boot.
+    """Return the steps about managers' files, the boot unit and lost settings, and notices about the last boot.
 
-    Files of managers that are no longer wanted are removed with all other leftovers.
+    Files of managers that are no longer needed are removed with all other orphaned files.
     """
-    found = [] if context.removing else context.once(persistence)
+    kept = [] if context.removing else context.once(persistence)
     routed = [] if context.removing else context.once(kept_routes)
-    steps = [_file_step(context, path, found, routed) for path in _differing(context)]
-    steps += [_refused(entry) for entry in found if entry.refusal]
+    steps = [_file_step(context, path, kept, routed) for path in _differing(context)]
+    steps += [_refused(entry) for entry in kept if entry.refusal]
     steps += [_refused_routes(entry) for entry in routed if entry.refusal]
     steps += _unit_step(context)
-    # Where the same change waits now, its step names the consent already.
+    # If the same change needs this consent now, its own step already names it.
     waiting = {step["id"] for step in context.earlier}
     lost = losses(context, wishes(context))
     steps += [_loss_step(loss) for loss in lost if not (loss.consent and loss.step_now in waiting)]
@@ -46,40 +46,40 @@ def _differing(context: Context) -> list[str]:
     return [path for path, text in wanted.items() if context.boot_files.get(path) != text]
 
 
-def _file_step(context: Context, path: str, found: list[Persistence], routed: list[KeptRoutes]) -> Step:
-    kept = sorted((entry for entry in found if entry.path == path), key=lambda entry: entry.name)
+def _file_step(context: Context, path: str, kept: list[Persistence], routed: list[KeptRoutes]) -> Step:
+    links = sorted((entry for entry in kept if entry.path == path), key=lambda entry: entry.name)
     routes = sorted((entry for entry in routed if entry.path == path), key=lambda entry: entry.name)
-    told = [*map(_told, kept), *map(_told_routes, routes)]
-    names = sorted({entry.name for entry in kept} | {entry.name for entry in routes})
-    devices = {entry.interface.key for entry in kept} | {entry.interface.key for entry in routes}
-    manager = kept[0].manager if kept else routes[0].manager
+    settings = [*map(_settings_of, links), *map(_routes_of, routes)]
+    names = sorted({entry.name for entry in links} | {entry.name for entry in routes})
+    devices = {entry.interface.key for entry in links} | {entry.interface.key for entry in routes}
+    manager = links[0].manager if links else routes[0].manager
     return make_step(
         CONCERN,
         path,
-        action=f"keep {', '.join(told)}",
+        action=f"keep {', '.join(settings)}",
         before=context.boot_files.get(path),
         after=manager_files(context)[path],
         reason=f"{manager} configures {', '.join(names)} at boot",
         interrupts=_kept_no_longer(context, path, devices),
         undo=context.boot_undo_said(path),
         when=BOOT,
-        detail=_reading(followers(context, path)),
+        detail=_reload_detail(followers(context, path)),
     )
 
 
 def _kept_no_longer(context: Context, path: str, devices: Collection[str]) -> str:
-    """Return what the file keeps no longer; the boot unit brings back the MTU that functions of a port need."""
+    """Return what the file no longer keeps, without an MTU that the boot unit restores for the functions of a port."""
     former, now = context.boot_files.get(path, ""), manager_files(context)[path]
     by_the_unit = any("mtu" in wish for wish in wishes(context) if device_of(wish) in devices)
     return kept_no_longer(former, now, mtu=not by_the_unit)
 
 
-def _reading(followed: Mapping[str, int]) -> str:
+def _reload_detail(followed: Mapping[str, int]) -> str:
     if not followed:
         return ""
     return (
-        f"NetworkManager reads its configuration again: until then it gives {', '.join(sorted(followed))} the MTU of "
-        "what it stands on"
+        f"NetworkManager reloads its configuration; until then it gives {', '.join(sorted(followed))} the MTU of the "
+        "device below"
     )
 
 
@@ -88,7 +88,7 @@ def _refused(entry: Persistence) -> Step:
         CONCERN,
         f"{entry.interface.key}:{entry.manager}",
         target=entry.name,
-        action=f"keep {_told(entry)}",
+        action=f"keep {_settings_of(entry)}",
         after=[entry.mtu, entry.state],
         reason=f"{'no manager' if entry.manager == NOBODY else entry.manager} configures {entry.name} at boot",
         refusal=entry.refusal,
@@ -100,20 +100,20 @@ def _refused_routes(entry: KeptRoutes) -> Step:
         CONCERN,
         f"{entry.interface.key}:routing",
         target=entry.name,
-        action=f"keep {_told_routes(entry)}",
+        action=f"keep {_routes_of(entry)}",
         after=[*map(route_text, entry.routes), *map(rule_text, entry.rules)],
         reason="the kernel forgets routes and rules at a reboot",
         refusal=entry.refusal,
     )
 
 
-def _told_routes(entry: KeptRoutes) -> str:
+def _routes_of(entry: KeptRoutes) -> str:
     texts = [f"route {route_text(route)}" for route in entry.routes]
     texts += [f"rule {rule_text(rule)}" for rule in entry.rules]
     return f"{' and '.join(texts)} of {entry.name}"
 
 
-def _told(entry: Persistence) -> str:
+def _settings_of(entry: Persistence) -> str:
     settings = [f"MTU {entry.mtu}"] if entry.mtu is not None else []
     settings += [f"state {entry.state}"] if entry.state is not None else []
     return f"{' and '.join(settings)} of {entry.name}"
@@ -153,8 +153,8 @@ def _unit_step(context: Context) -> list[Step]:
 
 
 def _lost_registers(before: Iterable[Wish] | None, after: Iterable[Wish] | None) -> str:
-    """Return the settings of PCIe that the boot unit sets no longer; they have no device of their own."""
-    former, wanted = ({key for wish in found or () for key in wish.get("pcie", {})} for found in (before, after))
+    """Return the PCIe settings that the boot unit no longer sets; they belong to the host, not to a device."""
+    former, wanted = ({key for wish in wishes or () for key in wish.get("pcie", {})} for wishes in (before, after))
     gone = " and ".join(sorted(former - wanted))
     return f"{gone} of PCIe that it sets, from the next boot on" if gone else NOTHING
 
@@ -164,7 +164,7 @@ def _loss_step(loss: Loss) -> Step:
         CONCERN,
         f"{loss.device}:{loss.key}",
         target=loss.target,
-        action=f"let {loss.name} go with the next boot",
+        action=f"drop {loss.name} at the next boot",
         before=loss.value,
         after=None,
         reason="the input no longer asks for it",
@@ -180,14 +180,14 @@ def _reason(wanted: bool, same_wishes: bool, other_cards: bool) -> str:
     if not wanted:
         return "nothing is left for it to do"
     if same_wishes and other_cards:
-        return "another card has been at an address of its settings since the last start"
+        return "an address of its settings has another card since the last boot"
     if same_wishes:
-        return "its unit or program is missing, of another release or not enabled"
-    return "the kernel forgets these settings at a reboot, and no manager of interfaces keeps them"
+        return "its unit or program is missing, not enabled, or of another release"
+    return "the kernel forgets these settings at a reboot, and no network manager keeps them"
 
 
 def _wished(wishes: list[Wish]) -> str:
-    """Return what the unit does at boot, by interface, and for PCIe."""
+    """Return the settings of the boot unit by interface, and those of PCIe, in words."""
     parts = []
     for wish in wishes:
         if "pcie" in wish:
@@ -204,11 +204,11 @@ def _last_boot(context: Context) -> list[str]:
         return []
     if result["running"]:
         return [
-            "the boot unit did not end when this host started: it is still at work, or it was ended from outside (its "
-            f"time was over, or it was killed); next: read its journal (journalctl -b -u {UNIT})"
+            "the boot unit did not finish when this host booted: it is still running, timed out or was killed; next: "
+            f"read its journal (journalctl -b -u {UNIT})"
         ]
     problems = "; ".join(result["problems"]) or f"read its journal: journalctl -b -u {UNIT}"
-    return [f"the boot unit finished with errors at the last start: {problems}"]
+    return [f"the boot unit finished with errors at the last boot: {problems}"]
 
 
 def _guarded(context: Context) -> list[str]:
@@ -219,5 +219,5 @@ def _guarded(context: Context) -> list[str]:
     if guard["state"] == "staged":
         return [f"{what} acts at the next boot; the first run after it confirms it"]
     if guard["state"] == "armed":
-        return [f"{what} waits for its confirmation; until then no run changes this host"]
+        return [f"{what} awaits confirmation; until then no run changes this host"]
     return [f"{what} was not confirmed in time, so the host reverted it; the next run that applies fails with it"]

@@ -168,14 +168,14 @@ class TestPlan:
         plan = make_plan(given.desired(given.interface(current_name="bond0", mtu=9000)), state)
         (step,) = [step for step in plan["steps"] if step["concern"] == "boot"]
         assert (step["status"], step["reason"]) == ("refused", "no manager configures bond0 at boot")
-        assert "next: set this where bond0 is made" in step["detail"]
+        assert "next: set this where bond0 is created" in step["detail"]
 
     def test_a_failed_start_of_this_boot_is_told_until_it_succeeds(self) -> None:
         kernel = host()
         applied(kernel, WISH)
         kernel.tree.add_file(RESULT_FILE, RESULT.text({"boot_id": "5f2a", "ok": False, "problems": ["late"]}))
         (notice,) = preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"]
-        assert notice == "the boot unit finished with errors at the last start: late"
+        assert notice == "the boot unit finished with errors at the last boot: late"
         kernel.tree.add_file(BOOT_ID, "77\n")
         assert preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"] == []
 
@@ -437,7 +437,7 @@ class TestStart:
             start(kernel, kernel)
         kernel.revive()
         (notice,) = preview(kernel, check_spec({}), CHECK, None)["plan"]["notices"]
-        assert "the boot unit did not end when this host started" in notice
+        assert "the boot unit did not finish when this host booted" in notice
         assert f"journalctl -b -u {UNIT}" in notice
 
     def test_a_port_that_fails_keeps_no_other_from_its_settings(self) -> None:

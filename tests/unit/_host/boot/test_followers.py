@@ -54,7 +54,7 @@ def of_mtu(mtu: int) -> RecordedHost:
 def test_network_manager_reads_the_mtu_of_a_vlan_and_what_it_set_meanwhile_is_taken_back() -> None:
     found = context({"bond0": True, VLAN: True})
     step = file_step(found)
-    assert f"until then it gives {VLAN} the MTU of what it stands on" in step["detail"]
+    assert f"until then it gives {VLAN} the MTU of the device below" in step["detail"]
     work = boot_apply.work(found, step)
     written, read, back = work.do
     assert isinstance(written, PutFile)

@@ -78,7 +78,7 @@ def why_not(kernel: Kernel, wish: Any) -> str:
 
 def test_a_cycle_is_told_with_its_units_and_the_unit_goes_again() -> None:
     kernel, why = applied(CYCLE)
-    assert f"{UNIT}, openibd.service, wickedd.service, network-pre.target would be in an ordering cycle at boot" in why
+    assert f"{UNIT}, openibd.service, wickedd.service, network-pre.target would form an ordering cycle at boot" in why
     assert not kernel.exists(ENABLED_BY)
     assert not kernel.exists(UNIT_FILE)
 
@@ -104,7 +104,7 @@ def test_a_unit_whose_new_text_closes_a_cycle_is_as_before(former: Callable[[Hos
         former(kernel)
     before = kernel.of_the_unit()
     kernel.says(CYCLE)
-    assert "would be in an ordering cycle at boot" in why_not(kernel, MORE)
+    assert "would form an ordering cycle at boot" in why_not(kernel, MORE)
     assert kernel.of_the_unit() == before
     assert kernel.exists(ENABLED_BY)
     assert [argv for kind, argv in kernel.mutations if kind == "run"][-1] == "systemctl daemon-reload"

@@ -99,7 +99,7 @@ def document(kernel: Kernel) -> dict[str, Any]:
 
 
 def refused(address: str, where: str) -> str:
-    return f"{address}: the card that settings are kept for {where}, so nothing was set here"
+    return f"{address}: the card of these settings {where}, so nothing was set for it"
 
 
 def test_the_same_cards_get_what_they_had() -> None:
@@ -139,7 +139,7 @@ def test_a_run_for_the_card_that_is_there_now_says_why_the_unit_is_updated() -> 
     ran(before, WANTED)
     plan = preview(rebooted(before, SWAPPED), wish(WANTED), replace(APPLY, check=True), None)["plan"]
     (step,) = [step for step in plan["steps"] if step["concern"] == "boot"]
-    assert step["reason"] == "another card has been at an address of its settings since the last start"
+    assert step["reason"] == "an address of its settings has another card since the last boot"
 
 
 def test_a_card_that_has_moved_to_a_slot_of_its_own_is_told_where() -> None:
@@ -179,7 +179,7 @@ def test_another_model_gets_nothing() -> None:
     ran(before, WANTED)
     kernel = rebooted(before, {}, lambda fresh: fresh.tree.add_file(f"{DEVICES}/{FIRST}/device", "0x1017\n"))
     assert mtus(kernel) == [1500, 4200, 2000]
-    assert problems(kernel)[0].startswith(refused(FIRST, "is gone, and another one is there"))
+    assert problems(kernel)[0].startswith(refused(FIRST, "was replaced by another one"))
 
 
 def test_a_card_that_is_gone_is_told_as_ever() -> None:

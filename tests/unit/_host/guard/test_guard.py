@@ -230,7 +230,7 @@ class TestArming:
         kernel.sleep(20)
         assert f" for {SECONDS - 20} seconds at most; nothing was changed; next: " in obstacle(kernel, kernel)
         (notice,) = preview(kernel, check_spec(WISH), CHECK, None)["plan"]["notices"][-1:]
-        assert "waits for its confirmation" in notice
+        assert "awaits confirmation" in notice
 
 
 class TestConfirmation:

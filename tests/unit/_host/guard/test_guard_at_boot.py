@@ -184,7 +184,7 @@ class TestAfterTheBoot:
         kernel = staged(**{NETPLAN: BOTH})
         assert reboot(kernel) == [TOKEN]
         kernel.sleep(LEAST_AFTER_BOOT - 1)
-        assert "waits for its confirmation" in notices(kernel)[-1]
+        assert "awaits confirmation" in notices(kernel)[-1]
         said = confirm_start(kernel, kernel)
         assert f"rename {OLD} to {NEW} at the next boot" in said and said.endswith("reached the host after its boot")
         assert run(kernel)["plan"]["steps"] == []

@@ -169,7 +169,7 @@ def test_what_is_refused_for_the_running_host_is_not_kept() -> None:
 def test_a_file_for_several_interfaces_gets_no_routes(match: str) -> None:
     found = kept(network(match))
     assert found.path == ""
-    assert found.refusal.endswith("is not about ens1 alone; next: give ens1 a file of its own")
+    assert found.refusal.endswith("does not configure ens1 alone; next: give ens1 a file of its own")
 
 
 def test_an_mtu_that_all_of_a_file_want_is_kept_although_the_routes_are_not() -> None:
@@ -179,22 +179,22 @@ def test_an_mtu_that_all_of_a_file_want_is_kept_although_the_routes_are_not() ->
 
 def test_without_a_manager_there_is_no_address_either() -> None:
     found = kept({})
-    assert "no manager of the network configures ens1 at boot" in found.refusal
-    assert "next: give ens1 a .network file of systemd-networkd or a definition of netplan" in found.refusal
+    assert "no network manager configures ens1 at boot" in found.refusal
+    assert "next: give ens1 a .network file of systemd-networkd or a definition in netplan" in found.refusal
 
 
 class TestIfupdown:
     def test_routes_that_would_come_before_the_address_are_for_the_user(self) -> None:
         found = kept(ifupdown(f"{DEBIAN_INTERFACES}{STANZA}"))
         assert found.path == ""
-        assert "next: add to its stanza in /etc/network/interfaces these lines: up ip -4 route replace" in found.refusal
+        assert "next: add these lines to its stanza in /etc/network/interfaces: up ip -4 route replace" in found.refusal
 
     def test_lines_that_the_user_has_added_are_enough(self) -> None:
         lines = [line for line in IFUPDOWN_TEXT.splitlines(keepends=True) if " ip " in line]
         there = ifupdown(DEBIAN_INTERFACES + STANZA + "".join(lines))
         assert (kept(there).path, kept(there).refusal) == ("", "")
         found = kept(ifupdown(DEBIAN_INTERFACES + STANZA + "".join(lines[1:])))
-        assert found.refusal.endswith(f"these lines: {lines[0].strip()}")
+        assert found.refusal.endswith(f"stanza in /etc/network/interfaces: {lines[0].strip()}")
 
     def test_a_file_that_sorts_behind_ours_comes_too_late(self) -> None:
         document = ifupdown(DEBIAN_INTERFACES)
@@ -203,7 +203,7 @@ class TestIfupdown:
             assert bool(kept(there).refusal) == refused
 
     def test_an_interface_that_is_not_brought_up_at_boot_has_none(self) -> None:
-        assert "add to its stanza" in kept(ifupdown(EARLY.replace("auto ens1\n", ""))).refusal
+        assert "add these lines to its stanza" in kept(ifupdown(EARLY.replace("auto ens1\n", ""))).refusal
 
     def test_a_recording_keeps_the_commands_of_ip_only(self) -> None:
         text = f"{STANZA}    up ip -4 route replace 10.2.0.0/16 dev ens1\n    up /usr/bin/secret token\n"

@@ -223,7 +223,7 @@ def test_a_name_with_signs_of_a_manager_is_not_written_into_its_file(name: str) 
     address = "0000:18:00.0"
     state = given.facts(nics=[given.nic(address, name)], netdevs=[given.netdev(name, address)])
     (found,) = persistence(context(network_manager(), {**RAIL, "state": None}, state=state))
-    assert found.refusal.startswith("/etc/NetworkManager/conf.d/90-rdma-fabric.conf can't hold this name")
+    assert found.refusal.startswith("/etc/NetworkManager/conf.d/90-rdma-fabric.conf allows only letters, digits")
     assert (found.path, files([found])) == ("", {})
 
 
@@ -413,7 +413,7 @@ def test_a_bond_is_never_left_to_the_boot_unit_that_runs_before_there_is_one(mat
 @pytest.mark.parametrize("kind", ["bond", "vlan", "bridge", "virtual", "ipoib-child"])
 def test_what_somebody_makes_after_the_boot_unit_is_refused(kind: str) -> None:
     found = of_bond({}, kind)
-    assert (found.manager, found.path, "where bond0 is made" in found.refusal) == ("nobody", "", True)
+    assert (found.manager, found.path, "where bond0 is created" in found.refusal) == ("nobody", "", True)
 
 
 def test_a_file_for_many_interfaces_that_says_the_same_of_a_bond_keeps_it() -> None:
@@ -422,7 +422,7 @@ def test_a_file_for_many_interfaces_that_says_the_same_of_a_bond_keeps_it() -> N
         assert (of_bond(says, state=state).manager, of_bond(says, state=state).refusal) == ("systemd-networkd", "")
     manual = network("Name=bond*", "MTUBytes=9000\nActivationPolicy=manual")
     assert of_bond(manual).refusal == ""
-    assert "bond0 is made only after" in of_bond(manual, state="up").refusal
+    assert "bond0 is created after" in of_bond(manual, state="up").refusal
 
 
 def test_a_stanza_that_is_not_joined_by_ours_has_to_say_it_of_a_bond() -> None:

@@ -191,7 +191,7 @@ class TestMtu:
     def test_it_is_found_by_either_name(self) -> None:
         old, new = self.profile(RAIL, "mtu=1500\n"), self.profile("rail0", "mtu=9000\n")
         (why,) = self.refused(**{self.OLD: old, self.NEW: new})
-        assert why == f"{self.OLD} knows it as {RAIL} and sets an MTU of 1500; change it there"
+        assert why == f"{self.OLD} calls it {RAIL} and sets its MTU to 1500; change it there"
         (why,) = self.refused(**{self.OLD: old.replace("1500", "9000"), self.NEW: new.replace("9000", "1500")})
         assert why == f"{self.NEW} sets an MTU of 1500 for rail0; change it there"
         assert self.refused(**{self.OLD: old.replace("1500", "auto"), self.NEW: new}) == []

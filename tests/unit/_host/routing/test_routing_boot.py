@@ -149,7 +149,7 @@ class TestBoot:
         outcome = applied(kernel, wish(routes=[IPV4]), EVERY)
         (step,) = outcome["plan"]["steps"]
         assert (step["id"], step["status"]) == (f"boot:{PF}:routing", "refused")
-        assert "no manager of the network configures" in step["detail"]
+        assert "no network manager configures" in step["detail"]
         assert told(kernel) == EVERYTHING[1:2]
 
     def test_the_boot_unit_is_not_asked_to_do_it(self) -> None:
