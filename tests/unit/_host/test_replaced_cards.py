@@ -180,4 +180,4 @@ def test_only_what_a_card_holds_itself_goes_with_it() -> None:
     found = followed(values, {PF: {"model": "0x15b3 0x1021", "serial": "1"}}, Changes([], [PF]))
     assert set(values) - set(found.kept.settings) == {f"firmware:{PF}", f"guids:{PF}"}
     assert (found.kept.cards, found.left) == ({}, [])
-    assert found.notices == [f"{PF}: its card was replaced, so what the former one held is left out (firmware, guids)"]
+    assert found.notices == [f"{PF}: its card was replaced, so the former card's values are dropped (firmware, guids)"]

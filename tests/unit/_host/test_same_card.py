@@ -97,7 +97,7 @@ def test_another_model_is_another_card(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel.tree.add_file(baseline.PATH, baseline.text_of(baseline.Kept(document["settings"], cards, [])))
     outcome = removed(kernel)
     assert outcome["failed"]
-    assert "which is not found any more; next: " in outcome["plan"]["steps"][0]["detail"]
+    assert "which is no longer found; next: " in outcome["plan"]["steps"][0]["detail"]
     assert mtu(kernel) == "4200"
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps the values that settings had before the first run, to bring them back."""
+"""Keeps the baseline: the values that settings had before the first run."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ if TYPE_CHECKING:
     from ..facts.same_card import Moved
     from ..spec.cards import Card, Cards
 
-# Step id -> the value before ("from") of the first step that changed it, which its concern alone understands.
+# Step id -> "from" of the first step that changed the setting; only its concern can interpret it.
 Baseline = Dict[str, Value]
-
 PATH = "/var/lib/rdma-fabric/baseline.json"
 FILE = StateFile(
     PATH,
     "the values from before the first run",
-    "restore the file from a backup, or remove it to take the present values for the original ones",
+    "restore the file from a backup, or remove it to accept the present values as the original ones",
 )
+_OF_NO_CONCERN = Handler(lambda _context, _step: Work(()))
+# In these concerns a step with the key "<physical function>:<what>" sets up virtual functions.
+_OF_FUNCTIONS = ("vfs", "mtu")
 
 
 class FormerCard(NamedTuple):
-    """A card that another one has replaced: the address that it had then, and what it held itself before the first run.
-
-    It may come back, as one does that was away for a repair.
-    """
+    """A replaced card, which may come back: its former address, and the values that it held before the first run."""
 
     address: str
     card: Card
@@ -43,22 +42,17 @@ class FormerCard(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What the file holds: the first values, the card that each address of theirs meant then, and replaced cards."""
+    """The content of the file: the first values, the cards at their addresses, and replaced cards."""
 
     settings: Baseline
     cards: Cards
     former: list[FormerCard]
 
 
-_OF_NO_CONCERN = Handler(lambda _context, _step: Work(()))
-# Steps of these concerns about "<physical function>:<what>" set up the virtual functions, others the physical one.
-_OF_FUNCTIONS = ("vfs", "mtu")
-
-
 def read_kept(host: Host) -> Kept:
-    """Return what is kept, nothing where no run has changed the host yet; raises BrokenState.
+    """Return the content of the file, empty if no run has changed the host yet; raises BrokenState.
 
-    A former release's file has no cards.
+    The file of an older release has no cards.
     """
     content = FILE.read(host)
     if content is None:
@@ -71,22 +65,20 @@ def read_kept(host: Host) -> Kept:
     return Kept(settings, cards, _former_in(content))
 
 
-def _former_in(content: Content) -> list[FormerCard]:
-    try:
-        former = content.get("former") or []
-        return [FormerCard(str(each["address"]), dict(each["card"]), dict(each["settings"])) for each in former]
-    except (KeyError, TypeError, ValueError) as error:
-        raise FILE.broken("its former cards are none") from error
+def text_of(kept: Kept) -> str:
+    """Return the file's text: the same values give the same text."""
+    away = {"former": [each._asdict() for each in kept.former]} if kept.former else {}
+    return FILE.text({"settings": kept.settings, "cards": kept.cards, **away})
 
 
 def without(kept: Baseline, moved: Iterable[Moved]) -> Baseline:
-    """Return what is kept of other devices than those whose address means another card now."""
+    """Return the baseline without the values of cards that moved."""
     addresses = {each.address for each in moved}
     return {step_id: value for step_id, value in kept.items() if first_pci_address(step_id) not in addresses}
 
 
 def refusals(kept: Baseline, moved: Iterable[Moved]) -> list[Step]:
-    """Return a refused step for each address with kept values that are another card's."""
+    """Return a refused step for each address whose values belong to a card that moved."""
     return [
         make_step(
             "naming",
@@ -95,18 +87,18 @@ def refusals(kept: Baseline, moved: Iterable[Moved]) -> list[Step]:
             action="bring the original values back",
             after=sorted(step_id for step_id in kept if first_pci_address(step_id) == address),
             reason="rdma.fabric changed them",
-            refusal="they are of the card that was there then, which is "
-            f"{f'at {now_at} now' if now_at else 'not found any more'}; next: put the card back where it was, or set "
-            f"by hand what it had ({PATH}), remove that file, and run again",
+            refusal="they belong to the card that was there then, which is "
+            f"{f'at {now_at} now' if now_at else 'no longer found'}; next: put the card back into its slot, or restore "
+            f"its values ({PATH}) by hand, remove that file, and run again",
         )
         for address, now_at, *_how in moved
     ]
 
 
 def with_steps(known: Baseline, steps: Iterable[Step]) -> Baseline:
-    """Return what is to be kept once these steps are executed: the first value of every setting stays.
+    """Return the baseline to keep once these steps are executed: the first value of every setting stays.
 
-    Where a concern says that such a value has parts, a later step may be about others of them.
+    If a concern's values have parts, a later step may add the first values of other parts.
     """
     first = {step["id"]: step["from"] for step in steps if _handler(step["id"]).restore is not None}
     kept = {**first, **known}
@@ -118,17 +110,41 @@ def with_steps(known: Baseline, steps: Iterable[Step]) -> Baseline:
 
 
 def with_former(settings: Baseline, earlier: Mapping[str, Value]) -> Baseline:
-    """Return settings with the values from an earlier time, which stay where both have one."""
-    found: Baseline = {**settings, **earlier}
+    """Return settings merged with the values from an earlier time, which take precedence."""
+    merged: Baseline = {**settings, **earlier}
     for step_id, value in settings.items():
-        before = found[step_id]
+        before = merged[step_id]
         if isinstance(value, dict) and isinstance(before, dict):
-            found[step_id] = _with_parts(before, value)
-    return found
+            merged[step_id] = _with_parts(before, value)
+    return merged
+
+
+def removal(desired: HostSpec, originals: Baseline) -> HostSpec:
+    """Return the spec of a removal: the original values, no files of ours, the consents of ``desired``."""
+    spec: HostSpec = {**check_spec({}), **of_the_run(desired), "removing": True}
+    for concern in ORDER:
+        for step_id in sorted(originals):
+            restore = _handler(step_id).restore if step_id.startswith(f"{concern}:") else None
+            if restore is not None:
+                restore(spec, step_id.split(":", 1)[1], originals[step_id])
+    return spec
+
+
+def is_of_card(step_id: str) -> bool:
+    """Return whether the card itself holds this value, not the host for whatever card is in that slot."""
+    return _handler(step_id).of_card
+
+
+def _former_in(content: Content) -> list[FormerCard]:
+    try:
+        former = content.get("former") or []
+        return [FormerCard(str(each["address"]), dict(each["card"]), dict(each["settings"])) for each in former]
+    except (KeyError, TypeError, ValueError) as error:
+        raise FILE.broken("its former cards are none") from error
 
 
 def _with_parts(first: Mapping[str, object], later: Mapping[str, object]) -> dict[str, object]:
-    """Return the first value with the parts, and their parts, that only a later one has."""
+    """Return the first value, plus the parts, at any depth, that only the later one has."""
     merged = {**later, **first}
     for key, value in later.items():
         before = merged[key]
@@ -138,34 +154,12 @@ def _with_parts(first: Mapping[str, object], later: Mapping[str, object]) -> dic
 
 
 def _of_own_functions(step_id: str, kept: Baseline) -> bool:
-    """Return whether a setting is one of virtual functions that were not there before the first run."""
+    """Return whether a setting belongs to virtual functions that did not exist before the first run."""
     concern, key = step_id.split(":", 1)
     address, colon, _what = key.rpartition(":")
     return bool(colon) and concern in _OF_FUNCTIONS and kept.get(f"vfs:{address}") == 0
 
 
-def text_of(kept: Kept) -> str:
-    """Return the file's text: the same values give the same text."""
-    away = {"former": [each._asdict() for each in kept.former]} if kept.former else {}
-    return FILE.text({"settings": kept.settings, "cards": kept.cards, **away})
-
-
-def removal(desired: HostSpec, originals: Baseline) -> HostSpec:
-    """Return the wish to be rid of rdma.fabric: the original values, no files of ours, the consents of ``desired``."""
-    wish: HostSpec = {**check_spec({}), **of_the_run(desired), "removing": True}
-    for concern in ORDER:
-        for step_id in sorted(originals):
-            restore = _handler(step_id).restore if step_id.startswith(f"{concern}:") else None
-            if restore is not None:
-                restore(wish, step_id.split(":", 1)[1], originals[step_id])
-    return wish
-
-
 def _handler(step_id: str) -> Handler:
-    """Return the handler of a step's concern; of one that this release does not know nothing is kept or restored."""
+    """Return the handler of a step's concern; one that this release lacks keeps and restores nothing."""
     return handler_of(step_id.split(":", 1)[0]) or _OF_NO_CONCERN
-
-
-def is_of_card(step_id: str) -> bool:
-    """Return whether a card itself held this value, not the host for whatever card is in that place."""
-    return _handler(step_id).of_card

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lets the original values of a card go along with it to the PCI address that it has now. Pure.
+"""Lets the values of a card follow it to its new PCI address. Pure.
 
-Otherwise the values of the card that is in its place now would never be kept, and its own would stay where no run
-finds them. What a card itself held goes aside once the card was replaced, and is there again when it comes back.
+Otherwise no run would find them there, and they would pass for the values of the card that took its place. Values that
+a replaced card itself held are put aside until it comes back.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .baseline import Baseline, FormerCard, Kept, is_of_card, with_former
 
 
 class Followed(NamedTuple):
-    """What is kept once values have gone along with their cards, which are those then that still mean their address.
+    """The content of the file once the values of moved cards have followed them.
 
-    ``left`` are the moved ones whose values did not follow. ``notices`` say which values are nobody's now.
+    ``left`` are the moved cards whose values did not follow. ``notices`` name the values that are dropped.
     """
 
     kept: Kept
@@ -35,11 +35,10 @@ def followed(
     asked: Collection[str] = (),
     away: Sequence[tuple[FormerCard, str]] = (),
 ) -> Followed:
-    """Return what is kept with the values of each moved card under the address that it has now.
+    """Return the content of the file with the values of each moved card under its present address.
 
-    A run changes the devices at the ``asked`` addresses. What is kept of a card that is nowhere any more gives way to
-    what the one at its address had before that. ``away`` are cards that were replaced, each with the address that it
-    has now, empty while it is nowhere.
+    ``asked`` are the addresses of devices that a run changes. There, the values of a card that is no longer found give
+    way to those of the card in its slot. ``away`` are replaced cards with their present address, empty if not found.
     """
     lost = {each.address for each in changes.moved if each.is_bridge and not each.now_at}
     of_former = {id_ for id_ in kept if first_pci_address(id_) in changes.replaced and is_of_card(id_)}
@@ -62,17 +61,17 @@ def followed(
     unknown = {*where, *where.values(), *gone, *lost, *changes.replaced}
     still = {at: card for at, card in cards.items() if at not in unknown}
     aside = {id_: kept[id_] for id_ in kept if id_ in of_former or (first_pci_address(id_) in gone and is_of_card(id_))}
-    # A place where values of yet another card are kept has to be free of them first.
+    # The values of a card that is back wait until its address is free of those of another card.
     free = [(each, now_at) for each, now_at in away if now_at and now_at not in {e.address for e in left} - gone]
     back = [each for each, _now_at in free]
     former = _with_cards([each for each, _now_at in away if each not in back], aside, cards)
     of_former.update(id_ for each in former for id_ in each.settings)
-    said = [*map(_of_bridge, sorted(lost)), *_of_formers(of_former)]
-    return Followed(Kept(with_former({**stays, **goes}, _back(free)), still, former), left, said)
+    notices = [*map(_of_bridge, sorted(lost)), *_of_formers(of_former)]
+    return Followed(Kept(with_former({**stays, **goes}, _back(free)), still, former), left, notices)
 
 
 def _back(away: Iterable[tuple[FormerCard, str]]) -> Baseline:
-    """Return what the cards held that are there again, under the addresses that they have now."""
+    """Return the values of cards that are back, under their present addresses."""
     return {
         step_id.replace(each.address, now_at): value
         for each, now_at in away
@@ -81,7 +80,7 @@ def _back(away: Iterable[tuple[FormerCard, str]]) -> Baseline:
 
 
 def _with_cards(former: Iterable[FormerCard], aside: Baseline, cards: Cards) -> list[FormerCard]:
-    """Return the replaced cards with those that values were put aside of; only a serial number tells one again."""
+    """Return the replaced cards plus those of the values ``aside``; only a serial number identifies a card later."""
     found = {(each.address, each.card.get("serial")): each for each in former}
     for step_id, value in sorted(aside.items()):
         address = first_pci_address(step_id)
@@ -94,8 +93,8 @@ def _with_cards(former: Iterable[FormerCard], aside: Baseline, cards: Cards) -> 
 
 def _of_bridge(address: str) -> str:
     return (
-        f"{address}: the bridge that had this address is gone, so its original ACS setting is left out; each boot sets "
-        "ACS again"
+        f"{address}: the bridge at this address is gone, so its original ACS setting is dropped; each boot sets ACS "
+        "again"
     )
 
 
@@ -104,17 +103,17 @@ def _of_formers(step_ids: Iterable[str]) -> list[str]:
     for step_id in step_ids:
         values.setdefault(first_pci_address(step_id), set()).add(step_id.split(":", 1)[0])
     return [
-        f"{address}: its card was replaced, so what the former one held is left out ({', '.join(sorted(concerns))})"
+        f"{address}: its card was replaced, so the former card's values are dropped ({', '.join(sorted(concerns))})"
         for address, concerns in sorted(values.items())
     ]
 
 
 def _ways(addresses: Collection[str], moved: Sequence[Moved], asked: Collection[str]) -> dict[str, str]:
-    """Return where the values of each address go that can follow their card.
+    """Return the new address of each address whose values follow their card.
 
-    They follow one that is told for sure, where another card is in its place or the run changes it at its new one: a
-    card that is only away for a while may have the serial number that its vendor gives to all. Where values of yet
-    another card are kept that stay, they don't, unless those give way. A bridge's place is its own.
+    Values follow a card that is identified for sure, if another card has its slot or the run changes the card at its
+    new address: some vendors give all cards one serial number, and the card may only be away for a while. They don't
+    follow to an address whose values of another card stay. A bridge has its place to itself.
     """
     where = {
         each.address: each.now_at
@@ -128,7 +127,7 @@ def _ways(addresses: Collection[str], moved: Sequence[Moved], asked: Collection[
 
 
 def _of_functions(addresses: Collection[str], cards: Cards, where: dict[str, str]) -> dict[str, str]:
-    """Return where virtual functions go: they are on the bus of their physical one, and have no serial number."""
+    """Return the new addresses of virtual functions, which have no serial number and share their port's bus."""
     found = {}
     for address in addresses:
         bus, _colon, place = address.rpartition(":")

@@ -1,18 +1,17 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Holds steps that a host, or another owner of its devices, can't take. Pure.
+"""Holds or refuses steps that the state of a host does not allow. Pure.
 
-Foreign owners: an operator of the cluster and this collection would set the same value in turns, and virtual functions
-are destroyed each time. Its steps wait until taking over is allowed.
+Foreign owners: an operator in the cluster and this collection would overwrite each other's value, and destroy virtual
+functions each time. Steps about what an operator manages need consent.
 
-Failed reloads: a reload by devlink that failed leaves a device unusable. The driver has torn down what it made of the
-device, and makes it again with the next reload that succeeds. A driver that repairs its device by itself (health of
-mlx5) leaves the mark: what has interfaces or RDMA devices is not held back. Firmware and registers of PCIe are reached
-without the driver.
+Failed reloads: a failed devlink reload leaves a device without what its driver made of it until a reload succeeds.
+Steps that need the driver are refused. A driver that recovers its device by itself (health of mlx5) does not clear the
+mark, so a device with interfaces or RDMA devices counts as recovered. Firmware and PCIe registers need no driver.
 
-No kmod: what would load a kernel module is refused. systemd loads those of modules-load.d(5) at boot by itself.
-Packages of a driver bring kmod along: DKMS needs it.
+No kmod: steps that load a kernel module now are refused. systemd itself loads those of modules-load.d(5) at boot. A
+vendor's driver packages install kmod, which DKMS needs.
 """
 
 from __future__ import annotations
@@ -56,33 +55,63 @@ _SRIOV_FIRMWARE = {"SRIOV_EN", "NUM_OF_VFS", "LINK_TYPE_P1", "LINK_TYPE_P2"}
 _OF_NIC_OPERATOR = ("firmware", "firmware_image", "qos", "queues")
 _PARTS = {"eswitch": ESWITCH, "guids": FUNCTIONS}
 _SPLIT = {"vfs": NUMBER, "mtu": MTU}
+# The steps of these concerns need the driver.
+_OF_THE_DRIVER = ("vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "irq_affinity")
+_PACKAGES = "driver:packages"
+_REFUSAL = (
+    "this host has no modprobe, so no kernel module can be loaded now; next: install kmod (the package has this name "
+    "on every distribution) and run again"
+)
 
 
 def hold_foreign_steps(context: Context, planned: Iterable[Step]) -> list[Step]:
-    """Return the steps; those about what is an operator's wait for the consent to take it over."""
+    """Return the steps; those about what an operator manages need the consent to take it over."""
     if context.consents_to(CONSENT) or not context.actual.facts["owners"]:
         return list(planned)
     return [_held(step, _owner(context, step)) for step in planned]
 
 
 def notices_of_owners(context: Context) -> list[str]:
-    """Tell what operators left here, and where both would name an interface."""
-    found = context.actual.facts["owners"]
-    sriov, named = found.get(SRIOV), set(found[NIC]["named"]) if NIC in found else set()
-    said = []
+    """Return notices about state that operators left here, and interfaces that an operator names too."""
+    owners = context.actual.facts["owners"]
+    sriov, named = owners.get(SRIOV), set(owners[NIC]["named"]) if NIC in owners else set()
+    notices = []
     if sriov is not None and sriov["ports"] and sriov["daemon"] is None:
-        said.append(
+        notices.append(
             f"{PORT_STATES} has the state of {', '.join(sorted(sriov['ports']))}, but no daemon of the SR-IOV operator "
-            "runs here: it is taken as left over"
+            "runs here; the state is ignored"
         )
     for interface in context.interfaces:
-        both = interface.key in named and (interface.wanted.get("name") or interface.wanted.get("rdma_name"))
-        if both:
-            said.append(
-                f"{context.target_of(interface)}: NVIDIA's NIC configuration operator names it as well, by a rule of "
-                "udev that goes first; leave its names to one of the two (NicInterfaceNameTemplate)"
+        if interface.key in named and (interface.wanted.get("name") or interface.wanted.get("rdma_name")):
+            notices.append(
+                f"{context.target_of(interface)}: NVIDIA's NIC configuration operator names it too, by a udev rule "
+                "that takes precedence; leave its names to one of the two (NicInterfaceNameTemplate)"
             )
-    return said
+    return notices
+
+
+def refuse_torn_down(context: Context, planned: Iterable[Step]) -> list[Step]:
+    """Return the steps; those that need a device which a failed reload has torn down are refused."""
+    with_ports = ((step, _lost_port(context, step)) for step in planned)
+    return [step if port is None else _refused(step, _failed_reload(port)) for step, port in with_ports]
+
+
+def notices_of_failed_reloads(context: Context) -> list[str]:
+    """Return a notice for each device whose last reload failed."""
+    eswitch = context.actual.facts["eswitch"]
+    return [
+        f"{context.target_of(interface)}: {_failed_reload(interface.nic)}"
+        for interface in context.interfaces
+        if interface.nic is not None and "reload_failed" in eswitch.get(interface.key, {})
+    ]
+
+
+def refuse_without_kmod(context: Context, planned: Iterable[Step]) -> list[Step]:
+    """Return the steps; those that load a kernel module now are refused."""
+    steps = list(planned)
+    if any(map(_brings_kmod, (*context.earlier, *steps))):
+        return steps
+    return [_refused(step, _REFUSAL) if _loads(step) else step for step in steps]
 
 
 def _held(step: Step, owner: str) -> Step:
@@ -92,7 +121,7 @@ def _held(step: Step, owner: str) -> Step:
 
 
 def _owner(context: Context, step: Step) -> str:
-    """Return who manages what a step is about, and what to do about it; empty when nobody does."""
+    """Return which operator manages the subject of a step, with advice; empty if none does."""
     nic = context.nic_of(step)
     if nic is None:
         return ""
@@ -127,28 +156,8 @@ def _nic_operator(context: Context, step: Step, vendor: str) -> str:
     )
 
 
-# What their steps change is the driver's.
-_OF_THE_DRIVER = ("vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "irq_affinity")
-
-
-def notices_of_failed_reloads(context: Context) -> list[str]:
-    """Tell each such device with what to do about it."""
-    told = context.actual.facts["eswitch"]
-    return [
-        f"{context.target_of(interface)}: {_said(interface.nic)}"
-        for interface in context.interfaces
-        if interface.nic is not None and "reload_failed" in told.get(interface.key, {})
-    ]
-
-
-def refuse_torn_down(context: Context, planned: Iterable[Step]) -> list[Step]:
-    """Return the steps; those that need such a device are refused."""
-    found = ((step, _lost_port(context, step)) for step in planned)
-    return [step if port is None else _refused_torn_down(step, port) for step, port in found]
-
-
 def _lost_port(context: Context, step: Step) -> Nic | None:
-    """Return the port that a step needs and that a failed reload took away, None without one."""
+    """Return the torn-down port that a step needs, None if it needs none."""
     if step["concern"] not in _OF_THE_DRIVER or step["status"] not in (PLANNED, NEEDS_CONSENT):
         return None
     nic = context.nic_of(step)
@@ -162,33 +171,14 @@ def _is_torn_down(port: Nic) -> bool:
     return not port["netdevs"] and not port["rdma"]
 
 
-def _refused_torn_down(step: Step, port: Nic) -> Step:
-    return {**refused(step, _said(port)), "consent": None, "interrupts": NOTHING}
-
-
-def _said(port: Nic) -> str:
+def _failed_reload(port: Nic) -> str:
     if not _is_torn_down(port):
-        return "its last reload by devlink failed, and it came back since; the next one that succeeds ends this notice"
+        return "its last devlink reload failed, and it has recovered since; the next successful reload ends this notice"
     address = port["address"]
     return (
-        f"its last reload by devlink failed, which leaves {address} without interfaces until one succeeds: read the "
+        f"its last devlink reload failed, which leaves {address} without interfaces until one succeeds: read the "
         f"kernel's log (dmesg) for the cause, then devlink dev reload pci/{address}, or reboot"
     )
-
-
-_PACKAGES = "driver:packages"
-_REFUSAL = (
-    "this host has no modprobe, so no kernel module can be loaded now; next: install kmod (the package has this name "
-    "on every distribution) and run again"
-)
-
-
-def refuse_without_kmod(context: Context, planned: Iterable[Step]) -> list[Step]:
-    """Return the steps; those that load a kernel module now are refused."""
-    steps = list(planned)
-    if any(map(_brings_kmod, (*context.earlier, *steps))):
-        return steps
-    return [_refused_without_kmod(step) if _loads(step) else step for step in steps]
 
 
 def _brings_kmod(step: Step) -> bool:
@@ -198,6 +188,7 @@ def _brings_kmod(step: Step) -> bool:
 
 
 def _loads(step: Step) -> bool:
+    """Return whether a step loads a kernel module now."""
     if step["status"] not in (PLANNED, NEEDS_CONSENT) or step["when"] == BOOT:
         return False
     to = step["to"]
@@ -210,5 +201,5 @@ def _loads(step: Step) -> bool:
     return step["id"] in ("driver:load", "driver:restore")
 
 
-def _refused_without_kmod(step: Step) -> Step:
-    return {**refused(step, _REFUSAL), "consent": None, "interrupts": NOTHING}
+def _refused(step: Step, reason: str) -> Step:
+    return {**refused(step, reason), "consent": None, "interrupts": NOTHING}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Looks whether the links of a host are as they were before it was changed, and waits for those that come up late."""
+"""Compares the links of a host after a change with those before it, and waits for links that come up late."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..machine.probe import Probe
 from .result import Outcome, Run
 
 _INTERVAL = 2.0
-_NEXT_STEP = "look at cable, transceiver, switch port and address of each, and run again"
+_NEXT_STEP = "check cable, transceiver, switch port and address of each, and run again"
 
 
 def with_links(
@@ -30,10 +30,10 @@ def with_links(
     shut: Collection[str],
     watch: Watch | None,
 ) -> Outcome:
-    """Return the outcome of a ``run``, failed where a link is not as before within its seconds.
+    """Return the outcome of a ``run``, failed if a link is not as before within ``run.link_seconds``.
 
-    Nothing is looked at while something is to come that changes links, such as a reboot. ``shut`` are the PCI addresses
-    of interfaces that are to be down.
+    Nothing is compared while a change of links is still to come, such as a reboot. ``shut`` are the PCI addresses of
+    interfaces whose state in the spec is down.
     """
     before, seconds = run.links, run.link_seconds
     if outcome.get("failed") or (outcome["reboot_required"] and run.reboots) or outcome["reload_due"]:
@@ -42,7 +42,7 @@ def with_links(
     lost = lost_links(before, facts, shut)
     end = clock.now() + seconds
     if lost and watch is not None:
-        # What was taken back meanwhile is told by the confirmation.
+        # The confirmation reports a revert that happens meanwhile.
         with suppress(Fault, HostError):
             watch.during(seconds)
     while lost and clock.now() < end:
@@ -53,5 +53,5 @@ def with_links(
         lost = lost_links(before, facts, shut)
     if not lost:
         return {**outcome, "facts": facts}
-    said = f"not as before the change after {seconds:.0f} seconds: {'; '.join(lost)}; next: {_NEXT_STEP}"
-    return {**outcome, "facts": facts, "failed": True, "lost_links": lost, "msg": f"{said}; {outcome['msg']}"}
+    problem = f"not as before the change after {seconds:.0f} seconds: {'; '.join(lost)}; next: {_NEXT_STEP}"
+    return {**outcome, "facts": facts, "failed": True, "lost_links": lost, "msg": f"{problem}; {outcome['msg']}"}

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes the plan of one host: what is wanted against what is there. Pure.
+"""Makes the plan of one host from its spec and facts. Pure.
 
-A run works on many hosts at once, and a reload of a NIC driver cuts all links of a host. So where the run asks for it,
-a host stops before its reload. What is planned after the reload stands on the driver that it loads, and waits with it.
+A run works on many hosts at once, and a reload of the NIC driver cuts all links of a host. So a run can have each host
+stop before its reload. The steps after the reload need the new driver, so they wait too.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _TURN = (
 
 
 class _Hold(NamedTuple):
-    """What is to be said of devices that are not to be changed, and what becomes of planned steps about them."""
+    """The notices about devices that must not be changed, and what replaces planned steps about them."""
 
     notices: Callable[[Context], list[str]]
     hold: Callable[[Context, Iterable[steps.Step]], list[steps.Step]]
 
 
 def make_plan(desired: HostSpec, facts: Facts) -> Plan:
-    """Return the ordered steps that bring a host from ``facts`` to ``desired``; no step means nothing is to be done.
+    """Return the ordered steps that bring a host from ``facts`` to ``desired``, none if it matches already.
 
-    ``desired`` is what ``desired.check_spec`` accepts, ``facts`` what ``facts.gather`` returns. The order of
-    lists in either does not matter.
+    ``desired`` comes from ``spec.host.check_spec``, ``facts`` from ``facts.gather``. The order of lists in either does
+    not matter.
     """
     return plan_with_context(desired, facts)[0]
 
@@ -51,10 +51,10 @@ def make_plan(desired: HostSpec, facts: Facts) -> Plan:
 def plan_with_context(
     desired: HostSpec, facts: Facts, concerns: Sequence[str] = ORDER, matched: Matched | None = None
 ) -> tuple[Plan, Context]:
-    """Return the plan and what executing it needs to know: the context of its concerns, with every step planned.
+    """Return the plan and the context to execute it in, with every step planned.
 
-    ``concerns`` are those that are planned, in the order of the registry; a task about one matter leaves the others,
-    and their files, as they are. ``matched`` is what reading the host made of ``desired``, where it is at hand.
+    ``concerns`` are those to plan, in the order of the registry; others and their files stay as they are. ``matched``
+    is the match of ``desired`` with the host's devices, if the caller has it.
     """
     actual = HostState(facts, desired["protected_interfaces"])
     interfaces, unmatched = matched or match_spec(desired, actual)
@@ -77,20 +77,20 @@ def plan_with_context(
 
 
 def _with_steps_of(concern: Concern, context: Context, holds: Sequence[_Hold]) -> tuple[Context, list[str]]:
-    """Return the context with what one more concern wants; each sees the steps of those before it."""
-    found, notices = concern.plan(context)
+    """Return the context with the steps and files of one more concern, which sees all earlier steps."""
+    planned, notices = concern.plan(context)
     for each in holds:
-        found = each.hold(context, found)
+        planned = each.hold(context, planned)
     of_files = concern.staying if context.removing else concern.boot_files
     wanted = [] if of_files is None else list(of_files(context))
-    earlier, files = (*context.earlier, *found), (*context.wanted_files, *wanted)
+    earlier, files = (*context.earlier, *planned), (*context.wanted_files, *wanted)
     return replace(context, earlier=earlier, wanted_files=files), notices
 
 
 def _holds(context: Context) -> list[_Hold]:
-    """Return what holds steps of this host back; the code about it is imported where there is something."""
+    """Return what holds steps of this host back; its code is imported only if there is something."""
     facts, found = context.actual.facts, []
-    torn_down = any("reload_failed" in told for told in facts["eswitch"].values())
+    torn_down = any("reload_failed" in eswitch for eswitch in facts["eswitch"].values())
     if not (facts["owners"] or torn_down or facts.get("without_kmod")):
         return []
     from . import holds
@@ -105,19 +105,19 @@ def _holds(context: Context) -> list[_Hold]:
 
 
 def _unknown_uplinks(desired: HostSpec, actual: HostState) -> list[str]:
-    """Say which names of rdma_fabric_protected_interfaces protect nothing, as a misspelt one would."""
+    """Return a notice for each name in rdma_fabric_protected_interfaces that is no interface, such as a typo."""
     missing = sorted(set(desired["protected_interfaces"]) - set(actual.netdevs))
     return [f"rdma_fabric_protected_interfaces: {name}: unknown interface; entry ignored" for name in missing]
 
 
 def _functions_to_come(context: Context) -> list[str]:
-    """Say which entries are about functions that are not there yet: what they ask for can't be planned before."""
+    """Return a notice for each entry about a virtual function that a step of this plan creates."""
     addresses = [entry["pci"] for entry in context.entries_without_device if entry.get("pci")]
     missing = [address for address in addresses if address not in context.actual.nics]
     made = functions_to_come(context.interfaces) if missing else {}
     return [
-        f"{address}: a virtual function that {context.target_of(made[address])} does not have yet; what its own entry "
-        "sets is planned and set last, once it is made"
+        f"{address}: a virtual function that {context.target_of(made[address])} does not have yet; its own entry is "
+        "planned and applied last, once it exists"
         for address in missing
         if address in made
     ]
@@ -129,34 +129,35 @@ def needs_turn(plan: Plan) -> bool:
 
 
 def before_turn(plan: Plan) -> Plan:
-    """Return the plan without the reload and what follows it; one without a reload is as it was."""
+    """Return the plan up to the reload of the driver, the whole plan if it has none."""
     return {**plan, "steps": list(takewhile(lambda step: not _reloads(step), plan["steps"]))}
 
 
 def telling_turn(plan: Plan) -> Plan:
-    """Return the plan whose reload says when it is done."""
-    told: list[Step] = [
+    """Return the plan with the reload's detail naming the turn in which it is done."""
+    steps: list[Step] = [
         {**step, "detail": with_reason(step, _TURN)} if _reloads(step) else step for step in plan["steps"]
     ]
-    return {**plan, "steps": told}
+    return {**plan, "steps": steps}
 
 
 def makes_forget(step: Step) -> bool:
-    """Return whether, with an executed step, ports lose what they had (queues, QoS, where interrupts go).
+    """Return whether a step makes ports lose their settings (queues, QoS, IRQ affinity).
 
-    So they do where the driver is loaded anew, virtual functions where another number is made, and a port of mlx5 where
-    its e-switch gets another mode: it begins with one channel and rings of the usual length as the representor of the
-    uplink (the kernel's mlx5 core/en_rep.c, mlx5e_build_rep_params).
+    A new load of the driver does, and for virtual functions a change of their number. A port of mlx5 loses them when
+    its e-switch changes mode: the representor of the uplink begins with one channel and default rings (the kernel's
+    mlx5 core/en_rep.c, mlx5e_build_rep_params).
     """
     made_anew = step["concern"] == "vfs" and isinstance(step["to"], int) and bool(step["from"])
     return _reloads(step) or step["id"] == "driver:restore" or step["concern"] == "eswitch" or made_anew
 
 
 def to_set_again(plan: Plan, done: Sequence[Step]) -> Plan:
-    """Return the part of a ``plan`` made after steps were ``done`` that is about what these have taken away.
+    """Return the part of a new ``plan`` that restores what the steps ``done`` have undone.
 
-    That is all of it after a step that makes ports forget, or functions, which may have entries. After MTUs it is MTUs:
-    NetworkManager gives a VLAN that of the device below it, a moment after that one has got another.
+    After a step that makes ports forget, or that creates functions (which may have entries), that is the whole plan.
+    After steps about MTUs it is those about MTUs: when the MTU of a device changes, NetworkManager soon gives it to the
+    VLANs on top.
     """
     if any(makes_forget(step) or _makes_functions(step) for step in done):
         return plan

@@ -289,7 +289,7 @@ class TestFailedReload:
         kernel = self.host(torn_down=False)
         outcome = applied(kernel, wish(vfs=2, eswitch_mode="switchdev"))
         assert not outcome.get("failed"), outcome["msg"]
-        assert any("it came back since" in notice for notice in outcome["plan"]["notices"])
+        assert any("it has recovered since" in notice for notice in outcome["plan"]["notices"])
         assert mode(kernel) == "switchdev"
 
     def test_another_device_is_not_held_back(self) -> None:

@@ -133,7 +133,7 @@ class TestSriovOperator:
     def test_files_that_outlived_its_daemon_hold_nothing_up(self) -> None:
         outcome = applied(host(OTHER_POD), wish(vfs=4))
         assert f"vfs:{PF}" in [entry["id"] for entry in outcome["executed"]]
-        assert any("taken as left over" in said for said in outcome["plan"]["notices"])
+        assert any("the state is ignored" in said for said in outcome["plan"]["notices"])
 
     def test_where_no_pod_is_told_of_the_files_count(self) -> None:
         assert statuses(applied(host(), wish(vfs=4))) == {f"vfs:{PF}": WAITS}
