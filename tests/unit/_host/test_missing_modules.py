@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kern
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.stack import module_file, release
 from ansible_collections.rdma.fabric.tests.unit._host.mlx5 import booted
 from ansible_collections.rdma.fabric.tests.unit._host.peer_memory.test_modules import gpu_host
+from ansible_collections.rdma.fabric.tests.unit._host.qos import hosts as of_qos
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False, strict=False)
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
@@ -144,6 +145,7 @@ def with_its_driver_on_the_disk() -> Kernel:
         (gpu_host, {"peer_memory": {"mechanism": "nvidia-peermem"}}, "peer_memory:gpudirect"),
         (booted, {"interfaces": [{"pci": PF, "vfs": 2, "vf_driver": "vfio-pci"}], **ALLOWED}, f"vfs:{PF}:driver"),
         (with_its_driver_on_the_disk, {**ASKED[0], **ALLOWED}, "driver:load"),
+        (of_qos.host, {"interfaces": [{"pci": of_qos.PF, "qos": {"tos": 106}}]}, f"qos:tos:{of_qos.PF}"),
     ],
 )
 def test_nothing_is_loaded_where_no_program_can(make: Callable[[], Kernel], wish: dict[str, Any], step: str) -> None:

@@ -209,7 +209,17 @@ def _is_to_load(desired: HostSpec, kernel_modules: Iterable[str], facts: Facts) 
     untold = (driver is not None and driver["on_disk"] is None) or (
         peer_memory is not None and peer_memory["modules"] is None
     )
-    return untold or not all(is_loaded(facts["modules"], name.replace("-", "_")) for name in asked)
+    loads = not all(is_loaded(facts["modules"], name.replace("-", "_")) for name in asked)
+    return untold or loads or _needs_rdma_cm(desired, facts)
+
+
+def _needs_rdma_cm(desired: HostSpec, facts: Facts) -> bool:
+    """Return whether the spec has a ToS of RDMA-CM and the kernel lacks the directory in which it is set."""
+    host = facts["settings"].get("qos")
+    if host is None or host["rdma_cm"]:
+        return False
+    sections = (desired["roce_qos"], *(entry["qos"] for entry in desired["interfaces"]))
+    return any(isinstance(section, dict) and "tos" in section for section in sections)
 
 
 def _placed(

@@ -111,7 +111,7 @@ def refuse_without_kmod(context: Context, planned: Iterable[Step]) -> list[Step]
     steps = list(planned)
     if any(map(_brings_kmod, (*context.earlier, *steps))):
         return steps
-    return [_refused(step, _REFUSAL) if _loads(step) else step for step in steps]
+    return [_refused(step, _REFUSAL) if _loads(context, step) else step for step in steps]
 
 
 def _held(step: Step, owner: str) -> Step:
@@ -187,7 +187,7 @@ def _brings_kmod(step: Step) -> bool:
     return step["id"] == _PACKAGES and vendor and is_executable(step)
 
 
-def _loads(step: Step) -> bool:
+def _loads(context: Context, step: Step) -> bool:
     """Return whether a step loads a kernel module now."""
     if step["status"] not in (PLANNED, NEEDS_CONSENT) or step["when"] == BOOT:
         return False
@@ -198,6 +198,10 @@ def _loads(step: Step) -> bool:
         return isinstance(to, list) and bool(to)
     if step["concern"] == "vfs":
         return isinstance(to, dict) and VFIO in to.values()
+    if step["concern"] == "qos":
+        # rdma_cm provides the directory in configfs that holds the ToS.
+        host = context.actual.facts["settings"].get("qos")
+        return key_of(step).startswith("tos:") and not (host and host["rdma_cm"])
     return step["id"] in ("driver:load", "driver:restore")
 
 
