@@ -226,7 +226,7 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(root: str, tmp_path: Pa
     with pytest.raises(HostError) as refused:
         take(Watch(), root)
     assert refused.value.code == "ELOOP" and not (tmp_path / "precious").exists()
-    assert "a link stands in its place, and none is followed; next: " in str(refused.value)
+    assert "it is a symbolic link, which is not followed; next: " in str(refused.value)
 
 
 class TestALockThatCannotBeUsed:
@@ -237,7 +237,7 @@ class TestALockThatCannotBeUsed:
         [
             ("ENOSPC", "the file system is full; next: free some space on it"),
             ("EIO", "the device or the disk reports an error; next: read the kernel's log"),
-            ("EISDIR", "a directory stands in its place; next: find out who made it"),
+            ("EISDIR", "it is a directory; next: find out who made it"),
             ("ENFILE", "the host has too many files open; next: end what keeps them open"),
             ("EUCLEAN", "next: fix the cause and rerun"),
         ],
@@ -324,7 +324,7 @@ class TestModules:
         kernel = on_kernel(root, monkeypatch)
         kernel.tree.add_file(GUARD_FILE, text_of(Record("token", "", 60, kernel.now() + 30, ("mtu of eth0",))))
         told = end_of(lambda _module: concern_of({}, "peer_memory"))
-        assert told.startswith("mtu of eth0: this change of the uplink waits for its confirmation by the run that made")
+        assert told.startswith("mtu of eth0: this change of the uplink awaits confirmation by the run that made")
 
     def test_a_task_about_one_concern_writes_nothing_where_nothing_is_to_do(
         self, root: str, monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,7 @@ from ..machine.pci_config import LONGEST, offset_of
 from ..machine.probe import PCI
 from .context import Context, Handler
 from .execution import Execution, Failure, Watch
-from .failures import NEXT, Fault, explain, told
+from .failures import NEXT, Fault, explain, in_words, problem_of
 from .operations import (
     CommandFailed,
     Each,
@@ -31,8 +31,9 @@ from .operations import (
 from .ports import NoPort, fill
 from .steps import Plan, Step, is_executable
 
-# A wait looks at the host this often at first, then ever less often.
+# The pause before a step is executed again.
 _BEFORE_AGAIN = 1.0
+# A wait begins with the first interval and doubles it up to the longest.
 _FIRST_INTERVAL = 0.05
 _LONGEST_INTERVAL = 1.0
 
@@ -41,7 +42,7 @@ HandlerOf = Callable[[str], Optional[Handler]]
 
 
 class _StepFailed(Exception):
-    """Why a step ended, at which operation, and how many operations before it were done."""
+    """Why a step failed, at which operation, and how many operations had an effect."""
 
     def __init__(self, error: Exception, operation: Operation | None, done: int) -> None:
         self.error = error
@@ -59,10 +60,10 @@ def execute(
     handler_of: HandlerOf,
     watch: Watch | None = None,
 ) -> Execution:
-    """Execute the steps of ``plan`` that are to be executed, in order, and verify each; the first failure ends it.
+    """Execute and verify the executable steps of ``plan`` in order, up to the first failure.
 
-    ``context`` is the one that the plan was made from, with all its steps as earlier ones. No error of the machine is
-    raised: it is in the result.
+    ``context`` is the one that the plan was made in, with all its steps. Errors of the machine are not raised, but are
+    part of the result.
     """
     execution = Execution()
     waiting = [step for step in plan["steps"] if is_executable(step)]
@@ -91,11 +92,11 @@ def _failure_of(
         _do(work, machine, clock, watch)
     except _StepFailed as failed:
         error = explain(failed.error, failed.operation, handler.errors)
-        where = f"could not {told(failed.operation)}: " if failed.operation else ""
+        where = f"could not {in_words(failed.operation)}: " if failed.operation else ""
         undone, not_undone = _undo(work, machine, clock, watch) if failed.done else ((), ())
         return Failure(step, f"{where}{error}", undone, not_undone)
     except Exception as error:
-        # Whatever a concern's own code raises: the run must still tell what it did and what it did not.
+        # Any exception of a concern's code: the run must still report what it did and what it did not.
         return Failure(step, explain(error, None, handler.errors))
     return None
 
@@ -110,7 +111,7 @@ def _do(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> None
 
 
 def _problem_after(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> str:
-    """Execute the operations of a step and return what its verification finds; raises _StepFailed."""
+    """Execute the operations of a step and return the problem that its verification finds; raises _StepFailed."""
     done = 0
     for operation in work.do:
         ready = operation
@@ -120,7 +121,7 @@ def _problem_after(work: Work, machine: Machine, clock: Clock, watch: Watch | No
             ready = filled(operation, machine)
             perform(ready, machine, clock)
         except Exception as error:
-            # A wait, a program that is late and a part of what was found have had an effect all the same.
+            # Part of it may have had an effect: the first of several operations, or a program that timed out.
             late = isinstance(operation, Found) or (isinstance(error, HostError) and error.code == "ETIMEDOUT")
             raise _StepFailed(error, ready, done + late) from error
         done += 1
@@ -133,7 +134,7 @@ def _problem_after(work: Work, machine: Machine, clock: Clock, watch: Watch | No
 
 
 def perform(operation: Operation, machine: Machine, clock: Clock) -> None:
-    """Do one operation; raises HostError, CommandFailed or Fault."""
+    """Execute one operation; raises HostError, CommandFailed or Fault."""
     if isinstance(operation, PutFile):
         if not _holds_already(machine, operation):
             machine.replace(operation.path, operation.text, operation.mode)
@@ -157,7 +158,7 @@ def perform(operation: Operation, machine: Machine, clock: Clock) -> None:
 
 
 def filled(operation: Operation, machine: Machine) -> Operation:
-    """Return the operation with the names that its placeholders stand for at this moment."""
+    """Return the operation with its placeholders replaced by present names."""
     if isinstance(operation, Run):
         return operation._replace(argv=tuple(fill(argument, machine) for argument in operation.argv))
     if isinstance(operation, (WaitFor, SetRegister, Each, Found)):
@@ -168,7 +169,7 @@ def filled(operation: Operation, machine: Machine) -> Operation:
 
 
 def _holds_already(machine: Machine, wanted: PutFile) -> bool:
-    """Say whether a file needs no write; one of several steps that share a file has written it then."""
+    """Return whether a file has the wanted text already, as an earlier step that shares it may have written it."""
     try:
         text = encoded(wanted.text)
         return machine.read_bytes(wanted.path, len(text) + 1) == text
@@ -185,7 +186,7 @@ def _set_attribute(wanted: SetAttribute, machine: Machine) -> None:
 
 
 def _set_register(wanted: SetRegister, machine: Machine) -> None:
-    """Change some bits of a register; one that has them already is not written."""
+    """Set bits of a register; it is not written if it has them already."""
     path = f"{PCI}/{wanted.address}/config"
     config = machine.read_bytes(path, LONGEST)
     offset = offset_of(config, wanted.register)
@@ -201,12 +202,12 @@ def _do_each(wanted: Each, machine: Machine, clock: Clock) -> None:
     problems: list[str] = []
     missing: set[str] = set()
     for operation, error in attempts(wanted.operations, machine, clock):
-        # An interface that is not there fails every operation that is about it: once is enough.
+        # A missing interface fails every operation on it; report it once.
         if error is None or (isinstance(error, NoPort) and str(error) in missing):
             continue
         if isinstance(error, NoPort):
             missing.add(str(error))
-        problems.append(f"could not {told(operation)}: {explain(error, operation, {})}")
+        problems.append(problem_of(operation, error))
     if problems:
         raise Fault(f"{'; '.join(problems)}; {NEXT}{wanted.advice}")
 
@@ -214,7 +215,7 @@ def _do_each(wanted: Each, machine: Machine, clock: Clock) -> None:
 def attempts(
     operations: Sequence[Operation], machine: Machine, clock: Clock
 ) -> Iterator[tuple[Operation, Exception | None]]:
-    """Do each operation, whatever became of the one before; yield it as it was done, with its error."""
+    """Execute each operation even if others fail; yield it as executed, with its error."""
     for operation in operations:
         ready = operation
         try:
@@ -241,22 +242,22 @@ def _met(wanted: WaitFor, machine: Machine) -> bool:
     try:
         return wanted.condition(machine)
     except HostError:
-        # What is waited for may not even be readable yet.
+        # The condition may not be readable yet.
         return False
 
 
 def _undo(work: Work, machine: Machine, clock: Clock, watch: Watch | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Take back what a step has done; each operation is tried, whatever became of the one before."""
+    """Undo a step; each operation is tried even if others fail. Return what was undone, and what could not be."""
     undone: list[str] = []
     not_undone: list[str] = []
     for wanted in work.undo:
-        # What keeps a step from going on must not keep it from being taken back.
+        # An error that stops a step must not stop its undo.
         with contextlib.suppress(HostError, Fault):
             if watch is not None:
                 watch.during(limit_of(wanted))
         ((operation, error),) = attempts((wanted,), machine, clock)
         if error is None:
-            undone.append(told(operation))
+            undone.append(in_words(operation))
         else:
-            not_undone.append(f"could not {told(operation)}: {explain(error, operation, {})}")
+            not_undone.append(problem_of(operation, error))
     return tuple(undone), tuple(not_undone)

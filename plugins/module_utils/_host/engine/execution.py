@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What became of a plan that was executed, and who is told while it is."""
+"""The result of executing a plan, and the interface of an observer of its steps."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from .steps import Step, describe
 
 @dataclass(frozen=True)
 class Failure:
-    """The step that failed, none when it was the bookkeeping before or after them; ``error`` is one line with what,
-    where, why and the next step."""
+    """A failed step, or failed bookkeeping if ``step`` is None.
+
+    ``error`` is one line with what, where, why and the next step.
+    """
 
     step: Step | None
     error: str
@@ -26,7 +28,7 @@ class Failure:
 
 @dataclass
 class Execution:
-    """What became of a plan: ``done`` steps with their seconds, the one that failed, those it did not come to."""
+    """The result of executing a plan: ``done`` steps with their seconds, the failure, and the steps not reached."""
 
     done: list[tuple[Step, float]] = field(default_factory=list)
     failure: Failure | None = None
@@ -34,15 +36,15 @@ class Execution:
 
     @property
     def lines(self) -> list[str]:
-        """Return the executed steps as the printed plan has them, in order."""
+        """Return the printed lines of the executed steps, in order."""
         return [describe(step) for step, _seconds in self.done]
 
 
 class Watch(Protocol):
-    """What is told of every step before it runs, and of every operation; HostError and Fault keep it from running."""
+    """An observer, called before every step and operation; it prevents them by raising HostError or Fault."""
 
     def before(self, context: Context, step: Step, work: Work) -> None:
         """Prepare for a step."""
 
     def during(self, seconds: float) -> None:
-        """Prepare for an operation that may take so long; what a step has done is undone when that fails."""
+        """Prepare for an operation of at most ``seconds``; the step is undone if that fails."""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an error means and what to do about it, where no concern knows better."""
+"""Explains errors: their meaning and the next step, unless a concern has its own explanation."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NEXT = "next: "
 _LONGEST_STDERR = 400
 _BEFORE = 160
 _AGAIN = "fix the cause and rerun; completed steps are kept"
-# Machines of clouds leave it unmounted, and only it tells the state of lockdown.
+# Cloud images leave securityfs unmounted, and only it shows the state of lockdown.
 MOUNT_SECURITYFS = "mount -t securityfs securityfs /sys/kernel/security"
 LOCKDOWN = f"the kernel's lockdown (cat /sys/kernel/security/lockdown; where it is not there, {MOUNT_SECURITYFS})"
 _GENERAL = {
     "EPERM": (
-        f"the kernel forbids it; next: run as root (become: true) and look at {LOCKDOWN} and at a container's rights"
+        f"the kernel forbids it; next: run as root (become: true) and check {LOCKDOWN} and the rights of a container"
     ),
     "EACCES": "it needs root; next: run as root (become: true), and look at SELinux or AppArmor",
     "ENOSPC": "the file system is full; next: free some space on it and run again",
@@ -46,7 +46,7 @@ _GENERAL = {
     "ENOENT": "it does not exist (any longer); next: run again, which plans from the current state",
     "EOPNOTSUPP": "the driver does not support it; next: leave the setting out, or use a driver that has it",
 }
-# What several concerns know of their errors.
+# Explanations that several concerns share.
 INTERFACE_GONE = "the interface is gone or was renamed; next: run again, which plans from the current state"
 FIRMWARE_FAILED = (
     "a command of the firmware failed; next: read the kernel's log (dmesg: mlx5_cmd_out_err, syndrome), update the "
@@ -60,11 +60,11 @@ _NO_PROGRAM = "the program is not installed or not on PATH; next: install the pa
 
 
 class Fault(Exception):
-    """An operation that came back without an error of the host: a wait without end, a result that does not hold."""
+    """A failure without an error of the host: a wait that timed out, or a failed verification."""
 
 
-def told(operation: Operation) -> str:
-    """Return what the operation does, for a sentence."""
+def in_words(operation: Operation) -> str:
+    """Return what the operation does, for a sentence after "could not"."""
     if isinstance(operation, PutFile):
         return f"write {operation.path}"
     if isinstance(operation, RemoveFile):
@@ -79,11 +79,16 @@ def told(operation: Operation) -> str:
     return operation.what if isinstance(operation, (Each, Found)) else f"wait for {operation.what}"
 
 
-def explain(error: Exception, operation: Operation | None, known: Mapping[str, str]) -> str:
-    """Return one line that says what went wrong, why, and after ``next:`` what to do.
+def problem_of(operation: Operation, error: Exception) -> str:
+    """Return one line about an operation that failed, as ``explain`` does where no concern knows its errors."""
+    return f"could not {in_words(operation)}: {explain(error, operation, {})}"
 
-    ``known`` are the meanings that the concern gives, by the errno's name or by a text that a program prints; they go
-    before the general ones.
+
+def explain(error: Exception, operation: Operation | None, known: Mapping[str, str]) -> str:
+    """Return one line: what went wrong, why, and after ``next:`` what to do.
+
+    ``known`` are the concern's explanations, by the errno's name or by a text that a program prints. They take
+    precedence over the general ones.
     """
     code, what = _code_and_text(error, known)
     if isinstance(error, (HostError, CommandFailed)):
@@ -104,46 +109,49 @@ def _code_and_text(error: Exception, known: Mapping[str, str]) -> tuple[str, str
         with _in_english():
             return error.code, f"{error.path}: {os.strerror(number)} ({error.code})" if number else str(error)
     if isinstance(error, CommandFailed):
-        text, said = _known_complaint(error, known)
-        told = _telling(said.replace("\r", "").strip(), text)
-        reason = in_one_line(told) or "it said nothing"
-        return text or errno_in(told), f"{_program(error.argv)} ended with {error.rc}: {reason}"
+        text, output = _known_output(error, known)
+        excerpt = _excerpt(output.replace("\r", "").strip(), text)
+        reason = in_one_line(excerpt) or "no output"
+        return text or errno_in(excerpt), f"{_program(error.argv)} ended with {error.rc}: {reason}"
     if isinstance(error, (Fault, NoPort)):
         return "", str(error)
     return "", f"{type(error).__name__}: {error}"
 
 
 def _program(argv: Sequence[str]) -> str:
-    """Return the program that is run, which env(1) may stand before."""
+    """Return the program of a command, without env(1) and its variables."""
     words = iter(argv)
     return next((word for word in words if word != "env" and "=" not in word), argv[0])
 
 
-def _known_complaint(error: CommandFailed, known: Mapping[str, str]) -> tuple[str, str]:
-    """Return the first text of ``known`` that the program printed, and the output that has it; empty without any."""
-    for said in (error.stderr, error.stdout):
+def _known_output(error: CommandFailed, known: Mapping[str, str]) -> tuple[str, str]:
+    """Return the first text of ``known`` that the program printed, empty if none, and the output to quote."""
+    for output in (error.stderr, error.stdout):
         for text in known:
-            if text in said:
-                return text, said
+            if text in output:
+                return text, output
     return "", error.stderr.strip() or error.stdout
 
 
-def _telling(said: str, text: str) -> str:
-    """Return the part of a program's output that is told: the lines around the one with ``text``, as what a script or
-    a compiler says stands before it; without any the end, as a program says last why it ended."""
-    if len(said) <= _LONGEST_STDERR:
-        return said
+def _excerpt(output: str, text: str) -> str:
+    """Return the part of a program's output to quote.
+
+    With ``text`` that is its line and the ones before, where scripts and compilers explain it; without, the end, where
+    a program says why it ended.
+    """
+    if len(output) <= _LONGEST_STDERR:
+        return output
     if not text:
-        return said[-_LONGEST_STDERR:].strip()
-    line = said.rfind("\n", 0, said.index(text)) + 1
-    start = said.find("\n", max(0, line - _BEFORE)) + 1 if line > _BEFORE else 0
-    return said[min(start, line) :][:_LONGEST_STDERR].strip()
+        return output[-_LONGEST_STDERR:].strip()
+    line = output.rfind("\n", 0, output.index(text)) + 1
+    start = output.find("\n", max(0, line - _BEFORE)) + 1 if line > _BEFORE else 0
+    return output[min(start, line) :][:_LONGEST_STDERR].strip()
 
 
 def errno_in(text: str) -> str:
-    """Return the name of the errno whose description (in English, LC_ALL=C) stands in ``text``, empty without one.
+    """Return the name of the errno whose English description (LC_ALL=C) is in ``text``, empty if none is.
 
-    Of several the longest is meant: "No such device or address" holds "No such device".
+    The longest description counts: "No such device or address" contains "No such device".
     """
     found = ""
     longest = 0
@@ -157,7 +165,7 @@ def errno_in(text: str) -> str:
 
 @contextlib.contextmanager
 def _in_english() -> Iterator[None]:
-    """Have strerror(3) answer as programs do that are run here: AnsibleModule takes over the language of the user."""
+    """Have strerror(3) answer in English, as the programs do: AnsibleModule sets the locale of the user."""
     former = locale.setlocale(locale.LC_MESSAGES)
     locale.setlocale(locale.LC_MESSAGES, "C")
     try:

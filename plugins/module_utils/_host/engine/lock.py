@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keeps two runs from changing one host at the same time.
 
-The kernel's lock on a file (flock(2)) belongs to the process that took it and ends with it, however that ends: the file
-that stays behind means nothing, and what is written in it is only there to name who holds the lock.
+The kernel's lock on a file (flock(2)) ends with the process that holds it, however that ends. A file that remains has
+no meaning; its content only names the holder of the lock.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from ..machine.probe import printable
 LOCK = "/run/rdma-fabric.lock"
 _LOOK_EVERY = 0.25
 _MOST = 512
-# Without root nothing of a host can be changed, and a host without /run, or a tree of one, runs nothing else.
+# No lock is needed then: without root nothing can be changed, and on a host without /run, or its tree, nothing runs.
 _NO_LOCK = ("EACCES", "EPERM", "EROFS", "ENOENT", "ENOTDIR")
-# What open(2) and flock(2) mean by it for this file.
+# Meanings of errors of open(2) and flock(2) for this file.
 _MEANINGS = {
-    "ELOOP": "a link stands in its place, and none is followed; next: find out who made it, remove it and run again",
-    "EISDIR": "a directory stands in its place; next: find out who made it, remove it and run again",
-    "ENXIO": "a socket stands in its place; next: find out who made it, remove it and run again",
+    "ELOOP": "it is a symbolic link, which is not followed; next: find out who made it, remove it and run again",
+    "EISDIR": "it is a directory; next: find out who made it, remove it and run again",
+    "ENXIO": "it is a socket; next: find out who made it, remove it and run again",
     "ENFILE": "the host has too many files open; next: end what keeps them open, or raise fs.file-max, and run again",
     "ENOLCK": "the kernel has no memory left for locks; next: free some and run again",
 }
 
 
 class Locked(Exception):
-    """Another run holds the lock; the text says which, since when, and what to do."""
+    """Another run holds the lock; the text names it, its start, and what to do."""
 
 
 class NoLock(HostError):
-    """The lock's file can't be used; the text says so, what state that leaves, where, why, and what to do."""
+    """The lock's file can't be used; the text says where, why, and what to do."""
 
     def __init__(self, code: str, path: str) -> None:
         super().__init__(code, path)
@@ -52,7 +52,7 @@ class NoLock(HostError):
 
 
 class Signature:
-    """What the holder of the lock has others told: nothing before ``sign``, so that who only looks writes nothing."""
+    """The holder's name in the lock's file: none before ``sign``, so that a run that only reads writes nothing."""
 
     def __init__(self, descriptor: int | None, who: str) -> None:
         self._descriptor = descriptor
@@ -60,13 +60,13 @@ class Signature:
         self._signed = False
 
     def sign(self) -> None:
-        """Have others told who holds the lock, from now on."""
+        """Write the holder's name into the file."""
         if self._descriptor is not None and not self._signed:
             self._signed = True
             _write(self._descriptor, json.dumps(self._document))
 
     def withdraw(self) -> None:
-        """Take the signature back."""
+        """Remove the holder's name from the file."""
         if self._descriptor is not None and self._signed:
             _write(self._descriptor, "")
 
@@ -75,11 +75,11 @@ class Signature:
 def exclusive(
     clock: Clock, who: str, seconds: float = 0.0, root: str = "/", *, signed: bool = True
 ) -> Iterator[Signature]:
-    """Hold the host's lock, after waiting for it for at most ``seconds``; ``who`` is what others are told.
+    """Hold the host's lock, after waiting for it for at most ``seconds``; ``who`` names the holder to others.
 
-    Where it is not ``signed`` at once, the holder signs before the first change that it makes.
+    If it is not ``signed`` at once, the holder signs before its first change.
 
-    Raises ``Locked`` while somebody else holds it, and ``NoLock`` where the file can't be used.
+    Raises ``Locked`` while another run holds it, and ``NoLock`` if the file can't be used.
     """
     path = os.path.normpath(f"{root}/{LOCK}")
     descriptor = _opened(path)
@@ -94,8 +94,8 @@ def exclusive(
         try:
             yield signature
         finally:
-            # The next holder is not to be taken for this one. Closing alone would leave the lock to a child that
-            # hangs in the kernel.
+            # The next holder must not be taken for this one. Closing alone would leave the lock with a child that hangs
+            # in the kernel.
             signature.withdraw()
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
@@ -104,7 +104,7 @@ def exclusive(
 
 @contextlib.contextmanager
 def patient(clock: Clock, who: str, seconds: float, root: str = "/") -> Iterator[None]:
-    """Hold the host's lock, or go on without it when nobody gives it back within ``seconds``."""
+    """Hold the host's lock, or go on without it if it is not released within ``seconds``."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(Locked, NoLock):
             stack.enter_context(exclusive(clock, who, seconds, root))
@@ -140,7 +140,7 @@ def _take(descriptor: int, path: str, clock: Clock, seconds: float) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """Return who holds the lock, in words; a holder that has not signed yet is just another one."""
+    """Return who holds the lock, in words; a holder that has not signed is "another run"."""
     try:
         document: Any = json.loads(os.pread(descriptor, _MOST, 0).decode("utf-8", "replace"))
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(float(document["since"])))
@@ -150,7 +150,7 @@ def _holder(descriptor: int) -> str:
 
 
 def _write(descriptor: int, text: str) -> None:
-    # A lock without a signature is a lock all the same.
+    # A lock without a name is still a lock.
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode("utf-8"), 0)

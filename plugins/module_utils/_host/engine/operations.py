@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What executing a step means, as data: concerns return it, execute.py does it."""
+"""Operations on a host as data: concerns return them, execute.py executes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..machine.access import Host
 
 
 class PutFile(NamedTuple):
-    """Make ``path`` hold exactly ``text``, atomically: a reader sees the old file or the new one."""
+    """Write ``text`` to ``path`` atomically: a reader sees the old file or the new one."""
 
     path: str
     text: str
@@ -27,7 +27,7 @@ class RemoveFile(NamedTuple):
 class SetAttribute(NamedTuple):
     """Write ``text`` in one call to an existing attribute of sysfs or procfs; ``timeout`` in seconds.
 
-    ``tolerated`` are names of errnos that mean as much as success (ENOENT for a driver that is to be unbound).
+    ``tolerated`` are names of errnos that count as success (ENOENT when a driver is unbound).
     """
 
     path: str
@@ -37,7 +37,7 @@ class SetAttribute(NamedTuple):
 
 
 class SetRegister(NamedTuple):
-    """Set the bits of ``mask`` in a register of a PCI function to those of ``value``, the other bits stay.
+    """Set the bits of ``mask`` in a register of a PCI function to those of ``value``.
 
     ``register`` is one of ``pci_config.REGISTERS``; all of them are 16 bits wide.
     """
@@ -51,9 +51,8 @@ class SetRegister(NamedTuple):
 class Run(NamedTuple):
     """Run a program without a shell; ``accepted`` are the exit statuses that mean success, ``timeout`` in seconds.
 
-    ``{port:0000:18:00.2}`` in an argument (and in the path of every other operation, and in what ``SetAttribute``
-    writes) is replaced right before execution by the name of the one network interface of that PCI function, because
-    names change during a plan.
+    ``{port:0000:18:00.2}`` in an argument is replaced right before execution by the name of the one network interface
+    of that PCI function, because names change during a plan. So it is in paths and in the text of ``SetAttribute``.
     """
 
     argv: tuple[str, ...]
@@ -61,14 +60,14 @@ class Run(NamedTuple):
     accepted: tuple[int, ...] = (0,)
 
 
-# Generators are run again and every unit is read, which takes its time on a busy host. systemctl itself waits as long
+# A reload runs all generators and reads every unit, which is slow on a busy host. systemctl waits as long
 # (DAEMON_RELOAD_TIMEOUT_SEC in systemd's src/basic/constants.h).
 RELOAD_SECONDS = 180.0
 RELOAD_UNITS = Run(("systemctl", "daemon-reload"), RELOAD_SECONDS)
 
 
 def set_link(name: str, *words: str, accepted: tuple[int, ...] = (0,)) -> Run:
-    """Return how ip(8) changes an interface."""
+    """Return the ip(8) command that changes an interface."""
     return Run(("ip", "link", "set", "dev", name, *words), accepted=accepted)
 
 
@@ -81,7 +80,7 @@ class WaitFor(NamedTuple):
 
 
 class Each(NamedTuple):
-    """Do every one of ``operations``, whatever became of those before, and fail in the end if any of them did.
+    """Execute each of ``operations`` even if others fail; fail in the end if any did.
 
     ``what`` ends the sentence "could not", ``advice`` follows "next:".
     """
@@ -92,10 +91,10 @@ class Each(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Do what only the host can tell at that moment, because earlier steps renew it (interrupts of a driver).
+    """Execute operations that can only be computed then, because earlier steps change the host (IRQs of a driver).
 
-    ``operations`` returns what is to be done, in order; the first failure ends it. ``what`` ends the sentence "could
-    not", ``seconds`` is how long all of them may take together.
+    ``operations`` returns them in order; the first failure ends them. ``what`` ends the sentence "could not",
+    ``seconds`` is the time limit for all of them together.
     """
 
     what: str
@@ -107,7 +106,7 @@ Operation = Union[PutFile, RemoveFile, SetAttribute, SetRegister, Run, WaitFor, 
 
 
 def limit_of(operation: Operation) -> float:
-    """Return how many seconds an operation may take at most; a file takes none that counts."""
+    """Return the time limit of an operation in seconds; that of a file is 0."""
     if isinstance(operation, Each):
         return sum(map(limit_of, operation.operations))
     if isinstance(operation, (WaitFor, Found)):
@@ -116,17 +115,17 @@ def limit_of(operation: Operation) -> float:
 
 
 def holds(_host: Host) -> str:
-    """Verify nothing: each operation has told whether it was done."""
+    """Verify nothing, as each operation reports its own errors."""
     return ""
 
 
 class Work(NamedTuple):
-    """How a step is done: operations in order, those that take them back, and a check of the result.
+    """How a step is executed: operations in order, operations that undo them, and a check of the result.
 
-    ``undo`` is executed when ``do`` fails half way or ``verify`` finds fault; it must be safe from every state that
-    ``do`` goes through. ``verify`` returns what is wrong, empty when nothing is. ``undo_after_boot`` takes back what
-    acts at a boot, and could cut the host off, once the host has started with it. ``again``: where ``verify`` finds
-    fault, ``do`` is executed once more after a moment, as another program may have answered an earlier step meanwhile.
+    ``undo`` runs if ``do`` fails halfway or ``verify`` finds a problem; it must be safe in every state that ``do`` goes
+    through. ``verify`` returns the problem, empty if there is none. ``undo_after_boot`` reverts a change that takes
+    effect at a boot and could cut the host off, after that boot. ``again``: if ``verify`` finds a problem, ``do`` runs
+    once more after a moment, because another program may have reacted to an earlier step meanwhile.
     """
 
     do: Sequence[Operation]
@@ -137,9 +136,9 @@ class Work(NamedTuple):
 
 
 class CommandFailed(Exception):
-    """A program that ended with a status which does not mean success.
+    """A program that ended with another status than the accepted ones.
 
-    ``stdout`` counts as well: apt gives dpkg a terminal of its own, and passes on there what dpkg complains about.
+    ``stdout`` may have the reason too: apt gives dpkg a terminal of its own, and prints dpkg's errors there.
     """
 
     def __init__(self, argv: Sequence[str], rc: int, stderr: str, stdout: str = "") -> None:

@@ -1,12 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Remembers what waits for a reboot, so that no host is rebooted twice for it.
+"""Remembers steps that need a reboot, so that no host is rebooted twice for the same step.
 
-A reboot may not bring what it was for: the boot loader starts an old kernel or another entry, or something undoes it on
-the way. A host that runs of every night may reboot would then be rebooted every night. So a step that waited already
-when the host was last started is refused, and so is everything for a host that came up with an older kernel than the
-boot loader was to start.
+A reboot may not have its effect: the boot loader starts an old kernel or another entry, or something reverts the
+change during the boot. Nightly runs would then reboot the host every night. So a step that already waited at the last
+boot is refused, and so are reboots of a host that came up with an older kernel than the expected one.
 """
 
 from __future__ import annotations
@@ -18,32 +17,31 @@ from ..facts.shapes import Awaited, KnownAwaited
 from ..machine.probe import natural
 from .steps import NEEDS_REBOOT, REFUSED, Step, is_executable, refused, with_reason
 
-# Where the file keeps which kernel is to come; no concern has that name, so it is no step of any.
+# The file's entry of the expected kernel; no concern has this name, so the entry is not about a step.
 REBOOT = "reboot"
 KERNEL = f"{REBOOT}:kernel"
-# What their steps set takes effect with a reboot, for which another step waits once they are done.
+# The changes of their steps take effect with a reboot, which another step asks for once they are done.
 _OF_THE_NEXT_BOOT = ("kernel_arguments", "firmware", "firmware_image")
 _NOT_BROUGHT = (
-    "the host was started since it first waited for that, and came up without it: look at which entry and kernel the "
-    "boot loader takes by default and at the log of the start (journalctl -b), and reboot it yourself; no run reboots "
-    "the host for this again"
+    "the host has rebooted since it first waited for this, without effect: check the boot loader's default entry and "
+    "kernel and the log of the boot (journalctl -b), and reboot it yourself; no run reboots the host for this again"
 )
 
 
 def refuse_unmet(steps: Sequence[Step], known: Mapping[str, KnownAwaited]) -> list[Step]:
-    """Return the steps of a plan; those that a reboot did not bring are refused."""
+    """Return the steps of a plan; those that the last reboot should have completed are refused."""
     return [refused(step, with_reason(step, _NOT_BROUGHT)) if _was_not_brought(step, known) else step for step in steps]
 
 
 def leads_to_reboot(step: Step) -> bool:
-    """Return whether a step waits for a reboot, or another one will once it is done."""
+    """Return whether a step needs a reboot, or leads to one that does."""
     return step["status"] == NEEDS_REBOOT or (is_executable(step) and step["concern"] in _OF_THE_NEXT_BOOT)
 
 
 def missed_kernel(known: Mapping[str, KnownAwaited], running: str) -> str:
-    """Return the kernel that a reboot was to start when the former or an older one came up; else empty.
+    """Return the expected kernel if the last reboot started the former or an older one instead, else nothing.
 
-    A newer one may have been installed since.
+    A newer one is fine, as it may have been installed since.
     """
     entry = known.get(KERNEL)
     if entry is None or entry["this_boot"] or not isinstance(entry["to"], dict):
@@ -65,11 +63,11 @@ def pending_after(
     boot_id: str,
     kernels: tuple[str | None, str],
 ) -> dict[str, Awaited]:
-    """Return what waits when a run ends: ``left`` is the plan then, ``known`` what was read of the run before.
+    """Return what waits for a reboot at the end of a run: ``left`` is the plan then, ``known`` are the file's entries.
 
-    What waited already keeps the boot that it was first seen in. A run about some ``concerns`` knows nothing of others.
-    ``kernels`` are that of the next boot, where it is told, and the running one. Where the kernel does not tell one
-    boot from another (an empty ``boot_id``), nothing new is remembered.
+    A known entry keeps the boot in which it was first seen. Entries of other ``concerns`` than the run's stay.
+    ``kernels`` are the kernel of the next boot, if known, and the running one. If the kernel does not identify boots
+    (an empty ``boot_id``), nothing new is remembered.
     """
     found: dict[str, Awaited] = {key: entry for key, entry in known.items() if key.split(":", 1)[0] not in concerns}
     of_kernel = found.pop(KERNEL, None)
@@ -88,7 +86,7 @@ def pending_after(
 
 
 def stored(known: Mapping[str, Awaited]) -> dict[str, Awaited]:
-    """Return what the file holds of these entries."""
+    """Return these entries as the file has them."""
     return {key: {"to": entry["to"], "boot_id": entry["boot_id"]} for key, entry in sorted(known.items())}
 
 

@@ -29,7 +29,7 @@ class NoPort(Exception):
 
 
 def port_of(host: Host, address: str) -> str:
-    """Return the name of the one network interface of the PCI function, its representors left aside."""
+    """Return the name of the one network interface of the PCI function, not counting representors."""
     ports = [name for name in interfaces_of(host, address) if _is_port(host, name)]
     if len(ports) == 1:
         return ports[0]
@@ -106,13 +106,13 @@ def fill(text: str, host: Host) -> str:
 
 
 def _below(host: Host, address: str) -> list[str]:
-    """Return the interfaces of a function whose driver puts a device of its own in between, as virtio does."""
+    """Return the interfaces of a function whose driver adds a device in between, as virtio does."""
     targets = {name: target_at(host, f"{NET}/{name}") for name in host.list(NET)}
     return [name for name, target in targets.items() if pci_address_in(target) == address]
 
 
 def _is_port(host: Host, name: str) -> bool:
-    """Say of an interface of hardware what the facts say of it."""
+    """Return whether an interface of hardware is a port, by the same rules as the facts."""
     base = f"{NET}/{name}"
     port_name = _attribute(host, f"{base}/phys_port_name")
     parent = _attribute(host, f"{base}/parent") if _attribute(host, f"{base}/type") == str(ARPHRD_INFINIBAND) else ""
@@ -122,5 +122,5 @@ def _is_port(host: Host, name: str) -> bool:
 
 
 def _attribute(host: Host, path: str) -> str:
-    """Return an attribute as one word, empty where there is none."""
+    """Return an attribute without white space around it, empty if it does not exist."""
     return text_at(host, path).strip()

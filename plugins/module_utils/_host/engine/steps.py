@@ -34,11 +34,11 @@ Step = TypedDict(
         "detail": str,
     },
 )
-"""One step; ``from`` and ``to`` are JSON values that its concern alone understands."""
+"""One step; only its concern can interpret ``from`` and ``to``."""
 
 
 class Wording(TypedDict):
-    """What a step is about, in words and values, however it ends: planned or refused."""
+    """The part of a step that is the same whether it is planned or refused."""
 
     target: str
     action: str
@@ -48,14 +48,14 @@ class Wording(TypedDict):
 
 
 class Consent(TypedDict):
-    """Whether a step is planned or waits for a consent, and the variable that gives it, None where it needs none."""
+    """The status of a step, and the variable of the consent that it needs, None if it needs none."""
 
     status: str
     consent: str | None
 
 
 class Plan(TypedDict):
-    """The steps of a host in the order of execution, and what is to be said besides."""
+    """The steps of a host in the order of execution, notices, and the digest of the steps."""
 
     format: int
     steps: list[Step]
@@ -66,7 +66,7 @@ class Plan(TypedDict):
 PLANNED = "planned"
 NEEDS_CONSENT = "needs_consent"
 REFUSED = "refused"
-# Everything is done, and it holds from the next reboot on.
+# Nothing is left to do but to reboot.
 NEEDS_REBOOT = "needs_reboot"
 STATUSES = (PLANNED, NEEDS_CONSENT, REFUSED, NEEDS_REBOOT)
 
@@ -97,11 +97,11 @@ def make_step(
     detail: str = "",
     refusal: str = "",
 ) -> Step:
-    """Return one step, refused where a ``refusal`` says why and what to do about it: then nothing is changed.
+    """Return one step, which is refused if there is a ``refusal``: the reason, and what to do about it.
 
-    ``key`` names what the step is about within its concern (a PCI address, a module), so that ids stay equal from
-    run to run; ``target`` is what people call it, where that is something else. ``before`` is None where nothing was
-    there, or nothing is known of it. ``consent`` is the variable that allows the step.
+    ``key`` identifies the subject of the step within its concern (a PCI address, a module) and must be stable from run
+    to run; ``target`` is its name in messages, by default the key. ``before`` is None if nothing was there or nothing
+    is known of it. ``consent`` is the variable that allows the step.
     """
     if refusal:
         interrupts, undo, when, detail = NOTHING, "nothing is changed", NOW_AND_BOOT, refusal
@@ -124,17 +124,17 @@ def make_step(
 
 
 def refused(step: Step, detail: str) -> Step:
-    """Return a planned step as one that will not be done; ``detail`` takes the place of its own."""
+    """Return a planned step as a refused one; ``detail`` replaces its own."""
     return {**step, "status": REFUSED, "undo": "nothing is changed", "detail": detail}
 
 
 def with_reason(step: Step, reason: str) -> str:
-    """Return what a step says already, and a further reason after it."""
+    """Return the detail of a step with a further reason after it."""
     return f"{step['detail']}; {reason}" if step["detail"] else reason
 
 
 def moment(now_differs: bool, boot_differs: bool) -> str:
-    """Return when a step acts: on the running host, on the next boot, or on both; at least one must differ."""
+    """Return when a step takes effect: on the running host, at the next boot, or both; at least one must differ."""
     if now_differs and boot_differs:
         return NOW_AND_BOOT
     return NOW if now_differs else BOOT
@@ -165,14 +165,14 @@ def removal_step(
 
 
 def as_planned(value: Value, kind: type[T]) -> T:
-    """Return a value of a step as the kind that its concern gave it; raises TypeError for any other."""
+    """Return the value of a step as the type that its concern gave it; raises TypeError for any other."""
     if not isinstance(value, kind):
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
 
 
 def returned(step: Step) -> Step:
-    """Return the step as it leaves the host: a long text, such as that of a file, is in its digest."""
+    """Return the step as it leaves the host: a long text, such as that of a file, is replaced by its digest."""
     return {**step, "from": _returned(step["from"]), "to": _returned(step["to"])}
 
 
@@ -181,12 +181,12 @@ def _returned(value: Value) -> Value:
 
 
 def key_of(step: Step) -> str:
-    """Return what the step is about within its concern, as ``make_step`` was given it."""
+    """Return the key of a step, as given to ``make_step``."""
     return step["id"].split(":", 1)[1]
 
 
 def address_of(step: Step) -> str:
-    """Return the PCI address in the key of a step, empty where there is none."""
+    """Return the PCI address in the key of a step, empty if it has none."""
     return first_pci_address(key_of(step))
 
 
@@ -196,9 +196,9 @@ def is_executable(step: Step) -> bool:
 
 
 def describe(step: Step) -> str:
-    """Return the line that stands for the step wherever a plan is printed: console, diff, report.
+    """Return the line of the step in every printed plan: console, diff, report.
 
-    Text that came from a host can't break out of the line.
+    Text from a host can't break out of the line.
     """
     line = f"{step['status'].replace('_', ' ')}: {step['concern']} {step['target']}: {step['action']}"
     if step["status"] != REFUSED:
@@ -211,7 +211,7 @@ def describe(step: Step) -> str:
 
 
 def digest(steps: Iterable[Step]) -> str:
-    """Return ``sha256:...`` over what the steps change, when, and whether they are done; wording does not count."""
+    """Return ``sha256:...`` over what the steps change, when, and their status; wording does not count."""
     essence = [{key: value for key, value in step.items() if key in _DIGESTED} for step in steps]
     text = json.dumps(essence, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(text.encode('ascii')).hexdigest()}"

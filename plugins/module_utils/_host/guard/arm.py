@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Puts changes of the uplink under guard while a plan is executed."""
+"""Guards changes of the uplink while a plan is executed: the host reverts them unless they are confirmed."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ Launch = Callable[[str, str, str], None]
 
 # Concerns whose steps change an interface while it carries traffic.
 _LIVE = ("naming", "vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "routing")
-# End the keys of steps about a port's virtual functions, which may carry the uplink themselves.
+# Suffixes of the keys of steps about a port's virtual functions, which may carry the uplink themselves.
 _OF_FUNCTIONS = (FUNCTIONS, SETTINGS, DRIVER)
-# What such a change is kept by: taken back as well, or the next start would bring it again.
+# Their steps make a change persistent. They are reverted too, or the next boot would make the change again.
 _KEEPING = ("boot", "leftovers")
 
 
 def revert_report(answer: Answer) -> str:
-    """Return what a run says that learns of a revert."""
-    said = (
+    """Return the message of the first run after a revert."""
+    report = (
         f"{' and '.join(answer.steps)}: this change of the uplink was not confirmed over a new connection in time; "
         "the host has reverted it"
     )
     if answer.problems:
-        said += f", except for this: {'; '.join(answer.problems)}"
-    return f"{said}; next: find out why the host could not be reached with it, and run again"
+        report += f", except for this: {'; '.join(answer.problems)}"
+    return f"{report}; next: find out why the host could not be reached with it, and run again"
 
 
 def touches_uplink(context: Context, step: Step) -> bool:
-    """Return whether a step may cut the host off while it runs: it changes an interface of the uplink."""
+    """Return whether a step changes an interface of the uplink now, which may cut the host off."""
     if step["concern"] not in _LIVE or step["when"] == BOOT:
         return False
     key = key_of(step)
@@ -64,26 +64,27 @@ def touches_uplink(context: Context, step: Step) -> bool:
 
 
 def obstacle(machine: Machine, clock: Clock) -> str:
-    """Return why nothing may be changed now, empty when it may; a revert is told once. Raises HostError."""
-    told = unreported(machine, clock)
-    if told is not None:
-        return revert_report(told)
+    """Return why nothing may be changed now, empty if it may; a revert is reported once. Raises HostError."""
+    reverted = unreported(machine, clock)
+    if reverted is not None:
+        return revert_report(reverted)
     waiting = read_record(machine, GUARD_FILE)
     if waiting is None:
         return ""
     left = max(1, round(waiting.deadline - clock.now()))
     return (
-        f"{' and '.join(waiting.steps)}: this change of the uplink waits for its confirmation by the run that made it, "
-        f"for {left} seconds at most; nothing was changed; next: run again after that"
+        f"{' and '.join(waiting.steps)}: this change of the uplink awaits confirmation by the run that made it, for "
+        f"{left} seconds at most; nothing was changed; next: run again after that"
     )
 
 
 class Guard:
-    """Arms before the first step that touches the uplink; from then on each change to take back is added first.
+    """Records how each uplink change is reverted, before it is made.
 
-    ``launch`` starts the process that waits, with interpreter, program and token. Nothing of it happens on a host whose
-    plan leaves the uplink alone. Whoever takes the record away acts on it, so it is made once and from then on only
-    written over; a run that finds it gone ends with a Fault.
+    The first step that touches the uplink arms the guard: ``launch`` starts the waiting process, with interpreter,
+    program and token. On hosts whose plan leaves the uplink alone, nothing is recorded or started. Whoever removes the
+    record acts on it, so the record is created once and then only overwritten; a run that finds it gone ends with a
+    Fault.
     """
 
     def __init__(self, machine: Machine, clock: Clock, launch: Launch, *, token: str, seconds: int) -> None:
@@ -95,7 +96,7 @@ class Guard:
         self._record: Record | None = None
 
     def before(self, context: Context, step: Step, work: Work) -> None:
-        """Put a step under guard before it runs, where it needs one; raises HostError or Fault where that fails."""
+        """Guard a step before it runs, if it needs that; raises HostError or Fault."""
         touches = touches_uplink(context, step)
         if touches and self._record is None:
             self._record = self._armed(context)
@@ -105,10 +106,10 @@ class Guard:
             self._stage(context, step, work)
 
     def during(self, seconds: float) -> None:
-        """Give an operation of at most ``seconds`` its time, so that nothing is taken back while a run is at work.
+        """Extend the deadline for an operation of at most ``seconds``, so that nothing is reverted while a run works.
 
-        The record is only written when the time gets short. Where that fails, what is left of it counts. Raises Fault
-        when the changes were taken back meanwhile.
+        The record is only written if the time gets short; if that fails, the former deadline stands. Raises Fault if
+        the changes were reverted meanwhile.
         """
         if self._record is None:
             return
@@ -118,9 +119,9 @@ class Guard:
                 self._keep(extended(self._record, now, seconds))
 
     def finish(self) -> dict[str, object] | None:
-        """Return what a confirmation needs, with all of the time left; None when nothing was put under guard.
+        """Return what a confirmation needs, and extend the deadline; None if nothing was guarded.
 
-        A record that is gone is told by the confirmation.
+        The confirmation itself reports a record that is gone.
         """
         with contextlib.suppress(HostError):
             forget_if_gone(self._machine, self._clock)
@@ -131,7 +132,7 @@ class Guard:
         return {"token": self._token, "seconds": self._seconds, "steps": list(self._record.steps)}
 
     def _stage(self, context: Context, step: Step, work: Work) -> None:
-        """Keep what takes a change back that acts at the next boot; a new initramfs only follows such a change."""
+        """Record how a change at the next boot is reverted; a rebuilt initramfs is only added to such a change."""
         known = read_record(self._machine, STAGED_FILE)
         if key_of(step) == STAMP:
             record = known and followed_by(known, work.undo_after_boot)
@@ -145,14 +146,14 @@ class Guard:
             self._machine.replace(STAGED_FILE, text_of(record), 0o600)
 
     def _install(self, context: Context) -> None:
-        """Make sure that the host can take changes back by itself, after a reboot too."""
+        """Install the program and the boot unit, by which the host reverts changes, even after a reboot."""
         program = program_path()
         files = {} if UNIT_FILE in context.boot_files else {UNIT_FILE: unit_of(context)}
         for operation in installation(program, self._programs(program), files):
             perform(operation, self._machine, self._clock)
 
     def _armed(self, context: Context) -> Record:
-        """Prepare the host, and start the process that waits."""
+        """Install the program, write the record and start the waiting process; return the record."""
         self._install(context)
         record = Record(self._token, boot_id(self._machine), self._seconds, self._clock.now() + self._seconds)
         self._machine.replace(GUARD_FILE, text_of(record), 0o600)
@@ -161,12 +162,12 @@ class Guard:
         return record
 
     def _programs(self, program: str) -> list[str]:
-        """Return this program where the host has it; one of another release stays until its unit is changed."""
+        """Return this release's program if the host has it; another release's stays until its unit is changed."""
         known = names_at(self._machine, PROGRAM_DIRECTORY)
         return [program] if is_program(program) and posixpath.basename(program) in known else []
 
     def _keep(self, record: Record) -> None:
-        """Write over the record; raises Fault when it is gone, even if it went at this very moment."""
+        """Overwrite the record; raises Fault if it is gone, even if it disappears at this very moment."""
         if not self._machine.exists(GUARD_FILE):
             raise self._gone()
         self._machine.replace(GUARD_FILE, text_of(record), 0o600)
@@ -176,13 +177,13 @@ class Guard:
         self._record = record
 
     def _is_taken_back(self) -> bool:
-        # In the order in which a revert goes through them: one of both is always there.
-        found = (read_record(self._machine, path) for path in (REVERTING_FILE, REVERTED_FILE))
-        return any(record is not None and record.token == self._token for record in found)
+        # In the order of a revert, so that one of them exists at any moment.
+        records = (read_record(self._machine, path) for path in (REVERTING_FILE, REVERTED_FILE))
+        return any(record is not None and record.token == self._token for record in records)
 
     def _gone(self) -> Fault:
         if self._is_taken_back():
             what = "the host has reverted its change of the uplink; next: raise rdma_fabric_revert_seconds"
         else:
-            what = f"somebody confirmed its change of the uplink, or removed {GUARD_FILE}; next: find out who did"
+            what = f"its change of the uplink was confirmed, or {GUARD_FILE} removed; next: find out by whom"
         return Fault(f"while the run was still at work, {what}, and run again")

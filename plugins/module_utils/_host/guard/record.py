@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A change of the uplink that is taken back unless it is confirmed: the record of one. Pure."""
+"""The record of an uplink change, which the host reverts unless it is confirmed. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from ..machine.host_files import GUARD_FILE, REVERTED_FILE, REVERTING_FILE, STAG
 FILE = StateFile(
     GUARD_FILE,
     "the record of an uplink change, so that the host can't take it back",
-    "look at the uplink, bring back by hand what is wrong, and remove the file",
+    "check the uplink, repair by hand what is wrong, and remove the file",
 )
-# The record of a change at the next boot goes from the first of these names to the next, any other from the second on.
+# The record is renamed from one of these to the next. A change at the next boot begins with the first, others with the
+# second.
 FILES = tuple(FILE._replace(path=path) for path in (STAGED_FILE, GUARD_FILE, REVERTING_FILE, REVERTED_FILE))
 _OPERATIONS: dict[str, Any] = {kind.__name__: kind for kind in (PutFile, RemoveFile, SetAttribute, Run)}
-# What a record read back must hold of each field of an operation; anything else is no record of ours.
+# The type of each field of an operation in a record of ours.
 _FIELDS: dict[str, type | tuple[type, ...]] = {
     "path": str,
     "text": str,
@@ -39,11 +40,11 @@ _SHAPES: dict[str, type | tuple[type, ...]] = {
 
 
 class Record(NamedTuple):
-    """One guarded change, or several of one run.
+    """The guarded changes of one run.
 
-    ``deadline`` is in seconds of the host's monotonic clock, which only counts within the boot ``boot_id``. ``undo``
-    takes the changes back, in this order; ``steps`` are their printed lines. ``problems`` are what a revert left. Those
-    ``at_boot`` act when the host is started next, and the time begins then.
+    ``deadline`` is in seconds of the host's monotonic clock, valid within the boot ``boot_id``. ``undo`` reverts the
+    changes, in this order; ``steps`` are their printed lines. ``problems`` are what a revert could not undo. With
+    ``at_boot`` the changes take effect at the next boot, and the time starts then.
     """
 
     token: str
@@ -57,10 +58,10 @@ class Record(NamedTuple):
 
 
 def with_step(record: Record, line: str, undo: Sequence[Operation], now: float) -> Record:
-    """Return the record with one more change; the last change is taken back first, and the time starts anew.
+    """Return the record with one more change, to be reverted first, and with all of its time left.
 
-    It holds what can be written down: a revert waits for nothing, and after a step nothing is left to be found (the
-    program of the former boot unit is gone).
+    Operations that are computed on the host are left out: a revert waits for nothing, and after the step there is
+    nothing left to compute (the program of the former boot unit is gone).
     """
     kept = tuple(operation for operation in undo if not isinstance(operation, (Found, WaitFor)))
     steps, operations = (*record.steps, line), (*kept, *record.undo)
@@ -68,7 +69,7 @@ def with_step(record: Record, line: str, undo: Sequence[Operation], now: float) 
 
 
 def staged(record: Record, line: str, undo: Sequence[Operation]) -> Record:
-    """Return the record of changes at the next boot with one more, or as it is where it has this one."""
+    """Return the record with one more change at the next boot, unless it has that change already."""
     operations = tuple(undo)
     if record.undo[: len(operations)] == operations:
         return record
@@ -76,7 +77,7 @@ def staged(record: Record, line: str, undo: Sequence[Operation]) -> Record:
 
 
 def followed_by(record: Record, undo: Sequence[Operation]) -> Record:
-    """Return the record with operations that come after all that takes its changes back."""
+    """Return the record with operations to run after all of its undo."""
     operations = tuple(undo)
     return (
         record if record.undo[-len(operations) :] == operations else record._replace(undo=(*record.undo, *operations))
@@ -84,17 +85,17 @@ def followed_by(record: Record, undo: Sequence[Operation]) -> Record:
 
 
 def extended(record: Record, now: float, busy: float = 0.0) -> Record:
-    """Return the record with all of its time left after ``busy`` seconds: the run that makes the changes is at work."""
+    """Return the record with all of its time left after ``busy`` seconds, while the run is still at work."""
     return record._replace(deadline=now + busy + record.seconds)
 
 
 def is_due(record: Record, boot_id: str, now: float) -> bool:
-    """Return whether the changes are to be taken back: their time is over, or the host has started anew since."""
+    """Return whether the changes must be reverted: their time is over, or the host has rebooted since."""
     return record.boot_id != boot_id or now >= record.deadline
 
 
 def text_of(record: Record) -> str:
-    """Return the record as its file holds it."""
+    """Return the text of the record's file."""
     document = {
         **record._asdict(),
         "undo": [{"do": type(operation).__name__, **operation._asdict()} for operation in record.undo],
@@ -103,7 +104,7 @@ def text_of(record: Record) -> str:
 
 
 def parse(text: str) -> Record:
-    """Return the record that a file holds; raises ``BrokenState``."""
+    """Return the record in the text of a file; raises ``BrokenState``."""
     document = FILE.parse(text)
     for key, shape in _SHAPES.items():
         if not isinstance(document.get(key), shape):
@@ -126,6 +127,6 @@ def _operation(entry: object) -> Operation:
     fields = {key: value for key, value in entry.items() if key != "do"}
     kind = _OPERATIONS[entry["do"]]
     if set(fields) != set(kind._fields) or not all(isinstance(fields[key], _FIELDS[key]) for key in fields):
-        raise FILE.broken(f"its operation {entry['do']} has other fields than it should")
+        raise FILE.broken(f"its operation {entry['do']} has wrong fields")
     operation: Operation = kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()})
     return operation

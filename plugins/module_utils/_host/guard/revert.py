@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Reverts unconfirmed changes and takes confirmations, in a process that only a reboot ends.
 
-Whoever gives the record another name may act on it: a confirmation and the end of the time never both do, and a record
-that is half taken back when its process is killed is found and taken back again.
+Whoever renames the record acts on it, so a confirmation and a timeout never both take effect. If the process is killed
+while it reverts, the renamed record remains, and the next process reverts all of it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Callable, ContextManager, NamedTuple
 from ..boot.apply import removal
 from ..concerns.naming.files import is_naming_file
 from ..engine.execute import attempts, perform
-from ..engine.failures import explain, told
+from ..engine.failures import problem_of
 from ..engine.operations import CommandFailed, PutFile, RemoveFile
 from ..machine.access import Clock, HostError, Machine
 from ..machine.host_files import (
@@ -34,17 +34,33 @@ from ..machine.probe import boot_id, names_at
 from ..machine.program import is_program
 from .record import Record, is_due, parse, text_of
 
+CONFIRMED = "confirmed"
+REVERTED = "reverted"
+REVERTING = "reverting"
+UNKNOWN = "unknown"
+_LOOK_EVERY = 0.5
+# A failing disk may answer a later read; a record that stays unreadable can't be confirmed either.
+_LOOKS = 10
 _SECONDS = 20.0
 _TOKEN_LETTERS = 12
+Alone = Callable[[], ContextManager[object]]
+
+
+class Answer(NamedTuple):
+    """What became of a guarded change: its state, the printed lines of its steps, and what could not be reverted."""
+
+    state: str
+    steps: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 def launch(machine: Machine, python: str, program: str, token: str, root: str = "/", *, at_boot: bool = False) -> None:
     """Start ``program guard`` as a unit of its own, outside of the session that this code runs in.
 
-    systemd ends the processes of a session with it where KillUserProcesses= says so (logind.conf(5)); without systemd a
-    session of its own is enough. Raises HostError when neither can be started.
+    systemd may end all processes of a session with it (KillUserProcesses= of logind.conf(5)); without systemd a session
+    of its own is enough. Raises HostError if neither can be started.
 
-    ``at_boot``: while the host starts nothing may wait for it, and it must not wait for the network.
+    ``at_boot``: the boot must not wait for the unit, nor the unit for the network.
     """
     command = [python, *PYTHON_OPTIONS, program, "guard"]
     name = f"--unit=rdma-fabric-guard-{token[:_TOKEN_LETTERS]}"
@@ -54,45 +70,15 @@ def launch(machine: Machine, python: str, program: str, token: str, root: str = 
         if machine.run(["systemd-run", "--quiet", "--collect", *early, name, description, *command], _SECONDS).rc == 0:
             return
     except HostError:
-        # No systemd here: the plain way is left.
+        # There is no systemd.
         pass
     _detached(command if root == "/" else [python, *PYTHON_OPTIONS, root + program, "--root", root, "guard"])
 
 
-def _detached(command: list[str]) -> None:
-    nowhere = subprocess.DEVNULL
-    try:
-        # The process outlives this one on purpose, so nobody waits for it, as run_command would.
-        subprocess.Popen(  # pylint: disable=ansible-bad-function
-            command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd="/", start_new_session=True, close_fds=True
-        )
-    except OSError as error:
-        raise HostError("ENOENT", command[0]) from error
-
-
-CONFIRMED = "confirmed"
-REVERTED = "reverted"
-REVERTING = "reverting"
-UNKNOWN = "unknown"
-_LOOK_EVERY = 0.5
-# A failing disk may answer the next time; a record that stays unreadable can't be confirmed either.
-_LOOKS = 10
-
-Alone = Callable[[], ContextManager[object]]
-
-
-class Answer(NamedTuple):
-    """What became of a guarded change: its state, the printed lines of its steps, what could not be taken back."""
-
-    state: str
-    steps: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
 def watch(machine: Machine, clock: Clock, alone: Alone = contextlib.nullcontext) -> None:
-    """Wait until the record is confirmed or due, and take its changes back in the second case.
+    """Wait until the record is confirmed or due; revert its changes if due.
 
-    ``alone`` keeps other runs away meanwhile; it must come to an end, as a host that is cut off can't wait.
+    ``alone`` keeps other runs away meanwhile; it must have a time limit, because a host that is cut off can't wait.
     """
     record: Record | None = None
     while True:
@@ -101,36 +87,17 @@ def watch(machine: Machine, clock: Clock, alone: Alone = contextlib.nullcontext)
             return
         if is_due(record, boot_id(machine), clock.now()):
             with alone():
-                # A run that was still at work may have given itself all of the time again.
+                # A run that is still at work may have extended the deadline.
                 if revert_if_due(machine, clock, record):
                     return
         clock.sleep(_LOOK_EVERY)
 
 
-def _latest(machine: Machine, clock: Clock, known: Record | None) -> Record | None:
-    """Return the record that waits, ``known`` where it is there and does not become readable; None once it is gone.
-
-    Without one that is known it looks until it can read the file or sees it gone: whoever stops waiting for a file that
-    can't be read right now leaves the change in place for good.
-    """
-    looks = 0
-    while True:
-        try:
-            record = read_record(machine, GUARD_FILE)
-        except HostError:
-            looks += 1
-            if known is not None and looks >= _LOOKS:
-                return known
-            clock.sleep(_LOOK_EVERY)
-        else:
-            return record or (known if machine.exists(GUARD_FILE) else None)
-
-
 def revert_if_due(machine: Machine, clock: Clock, known: Record | None = None) -> bool:
-    """Take back what is due and what another process did not finish; return whether anything was.
+    """Revert what is due and what another process did not finish; return whether there was anything.
 
-    ``known`` is what the caller has read of the record before: it stands for a record that can't be read any more.
-    Without it such a record raises HostError.
+    ``known`` is the record as the caller has read it before, for the case that its file is unreadable now. Without it
+    an unreadable record raises HostError.
     """
     record = read_record(machine, GUARD_FILE) if known is None else _latest(machine, clock, known)
     due = record is not None and is_due(record, boot_id(machine), clock.now())
@@ -139,10 +106,27 @@ def revert_if_due(machine: Machine, clock: Clock, known: Record | None = None) -
     return False
 
 
-def begin(machine: Machine, clock: Clock) -> Record | None:
-    """Return the changes that act at this start of the host and wait for their confirmation from now on.
+def revert(machine: Machine, clock: Clock, known: Record | None = None) -> bool:
+    """Revert the changes, each even if the one before failed; return False if they were confirmed first.
 
-    None where nothing was staged, or where it was taken back before the start. Raises HostError.
+    ``known`` is the record as it was read before, for the case that its file is unreadable now.
+    """
+    record = _taken_on(machine, known)
+    if record is None:
+        return False
+    problems = [
+        problem_of(operation, error) for operation, error in attempts(record.undo, machine, clock) if error is not None
+    ]
+    machine.replace(REVERTED_FILE, text_of(record._replace(problems=tuple(problems))), 0o600)
+    machine.remove(REVERTING_FILE)
+    _leave_no_unit(machine, clock)
+    return True
+
+
+def begin(machine: Machine, clock: Clock) -> Record | None:
+    """Return the record of the changes that take effect at this boot and await confirmation from now on.
+
+    None if nothing was staged, or it was reverted before the boot. Raises HostError.
     """
     record = read_record(machine, STAGED_FILE)
     now = boot_id(machine)
@@ -155,11 +139,11 @@ def begin(machine: Machine, clock: Clock) -> Record | None:
 
 
 def forget_if_gone(machine: Machine, clock: Clock) -> bool:
-    """Forget what is staged for the next boot once its files are as they were before; return whether they are."""
+    """Forget the changes staged for the next boot if their files are as before; return whether they are."""
     record = read_record(machine, STAGED_FILE)
     if record is None:
         return False
-    # Of several changes of one file the one that is taken back last tells how it was.
+    # If a file was changed more than once, its last undo has the original state.
     former = {op.path: op for op in record.undo if isinstance(op, (PutFile, RemoveFile)) and is_naming_file(op.path)}
     if not all(_holds(machine, operation) for operation in former.values()):
         return False
@@ -168,72 +152,8 @@ def forget_if_gone(machine: Machine, clock: Clock) -> bool:
     return True
 
 
-def _holds(machine: Machine, former: PutFile | RemoveFile) -> bool:
-    if isinstance(former, RemoveFile):
-        return not machine.exists(former.path)
-    try:
-        return machine.read(former.path) == former.text
-    except HostError:
-        return False
-
-
-def confirm_start(machine: Machine, clock: Clock) -> str:
-    """Confirm what acted at the start of the host: a run of this boot has reached it. Return what is to be told.
-
-    Raises HostError.
-    """
-    record = read_record(machine, GUARD_FILE)
-    if record is None or not record.at_boot or is_due(record, boot_id(machine), clock.now()):
-        return ""
-    answer = confirm(machine, clock, record.token)
-    if answer.state != CONFIRMED:
-        return ""
-    return f"{' and '.join(answer.steps)}: confirmed, as this run has reached the host after its boot"
-
-
-def revert(machine: Machine, clock: Clock, known: Record | None = None) -> bool:
-    """Take the changes back, each whatever became of the one before; return False when somebody confirmed first.
-
-    ``known`` is the record as it was read before, for the case that its file can't be read any more.
-    """
-    record = _taken_on(machine, known)
-    if record is None:
-        return False
-    problems = [
-        f"could not {told(operation)}: {explain(error, operation, {})}"
-        for operation, error in attempts(record.undo, machine, clock)
-        if error is not None
-    ]
-    machine.replace(REVERTED_FILE, text_of(record._replace(problems=tuple(problems))), 0o600)
-    machine.remove(REVERTING_FILE)
-    _leave_no_unit(machine, clock)
-    return True
-
-
-def _taken_on(machine: Machine, known: Record | None) -> Record | None:
-    """Return the record of what this process is to take back, None when somebody confirmed it first."""
-    # Another process may have been killed half way: what it took on is done again from the start.
-    try:
-        machine.rename(GUARD_FILE, REVERTING_FILE)
-    except HostError as error:
-        if error.code != "ENOENT":
-            # On a disk that takes no change any more nobody can confirm either, and the host has to be reached again.
-            return _read_or(machine, GUARD_FILE, known) or _read_or(machine, REVERTING_FILE, known)
-    return _read_or(machine, REVERTING_FILE, known)
-
-
-def _read_or(machine: Machine, path: str, known: Record | None) -> Record | None:
-    """Return the record in a file, ``known`` where that is there and can't be read; without one the error is raised."""
-    try:
-        return read_record(machine, path) or (known if machine.exists(path) else None)
-    except HostError:
-        if known is None:
-            raise
-        return known
-
-
 def confirm(machine: Machine, clock: Clock, token: str) -> Answer:
-    """Confirm the change with this token, unless it has been taken back already; raises HostError."""
+    """Confirm the change with this token unless it has been reverted already; raises HostError."""
     record = read_record(machine, GUARD_FILE)
     if record is not None and record.token == token:
         try:
@@ -255,10 +175,41 @@ def confirm(machine: Machine, clock: Clock, token: str) -> Answer:
     return Answer(UNKNOWN)
 
 
-def unreported(machine: Machine, clock: Clock) -> Answer | None:
-    """Return the revert that no run has told of yet, and forget it: it is told now. Raises HostError.
+def confirm_start(machine: Machine, clock: Clock) -> str:
+    """Confirm the changes that took effect at this boot, as a run has reached the host; return a notice or nothing.
 
-    One that was interrupted, or that nothing was left to do after a reboot, is finished first.
+    Raises HostError.
+    """
+    record = read_record(machine, GUARD_FILE)
+    if record is None or not record.at_boot or is_due(record, boot_id(machine), clock.now()):
+        return ""
+    answer = confirm(machine, clock, record.token)
+    if answer.state != CONFIRMED:
+        return ""
+    return f"{' and '.join(answer.steps)}: confirmed, as this run has reached the host after its boot"
+
+
+def confirmation(machine: Machine, clock: Clock, token: str, *, check: bool) -> dict[str, Any]:
+    """Confirm the change with this token; return the result of the task. Raises HostError.
+
+    The task fails unless the change is confirmed, because the deadline is running. ``check``: check mode, which writes
+    nothing.
+    """
+    if check:
+        problem = "nothing was confirmed, as check mode writes nothing; next: give the token again without --check"
+        return {"changed": False, "failed": True, "msg": problem}
+    answer = confirm(machine, clock, token)
+    result: dict[str, Any] = {"changed": False, "guard": {**answer._asdict(), "steps": list(answer.steps)}}
+    if answer.state == CONFIRMED:
+        return {**result, "msg": f"{_lines(answer)}: this change of the uplink is confirmed and stays"}
+    problem = _unknown(machine, clock) if answer.state not in (REVERTED, REVERTING) else _taken_back(answer)
+    return {**result, "failed": True, "msg": f"not confirmed: {problem}"}
+
+
+def unreported(machine: Machine, clock: Clock) -> Answer | None:
+    """Return the revert that no run has reported yet, and mark it as reported. Raises HostError.
+
+    A revert that is due or was interrupted is finished first.
     """
     revert_if_due(machine, clock)
     done = read_record(machine, REVERTED_FILE)
@@ -269,56 +220,100 @@ def unreported(machine: Machine, clock: Clock) -> Answer | None:
 
 
 def read_record(machine: Machine, path: str) -> Record | None:
-    """Return the record in a file, None when there is none, or something else that nobody can act on.
+    """Return the record in a file, None if there is no file or it holds no record.
 
-    Raises HostError where the file can't be read now: that says nothing about a record being there.
+    Raises HostError if the file can't be read now: it may hold a record.
     """
     try:
         return parse(machine.read(path))
     except BrokenState:
         return None
     except HostError as error:
-        # What is longer than any file of ours is no record.
+        # A file that is longer than any of ours holds no record.
         if error.code in ("ENOENT", "EFBIG"):
             return None
         raise
 
 
+def _detached(command: list[str]) -> None:
+    nowhere = subprocess.DEVNULL
+    try:
+        # The process must outlive this one, and run_command would wait for it.
+        subprocess.Popen(  # pylint: disable=ansible-bad-function
+            command, stdin=nowhere, stdout=nowhere, stderr=nowhere, cwd="/", start_new_session=True, close_fds=True
+        )
+    except OSError as error:
+        raise HostError("ENOENT", command[0]) from error
+
+
+def _latest(machine: Machine, clock: Clock, known: Record | None) -> Record | None:
+    """Return the record, ``known`` if the file exists and stays unreadable, None if the file is gone.
+
+    Without ``known`` this retries until the file is readable or gone: giving up would leave the change in place for
+    good.
+    """
+    looks = 0
+    while True:
+        try:
+            record = read_record(machine, GUARD_FILE)
+        except HostError:
+            looks += 1
+            if known is not None and looks >= _LOOKS:
+                return known
+            clock.sleep(_LOOK_EVERY)
+        else:
+            return record or (known if machine.exists(GUARD_FILE) else None)
+
+
+def _holds(machine: Machine, former: PutFile | RemoveFile) -> bool:
+    if isinstance(former, RemoveFile):
+        return not machine.exists(former.path)
+    try:
+        return machine.read(former.path) == former.text
+    except HostError:
+        return False
+
+
+def _taken_on(machine: Machine, known: Record | None) -> Record | None:
+    """Return the record that this process reverts, None if it was confirmed first."""
+    # Another process may have been killed halfway; its record is reverted again from the start.
+    try:
+        machine.rename(GUARD_FILE, REVERTING_FILE)
+    except HostError as error:
+        if error.code != "ENOENT":
+            # On a read-only disk nobody can confirm either, and the host must become reachable again.
+            return _read_or(machine, GUARD_FILE, known) or _read_or(machine, REVERTING_FILE, known)
+    return _read_or(machine, REVERTING_FILE, known)
+
+
+def _read_or(machine: Machine, path: str, known: Record | None) -> Record | None:
+    """Return the record in a file, ``known`` if the file is unreadable; without ``known`` raise the error."""
+    try:
+        return read_record(machine, path) or (known if machine.exists(path) else None)
+    except HostError:
+        if known is None:
+            raise
+        return known
+
+
 def _leave_no_unit(machine: Machine, clock: Clock) -> None:
-    """Remove a boot unit that was only there to take the change back after a reboot."""
+    """Remove a boot unit that was only needed to revert the change after a reboot."""
     if machine.exists(WISHES_FILE) or machine.exists(STAGED_FILE):
         return
     programs = [f"{PROGRAM_DIRECTORY}/{name}" for name in names_at(machine, PROGRAM_DIRECTORY)]
-    # A unit that stays behind does nothing; the next run removes it.
+    # A unit that remains is harmless; the next run removes it.
     with contextlib.suppress(HostError, CommandFailed):
         for operation in removal([path for path in programs if is_program(path)]).do:
             perform(operation, machine, clock)
 
 
-def confirmation(machine: Machine, clock: Clock, token: str, *, check: bool) -> dict[str, Any]:
-    """Confirm the change with this token; return the result of the task. Raises HostError.
-
-    Anything but a change that stays is a failure, as somebody waits for it while the time runs. ``check``: check mode,
-    which writes nothing.
-    """
-    if check:
-        said = "nothing was confirmed, as check mode writes nothing; next: give the token again without --check"
-        return {"changed": False, "failed": True, "msg": said}
-    answer = confirm(machine, clock, token)
-    result: dict[str, Any] = {"changed": False, "guard": {**answer._asdict(), "steps": list(answer.steps)}}
-    if answer.state == CONFIRMED:
-        return {**result, "msg": f"{_lines(answer)}: this change of the uplink is confirmed and stays"}
-    said = _unknown(machine, clock) if answer.state not in (REVERTED, REVERTING) else _taken_back(answer)
-    return {**result, "failed": True, "msg": f"not confirmed: {said}"}
-
-
 def _taken_back(answer: Answer) -> str:
     if answer.state == REVERTING:
-        return f"{_lines(answer)}: the host is taking this change of the uplink back; next: run again in a minute"
-    said = f"{_lines(answer)}: the host has reverted this change of the uplink, as its time was over"
+        return f"{_lines(answer)}: the host is reverting this change of the uplink; next: run again in a minute"
+    problem = f"{_lines(answer)}: the host has reverted this change of the uplink, as its time was over"
     if answer.problems:
-        said += f", except for this: {'; '.join(answer.problems)}"
-    return f"{said}; next: run again and confirm in time, or raise rdma_fabric_revert_seconds"
+        problem += f", except for this: {'; '.join(answer.problems)}"
+    return f"{problem}; next: run again and confirm in time, or raise rdma_fabric_revert_seconds"
 
 
 def _unknown(machine: Machine, clock: Clock) -> str:

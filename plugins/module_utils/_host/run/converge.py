@@ -312,10 +312,10 @@ def _put(machine: Machine, clock: Clock, path: str, text: str | None) -> Failure
 
 def _attempt(machine: Machine, clock: Clock, operation: Operation) -> Failure | None:
     from ..engine.execute import perform
-    from ..engine.failures import explain, told
+    from ..engine.failures import problem_of
 
     try:
         perform(operation, machine, clock)
     except HostError as error:
-        return Failure(None, f"could not {told(operation)}: {explain(error, operation, {})}")
+        return Failure(None, problem_of(operation, error))
     return None

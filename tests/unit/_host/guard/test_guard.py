@@ -305,7 +305,7 @@ class TestConfirmation:
         guarded(kernel)
         kernel.rename(GUARD_FILE, REVERTING_FILE)
         told = confirmation(kernel, kernel, TOKEN, check=False)
-        assert (told["failed"], "is taking this change of the uplink back; next: " in told["msg"]) == (True, True)
+        assert (told["failed"], "is reverting this change of the uplink; next: " in told["msg"]) == (True, True)
         revert_if_due(kernel, kernel)
         told = confirmation(kernel, kernel, TOKEN, check=False)
         assert (told["failed"], told["guard"]["state"]) == (True, REVERTED)
@@ -478,7 +478,7 @@ class TestRevert:
         kernel.tree.add_file(GUARD_FILE, text)
         watch(kernel, kernel)
         assert obstacle(kernel, kernel) == ""
-        with pytest.raises(BrokenState, match=f"{GUARD_FILE} does not hold .*; next: look at the uplink"):
+        with pytest.raises(BrokenState, match=f"{GUARD_FILE} does not hold .*; next: check the uplink"):
             preview(kernel, check_spec(WISH), CHECK, None)
 
     @pytest.mark.parametrize("path", [STAGED_FILE, REVERTING_FILE, REVERTED_FILE])
