@@ -110,6 +110,11 @@ def test_who_may_write_objects_and_no_lease_is_told_where_one_is_written(
     assert ["leases.coordination.k8s.io in the namespace ns" in problem for problem in problems] == [True] * lacks
 
 
+def test_objects_of_no_set_take_no_lease() -> None:
+    server = Reviewer({"": [READS, rule("", "configmaps", "create patch")]})
+    assert look(server, wave(config_map("a")), set_name="").problems == []
+
+
 def test_who_may_make_a_namespace_and_nothing_in_it_is_told_though_its_objects_are_not_tried() -> None:
     server = Reviewer({"": [READS, LEASES, rule("", "namespaces", "*")], "ns": [rule("", "configmaps", "*")]})
     (problem,) = look(server, wave(namespace_object("new")), wave(config_map("a", "new"))).problems

@@ -103,7 +103,7 @@ def rehearse(connection: Connection, request: BatchRequest) -> Rehearsal:
         if need.verb in WRITES:
             # The server names the first one that is missing of the two that an apply takes.
             used |= {replace(need, verb=verb) for verb in WRITES}
-    if used and request.set_name:
+    if used:
         # Who writes anything writes the set's inventory and takes its Lease.
         own = push_needs([], kinds.find, request.set_name, request.inventory_namespace)
         used |= {need for need in _without_pruning(own) if need.namespace}
