@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot_entries import Entry, in_order_of_grub
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gpus import OPERATOR_FILES
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import (
-    UNTOLD,
+    UNKNOWN,
     next_boot_of,
     read_next_boot,
 )
@@ -108,7 +108,7 @@ class TestGrub:
         whole = grub(f"gnulinux-advanced>gnulinux-{OLD}")["/boot/grub/grub.cfg"]
         assert read({**files, "/boot/efi/EFI/rocky/grub.cfg": stub})["kernel"] == NEW
         assert read({**files, "/boot/efi/EFI/rocky/grub.cfg": whole})["kernel"] == OLD
-        assert read({**files, "/boot/efi/EFI/rocky/grub.cfg": whole, "/boot/efi/EFI/a/grub.cfg": whole}) == UNTOLD
+        assert read({**files, "/boot/efi/EFI/rocky/grub.cfg": whole, "/boot/efi/EFI/a/grub.cfg": whole}) == UNKNOWN
         del files["/sys/firmware/efi/fw_platform_size"]
         assert read({**files, "/boot/efi/EFI/rocky/grub.cfg": whole})["kernel"] == NEW
 
@@ -227,7 +227,7 @@ class TestSystemdBoot:
         assert read(files, SYSTEMD)["absent"] == ["/4c1f/6.12.9/linux"]
 
     def test_beside_unified_kernel_images_nothing_tells(self) -> None:
-        assert read({**loader("6.12.9"), "/boot/EFI/Linux/debian-6.12.9.efi": ""}, SYSTEMD) == UNTOLD
+        assert read({**loader("6.12.9"), "/boot/EFI/Linux/debian-6.12.9.efi": ""}, SYSTEMD) == UNKNOWN
 
 
 @pytest.mark.parametrize(

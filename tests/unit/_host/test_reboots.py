@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.pending_r
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Step, digest, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import HostState
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import UNTOLD
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.next_boot import UNKNOWN
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import PENDING_REBOOT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.next_boot import hold_reboots
 from ansible_collections.rdma.fabric.tests.unit._host.host_facts import desired, two_ports
@@ -288,7 +288,7 @@ def step(concern: str, **changes: Any) -> Step:
     return make_step(concern, "x", target="x", action="x", before="a", after="b", reason="x", **changes)
 
 
-READY: Any = {**UNTOLD, "kernel": "6.8.0-51-generic", "entry": "Ubuntu", "named_by": "its place", "modules": True}
+READY: Any = {**UNKNOWN, "kernel": "6.8.0-51-generic", "entry": "Ubuntu", "named_by": "its place", "modules": True}
 
 
 class TestPlainData:

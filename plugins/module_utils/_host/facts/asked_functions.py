@@ -34,7 +34,7 @@ class _Group(NamedTuple):
 
     source: str
     functions: tuple[int, int]
-    asked: FunctionRequest
+    request: FunctionRequest
 
 
 class _Port(NamedTuple):
@@ -52,14 +52,14 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
     """
     actual = HostState(facts, desired["protected_interfaces"])
     labels = {**facts["labels"], **desired["node_labels"]}
-    all_fitting = [each for each in desired["requests"] if fits(each, labels)]
-    mode, said_of_mode = _rdma_mode(desired, all_fitting)
-    fitting = [
-        (str(request["source"]), request["functions"]) for request in all_fitting if request["functions"] is not None
+    selecting = [each for each in desired["requests"] if fits(each, labels)]
+    mode, mode_notices = _rdma_mode(desired, selecting)
+    function_requests = [
+        (str(each["source"]), each["functions"]) for each in selecting if each["functions"] is not None
     ]
     matched, _unmatched = match_interfaces(desired["interfaces"], actual)
     own = {interface.key: interface.wanted for interface in matched}
-    ports, notices = _merged(fitting, actual, own)
+    ports, notices = _merged(function_requests, actual, own)
     violations: list[Violation] = []
     entries: list[Mapping[str, object]] = list(desired["interfaces"])
     for address, port in sorted(ports.items()):
@@ -68,34 +68,34 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
         if known is None:
             entries.append({"pci": address, **wanted})
         else:
-            place = next(index for index, entry in enumerate(entries) if entry is known)
-            entries[place], said = _beside(known, wanted, _called(actual, actual.nics[address]), port)
-            notices += said
+            position = next(index for index, entry in enumerate(entries) if entry is known)
+            entries[position], more_notices = _with_own_entry(known, wanted, _title(actual, actual.nics[address]), port)
+            notices += more_notices
     if violations:
         raise InvalidInput(violations)
     modules = list(desired["kernel_modules"])
-    if any(asked["vhost_net"] for _source, asked in fitting):
+    if any(function_request["vhost_net"] for _source, function_request in function_requests):
         known_modules = [name.replace("-", "_") for name in modules]
         modules += [name for name in _VHOST_MODULES if name not in known_modules]
     merged: HostSpec = {**desired, "kernel_modules": modules, "netns_mode": mode}
     checked = check_spec({**{key: merged.get(key) for key in _CHECKED}, "interfaces": entries})["interfaces"]
-    return {**merged, "interfaces": checked}, [*notices, *said_of_mode]
+    return {**merged, "interfaces": checked}, [*notices, *mode_notices]
 
 
 def _rdma_mode(desired: HostSpec, requests: Sequence[HostRequest]) -> tuple[str | None, list[str]]:
     """Return the RDMA mode, and notices where the host's own variable overrides a policy."""
-    asked = {request["netns_mode"]: str(request["source"]) for request in requests if request["netns_mode"]}
-    if len(asked) > 1:
+    modes = {request["netns_mode"]: str(request["source"]) for request in requests if request["netns_mode"]}
+    if len(modes) > 1:
         problem = "ask for different modes of RDMA on one host"
         hint = "select each node by one of them"
-        raise InvalidInput([Violation(" and ".join(sorted(asked.values())), "", problem, hint)])
+        raise InvalidInput([Violation(" and ".join(sorted(modes.values())), "", problem, hint)])
     own = desired["netns_mode"]
-    said = [
+    notices = [
         f"rdma_fabric_netns_mode is {own}, {source} asks for {mode}"
-        for mode, source in asked.items()
+        for mode, source in modes.items()
         if own is not None and own != mode
     ]
-    return own or next(iter(asked), None), said
+    return own or next(iter(modes), None), notices
 
 
 def _merged(
@@ -103,54 +103,56 @@ def _merged(
 ) -> tuple[dict[str, _Port], list[str]]:
     """Return the settings of each port by address, and notices about policies without effect.
 
-    ``requests`` are the names of policies with their settings.
+    ``requests`` are pairs of the name of a policy and its settings.
     """
     ports: dict[str, _Port] = {}
     notices: list[str] = []
-    before = None
-    for source, asked in requests:
-        chosen = [nic for nic in actual.nics.values() if nic["function"] == "pf" and _fits(asked, nic, actual, own)]
-        if not chosen:
+    last_priority = None
+    for source, request in requests:
+        selected = [
+            nic for nic in actual.nics.values() if nic["function"] == "pf" and _matches(request, nic, actual, own)
+        ]
+        if not selected:
             guests = [nic["address"] for nic in actual.nics.values() if is_guest_function(nic)]
-            passed = [address for address in guests if _fits(asked, actual.nics[address], actual, own)]
-            why = _in_a_guest(passed) if passed else _names_asked(asked)
+            passed = [address for address in guests if _matches(request, actual.nics[address], actual, own)]
+            why = _guest_functions(passed) if passed else _unmatched_names(request)
             notices.append(f"{source} selects this host and none of its ports{why}")
-        for nic in chosen:
-            group = _Group(source, _functions(asked, _all_names(actual, nic, own)), asked)
-            port = _Port(asked["vfs"], asked["mtu"] or 0, [group])
+        for nic in selected:
+            group = _Group(source, _functions(request, _all_names(actual, nic, own)), request)
+            port = _Port(request["vfs"], request["mtu"] or 0, [group])
             known = ports.get(nic["address"])
             if known is not None:
-                port = _over(port, known, asked["priority"] == before, _called(actual, nic), notices)
+                port = _combined(port, known, request["priority"] == last_priority, _title(actual, nic), notices)
             ports[nic["address"]] = port
-        before = asked["priority"]
+        last_priority = request["priority"]
     return ports, notices
 
 
-def _names_asked(asked: FunctionRequest) -> str:
+def _unmatched_names(request: FunctionRequest) -> str:
     """Return the port names that a policy selects, for a notice that there are none; these are not alternative
     names."""
-    names = [str(port["name"]) for port in asked["ports"]]
+    names = [str(port["name"]) for port in request["ports"]]
     more = ", ..." if len(names) > _MOST_NAMES else ""
     return f" (by name: {', '.join(names[:_MOST_NAMES])}{more}; alternative names do not count)" if names else ""
 
 
-def _over(port: _Port, known: _Port, equal: bool, called: str, notices: list[str]) -> _Port:
+def _combined(port: _Port, known: _Port, equal: bool, called: str, notices: list[str]) -> _Port:
     """Return the settings of a port after a policy that follows others for the same port."""
     group = port.groups[0]
-    kept = []
+    others = []
     for other in known.groups:
         overlap = other.functions[0] <= group.functions[1] and group.functions[0] <= other.functions[1]
-        if overlap and other.asked["resource"] != group.asked["resource"]:
+        if overlap and other.request["resource"] != group.request["resource"]:
             notices.append(f"{called}: {group.source} takes precedence over {other.source}")
-        elif not overlap and other.asked["resource"] != group.asked["resource"]:
-            kept.append(other)
-    groups = [group, *kept]
-    if not equal and not kept:
+        elif not overlap and other.request["resource"] != group.request["resource"]:
+            others.append(other)
+    groups = [group, *others]
+    if not equal and not others:
         return port
     return _Port(max(port.vfs, known.vfs), max(port.mtu, known.mtu), groups)
 
 
-def _in_a_guest(functions: Sequence[str]) -> str:
+def _guest_functions(functions: Sequence[str]) -> str:
     """Return why a policy that selects functions passed through to this guest has no effect."""
     more = ", ..." if len(functions) > _MOST_NAMES else ""
     return (
@@ -159,13 +161,13 @@ def _in_a_guest(functions: Sequence[str]) -> str:
     )
 
 
-def _fits(asked: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str, InterfaceSpec]) -> bool:
-    if any(asked[key] and asked[key] != nic[key] for key in ("vendor", "device")):
+def _matches(request: FunctionRequest, nic: Nic, actual: HostState, own: Mapping[str, InterfaceSpec]) -> bool:
+    if any(request[key] and request[key] != nic[key] for key in ("vendor", "device")):
         return False
-    if asked["pci"] and nic["address"] not in asked["pci"]:
+    if request["pci"] and nic["address"] not in request["pci"]:
         return False
     names = _all_names(actual, nic, own)
-    return not asked["ports"] or any(port["name"] in names for port in asked["ports"])
+    return not request["ports"] or any(port["name"] in names for port in request["ports"])
 
 
 def _all_names(actual: HostState, nic: Nic, own: Mapping[str, InterfaceSpec]) -> list[str]:
@@ -174,25 +176,25 @@ def _all_names(actual: HostState, nic: Nic, own: Mapping[str, InterfaceSpec]) ->
     return [*(port["name"] for port in actual.ports_of(nic)), *([known["name"]] if known and known["name"] else [])]
 
 
-def _called(actual: HostState, nic: Nic) -> str:
+def _title(actual: HostState, nic: Nic) -> str:
     return " ".join([nic["address"], *(f"({port['name']})" for port in actual.ports_of(nic)[:1])])
 
 
-def _functions(asked: FunctionRequest, names: Sequence[str]) -> tuple[int, int]:
-    for port in asked["ports"]:
+def _functions(request: FunctionRequest, names: Sequence[str]) -> tuple[int, int]:
+    for port in request["ports"]:
         if port["range"] and port["name"] in names:
             return port["range"][0], port["range"][1]
-    return 0, asked["vfs"] - 1
+    return 0, request["vfs"] - 1
 
 
 def _entry(actual: HostState, nic: Nic, port: _Port, violations: list[Violation]) -> Entry:
     """Return the entry of a port; note settings that a single entry can't express."""
-    called = _called(actual, nic)
-    first = port.groups[0].asked
-    kinds = {"deviceType": [group.asked["vf_driver"] for group in port.groups]}
-    kinds["mtu"] = [str(group.asked["mtu"]) for group in port.groups]
-    for what, asked in kinds.items():
-        if len(set(asked)) > 1:
+    called = _title(actual, nic)
+    first = port.groups[0].request
+    settings = {"deviceType": [group.request["vf_driver"] for group in port.groups]}
+    settings["mtu"] = [str(group.request["mtu"]) for group in port.groups]
+    for what, values in settings.items():
+        if len(set(values)) > 1:
             sources = " and ".join(group.source for group in port.groups)
             problem = f"ask for functions of one port with different {what}, which is not supported yet"
             violations.append(Violation(sources, called, problem, f"give them the same {what}, or different ports"))
@@ -213,7 +215,7 @@ def _entry(actual: HostState, nic: Nic, port: _Port, violations: list[Violation]
         layer = layer or nic["link_layer"]
         if layer == "InfiniBand":
             entry["vf_guids"] = DETERMINISTIC
-        elif layer and any(group.asked["rdma"] for group in port.groups):
+        elif layer and any(group.request["rdma"] for group in port.groups):
             # mlx5 derives the GUID of a function's RDMA device from the MAC address that the port sets.
             entry["vf_settings"] = {"mac": DETERMINISTIC}
     return entry
@@ -228,18 +230,18 @@ def _add_mtu(entry: Entry, mtu: int, port: Netdev | None) -> None:
     entry["mtu"] = mtu
 
 
-def _beside(own: InterfaceSpec, wanted: Entry, called: str, port: _Port) -> tuple[Entry, list[str]]:
+def _with_own_entry(own: InterfaceSpec, wanted: Entry, called: str, port: _Port) -> tuple[Entry, list[str]]:
     """Return the host's own entry completed by the policies, and notices where the entry differs from them."""
     entry: Entry = {**own}
     notices = []
     sources = ", ".join(group.source for group in port.groups)
-    settings = own["vf_settings"]
+    own_settings = own["vf_settings"]
     for key, value in wanted.items():
-        given = entry[key]
-        if key == "vf_settings" and settings is not None:
-            entry[key] = {**settings, "mac": settings["mac"] or DETERMINISTIC}
-        elif given is None:
+        existing = entry[key]
+        if key == "vf_settings" and own_settings is not None:
+            entry[key] = {**own_settings, "mac": own_settings["mac"] or DETERMINISTIC}
+        elif existing is None:
             entry[key] = value
-        elif given != value and value is not None and key not in ("mtu", "vf_guids"):
-            notices.append(f"{called}: {key} is {given} by rdma_fabric_interfaces, {sources} asks for {value}")
+        elif existing != value and value is not None and key not in ("mtu", "vf_guids"):
+            notices.append(f"{called}: {key} is {existing} by rdma_fabric_interfaces, {sources} asks for {value}")
     return entry, notices

@@ -69,10 +69,10 @@ def renewed_functions(interfaces: Iterable[Interface], actual: HostState) -> lis
     This depends on the facts in ``actual`` about devices, e-switches and GUIDs. Finding users takes time, so there are
     no such functions on a host that matches its spec.
     """
-    return [function for interface in interfaces for function in _renewed(actual, interface)]
+    return [function for interface in interfaces for function in _affected_functions(actual, interface)]
 
 
-def _renewed(actual: HostState, interface: Interface) -> list[Nic]:
+def _affected_functions(actual: HostState, interface: Interface) -> list[Nic]:
     nic = interface.nic
     enabled = interface.functions
     if nic is None or not enabled:

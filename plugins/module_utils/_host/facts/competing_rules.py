@@ -21,15 +21,15 @@ from ..machine.probe import NET, Probe, files_by_name, printable
 from .managers import ini, networkd
 from .shapes import Nic, OtherName, ReadNetdev, ReplacedLink
 
-_PLACES = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
+_ROOTS = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 _OURS = "rdma-fabric-"
 # The kernel's first name is known except for its number: patterns can be matched, full names can't.
-_KERNELS_NAMES = {"ether": "eth9999", "infiniband": "ib9999"}
+_FIRST_NAMES = {"ether": "eth9999", "infiniband": "ib9999"}
 # Values with these characters are substituted by udev.
 _PLAIN_NAME = re.compile(r'(?<![A-Z_])NAME\s*:?=\s*"[^"$%]+"')
 _TOKEN = re.compile(r'\s*([A-Z]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*(i?)"([^"\\]*)"\s*,?')
 # With a single equals sign, these are matches too (udev(7)).
-_ASKING = ("PROGRAM", "IMPORT")
+_MATCHING_KEYS = ("PROGRAM", "IMPORT")
 _MOST_FILES = 512
 # The ``.link`` file of an interface that we name. udev then uses no other.
 OUR_LINK = "/etc/systemd/network/05-rdma-fabric-{}.link"
@@ -53,7 +53,7 @@ class Device(NamedTuple):
     link_type: str
     pci: str
     driver: str
-    place: str
+    syspath: str
 
 
 class Token(NamedTuple):
@@ -83,24 +83,26 @@ def read_others(
     ]
     texts = _links(probe)
     links = [(path, ini.settings(text)) for path, text in texts]
-    found: dict[str, list[OtherName]] = {}
+    names: dict[str, list[OtherName]] = {}
     replaced: dict[str, ReplacedLink] = {}
     for device in devices:
-        others = [other for path, lines in rules for other in _by_rules(probe, device, path, lines)]
-        others += [_by_link(path, settings) for path, settings in links if _fits(device, settings)]
-        if others:
-            found[device.name] = others
-        instead = _replaced(probe, device, texts)
-        if instead["lines"] or instead["unjudged"]:
-            replaced[device.name] = instead
-    return found, replaced
+        competing = [other for path, lines in rules for other in _names_by_rules(probe, device, path, lines)]
+        competing += [
+            _name_by_link(path, settings) for path, settings in links if _definitely_matches(device, settings)
+        ]
+        if competing:
+            names[device.name] = competing
+        former = _replaced_link(probe, device, texts)
+        if former["lines"] or former["unjudged"]:
+            replaced[device.name] = former
+    return names, replaced
 
 
 def link_files(probe: Probe, netdevs: Iterable[ReadNetdev], nics: Iterable[Nic]) -> Iterator[tuple[str, str, str]]:
     """Yield for each port its name, and the path and text of the first ``.link`` file that definitely matches it."""
     texts = _links(probe)
     for device in _ports(probe, netdevs, nics):
-        first = next((entry for entry in texts if _fits(device, ini.settings(entry[1]))), None)
+        first = next((entry for entry in texts if _definitely_matches(device, ini.settings(entry[1]))), None)
         if first is not None:
             yield device.name, first[0], first[1]
 
@@ -143,14 +145,14 @@ def _device(probe: Probe, netdev: ReadNetdev, nic: Nic | None, master_kind: str 
         link_type=netdev["link_type"],
         pci=netdev["pci"] or "",
         driver=(nic["driver"] if nic is not None else None) or "",
-        place=posixpath.dirname(target),
+        syspath=posixpath.dirname(target),
     )
 
 
 def _files(probe: Probe, directory: str, ending: str) -> Iterator[tuple[str, str]]:
     """Yield the effective files with their texts, in the order of their names, without our own."""
-    found = files_by_name(probe, [f"{place}/{directory}" for place in _PLACES], ending)
-    for path in [path for path in found if _OURS not in posixpath.basename(path)][:_MOST_FILES]:
+    paths = files_by_name(probe, [f"{place}/{directory}" for place in _ROOTS], ending)
+    for path in [path for path in paths if _OURS not in posixpath.basename(path)][:_MOST_FILES]:
         text = probe.content(path)
         if text:
             yield path, text
@@ -163,27 +165,27 @@ def _links(probe: Probe) -> list[tuple[str, str]]:
 
 def _drop_ins(probe: Probe, path: str) -> str:
     """Return the text of all drop-ins of a ``.link`` file, in the order of their names."""
-    directories = [f"{place}/systemd/network/{posixpath.basename(path)}.d" for place in _PLACES]
+    directories = [f"{place}/systemd/network/{posixpath.basename(path)}.d" for place in _ROOTS]
     return "\n".join(probe.content(drop_in) or "" for drop_in in files_by_name(probe, directories, ".conf"))
 
 
-def _replaced(probe: Probe, device: Device, texts: Iterable[tuple[str, str]]) -> ReplacedLink:
+def _replaced_link(probe: Probe, device: Device, texts: Iterable[tuple[str, str]]) -> ReplacedLink:
     """Return the ``.link`` file that udev would use for the interface without ours."""
     ours = OUR_LINK.format(device.pci.replace(":", "-"))
     index = probe.text(f"{NET}/{device.name}/ifindex", limit=16)
-    noted = (probe.content(f"{_UDEV_DATA}{index}") or "") if index else ""
-    used = next((line[len(_USED) :] for line in noted.splitlines() if line.startswith(_USED)), "")
-    written = probe.content(ours) or ""
+    database = (probe.content(f"{_UDEV_DATA}{index}") or "") if index else ""
+    used = next((line[len(_USED) :] for line in database.splitlines() if line.startswith(_USED)), "")
+    our_text = probe.content(ours) or ""
     unjudged: list[str] = []
     for path, text in texts:
-        fits = _judged(device, ini.settings(text))
+        matches = _matches(device, ini.settings(text))
         lines = _settings_beside_names(text)
-        if fits is None and (written or (used and used != ours)):
+        if matches is None and (our_text or (used and used != ours)):
             # udev has already decided: its database says so, or our file did when it was written.
-            fits = path == used or f"{SETTINGS_OF}{path}" in written.splitlines()
-        if fits is None and lines and posixpath.basename(path) > posixpath.basename(ours):
+            matches = path == used or f"{SETTINGS_OF}{path}" in our_text.splitlines()
+        if matches is None and lines and posixpath.basename(path) > posixpath.basename(ours):
             unjudged.append(printable(path))
-        if fits:
+        if matches:
             is_replaced = posixpath.basename(path) > posixpath.basename(ours)
             return {"file": printable(path), "lines": lines if is_replaced else [], "unjudged": unjudged}
     return {"file": None, "lines": [], "unjudged": unjudged}
@@ -209,45 +211,47 @@ def _lines(text: str) -> Iterator[list[Token] | None]:
         if line.endswith("\\"):
             joined += line[:-1]
             continue
-        tokens, place = [], 0
+        tokens, position = [], 0
         line, joined = joined + line, ""
-        while place < len(line):
-            match = _TOKEN.match(line, place)
+        while position < len(line):
+            match = _TOKEN.match(line, position)
             if match is None:
                 break
             key, attribute, operator, folded, value = match.groups()
             # Case-insensitive matches can't be evaluated here.
             tokens.append(Token("IMPORT" if folded else key, attribute or "", operator, value))
-            place = match.end()
-        yield tokens if place == len(line) else None
+            position = match.end()
+        yield tokens if position == len(line) else None
 
 
-def _by_rules(probe: Probe, device: Device, path: str, lines: Iterable[list[Token] | None]) -> Iterator[OtherName]:
+def _names_by_rules(
+    probe: Probe, device: Device, path: str, lines: Iterable[list[Token] | None]
+) -> Iterator[OtherName]:
     label = ""
     for tokens in lines:
         if tokens is None:
             continue
-        given = {token.key: token for token in tokens if token.operator in ("=", ":=")}
+        assignments = {token.key: token for token in tokens if token.operator in ("=", ":=")}
         if label:
-            label = "" if "LABEL" in given and given["LABEL"].value == label else label
+            label = "" if "LABEL" in assignments and assignments["LABEL"].value == label else label
             continue
-        answers = [_answer(probe, device, token) for token in tokens if _asks(token)]
-        if False in answers:
+        results = [_token_matches(probe, device, token) for token in tokens if _is_match(token)]
+        if False in results:
             continue
-        if "GOTO" in given:
+        if "GOTO" in assignments:
             # If it is unknown whether the GOTO is taken, rules that it would skip are not reported.
-            label = given["GOTO"].value
-        elif "NAME" in given and None not in answers:
-            name, final = given["NAME"].value, given["NAME"].operator == ":="
+            label = assignments["GOTO"].value
+        elif "NAME" in assignments and None not in results:
+            name, final = assignments["NAME"].value, assignments["NAME"].operator == ":="
             if name and "$" not in name and "%" not in name:
                 yield {"file": printable(path), "kind": "rule", "name": printable(name, 64), "final": final}
 
 
-def _asks(token: Token) -> bool:
-    return token.operator in ("==", "!=") or token.key in _ASKING
+def _is_match(token: Token) -> bool:
+    return token.operator in ("==", "!=") or token.key in _MATCHING_KEYS
 
 
-def _answer(probe: Probe, device: Device, token: Token) -> bool | None:
+def _token_matches(probe: Probe, device: Device, token: Token) -> bool | None:
     """Return whether a match holds for the interface when it appears; None if unknown."""
     if token.operator not in ("==", "!="):
         return None
@@ -257,8 +261,8 @@ def _answer(probe: Probe, device: Device, token: Token) -> bool | None:
         "SUBSYSTEMS": "pci",
         "DRIVERS": device.driver,
         "KERNELS": device.pci,
-        "KERNEL": _KERNELS_NAMES.get(device.link_type, ""),
-        "DEVPATH": f"{device.place}/{_KERNELS_NAMES.get(device.link_type, '')}",
+        "KERNEL": _FIRST_NAMES.get(device.link_type, ""),
+        "DEVPATH": f"{device.syspath}/{_FIRST_NAMES.get(device.link_type, '')}",
     }
     if token.key == "ATTR" and token.attribute == "address":
         known["ATTR"] = device.mac
@@ -271,20 +275,20 @@ def _answer(probe: Probe, device: Device, token: Token) -> bool | None:
         likely["ENV"] = f"pci-{device.pci}"
     text = known.get(token.key)
     if text is not None:
-        return _is_like(text, token.value) == (token.operator == "==")
-    return True if token.operator == "==" and _is_like(likely.get(token.key, ""), token.value) else None
+        return _globs(text, token.value) == (token.operator == "==")
+    return True if token.operator == "==" and _globs(likely.get(token.key, ""), token.value) else None
 
 
-def _is_like(text: str, patterns: str) -> bool:
+def _globs(text: str, patterns: str) -> bool:
     return bool(text) and any(fnmatchcase(text, pattern) for pattern in patterns.split("|"))
 
 
-def _fits(device: Device, settings: list[ini.Setting]) -> bool:
+def _definitely_matches(device: Device, settings: list[ini.Setting]) -> bool:
     """Return whether a ``.link`` file definitely matches the interface."""
-    return _judged(device, settings) is True
+    return _matches(device, settings) is True
 
 
-def _judged(device: Device, settings: list[ini.Setting]) -> bool | None:
+def _matches(device: Device, settings: list[ini.Setting]) -> bool | None:
     """Return whether a ``.link`` file matches the interface; None if unknown.
 
     A file without matches is not used. A name is compared with the kernel's first one, of which the number is unknown.
@@ -304,19 +308,19 @@ def _judged(device: Device, settings: list[ini.Setting]) -> bool | None:
 
     def is_met(key: str, words: list[str]) -> bool | None:
         if key == "OriginalName":
-            first = _KERNELS_NAMES.get(device.link_type, "")
+            first = _FIRST_NAMES.get(device.link_type, "")
             return True if "*" in words or any(fnmatchcase(first, word) for word in words) else None
         if key == "Driver" and not link.driver:
             return None
         return networkd.fits(key, words, link)
 
-    asked = ini.lists(settings, "Match")
-    answers = [is_met(key, words) for key, words in asked.items()]
-    if False in answers or not asked:
+    conditions = ini.lists(settings, "Match")
+    results = [is_met(key, words) for key, words in conditions.items()]
+    if False in results or not conditions:
         return False
-    return None if None in answers else True
+    return None if None in results else True
 
 
-def _by_link(path: str, settings: list[ini.Setting]) -> OtherName:
+def _name_by_link(path: str, settings: list[ini.Setting]) -> OtherName:
     name = None if ini.last(settings, "Link", "NamePolicy") else ini.last(settings, "Link", "Name")
     return {"file": printable(path), "kind": "link", "name": printable(name, 64) if name else None, "final": True}

@@ -41,14 +41,14 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitc
     says whether tc rules are offloaded, None if that can't be changed. ``reload_failed`` is present if the driver's
     last reload failed.
     """
-    asked = [port for port in ports if port.wanted["eswitch_mode"] is not None or _may_be_switched(port)]
-    found = read_modes(probe, [port.key for port in asked])
+    ports_to_read = [port for port in ports if port.wanted["eswitch_mode"] is not None or _may_be_switchdev(port)]
+    found = read_modes(probe, [port.key for port in ports_to_read])
     for port in ports:
         if offload_wanted(port) is not None and port.netdev is not None:
             result = probe.command(*features_command(port.netdev["name"]))
-            told = parse_offload(result.stdout if result is not None else "")
-            found.setdefault(port.key, _unknown(""))["offload"] = told
-    if asked or any(map(_looks_torn_down, ports)):
+            is_offloaded = parse_offload(result.stdout if result is not None else "")
+            found.setdefault(port.key, _unknown(""))["offload"] = is_offloaded
+    if ports_to_read or any(map(_looks_torn_down, ports)):
         result = probe.command(*SHOW_DEVICES)
         failed = parse_failed_reloads(result.stdout if result is not None else "")
         for port in ports:
@@ -59,7 +59,7 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitc
 
 def read_modes(probe: Probe, addresses: Iterable[str]) -> dict[str, Eswitch]:
     """Return what devlink reports about the e-switches of physical functions, as ``read_eswitches`` does."""
-    return {address: _told(probe.command(*show_command(address)), address) for address in addresses}
+    return {address: _eswitch_of(probe.command(*show_command(address)), address) for address in addresses}
 
 
 def present_mode(actual: HostState, interface: Interface) -> str:
@@ -67,14 +67,14 @@ def present_mode(actual: HostState, interface: Interface) -> str:
     return mode_of(actual.facts["eswitch"].get(interface.key), has_switch_id=interface.has_switch)
 
 
-def mode_of(told: Eswitch | None, *, has_switch_id: bool) -> str:
+def mode_of(eswitch: Eswitch | None, *, has_switch_id: bool) -> str:
     """Return the mode that devlink reported, else the one that the port's switch id suggests."""
-    if told is not None and told["mode"]:
-        return told["mode"]
+    if eswitch is not None and eswitch["mode"]:
+        return eswitch["mode"]
     return SWITCHDEV if has_switch_id else LEGACY
 
 
-def _may_be_switched(port: Interface) -> bool:
+def _may_be_switchdev(port: Interface) -> bool:
     """Return whether the spec sets the number of functions of a port with a switch id.
 
     mlx5 sets one in legacy mode too, since it has devlink ports (en/devlink.c).
@@ -92,12 +92,12 @@ def parse_failed_reloads(text: str) -> set[str]:
 
     devlink prints the member only if it is true (iproute2 5.5, devlink/devlink.c, pr_out_dev).
     """
-    shown = parsed(text)
-    devices = shown.get("dev") if isinstance(shown, dict) else None
+    document = parsed(text)
+    devices = document.get("dev") if isinstance(document, dict) else None
     return {
         name[len(_BUS) :]
-        for name, told in (devices.items() if isinstance(devices, dict) else ())
-        if name.startswith(_BUS) and isinstance(told, dict) and told.get("reload_failed") is True
+        for name, device in (devices.items() if isinstance(devices, dict) else ())
+        if name.startswith(_BUS) and isinstance(device, dict) and device.get("reload_failed") is True
     }
 
 
@@ -118,7 +118,7 @@ def parse_offload(text: str) -> bool | None:
     return None if found is None else found.group(1) == "on"
 
 
-def _told(result: CommandResult | None, address: str) -> Eswitch:
+def _eswitch_of(result: CommandResult | None, address: str) -> Eswitch:
     if result is None:
         return _unknown("devlink (iproute2) can't be run")
     if result.rc:
@@ -133,14 +133,14 @@ def _unknown(problem: str) -> Eswitch:
 
 def parse(text: str, address: str) -> Eswitch:
     """Parse the output of ``show_command``; truncated output yields nothing."""
-    shown = parsed(text)
+    document = parsed(text)
     for key in ("dev", f"pci/{address}"):
-        shown = shown.get(key) if isinstance(shown, dict) else None
-    if not isinstance(shown, dict):
+        document = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(document, dict):
         return _unknown("")
     # The name of the member before iproute2 4.20 was encap.
-    encap = "encap-mode" if "encap-mode" in shown else "encap"
-    mode, inline, encapsulation = (_word(shown.get(key)) for key in ("mode", "inline-mode", encap))
+    encap = "encap-mode" if "encap-mode" in document else "encap"
+    mode, inline, encapsulation = (_word(document.get(key)) for key in ("mode", "inline-mode", encap))
     return {"mode": mode, "inline_mode": inline, "encap_mode": encapsulation, "problem": ""}
 
 

@@ -86,16 +86,16 @@ def read_firmware(probe: Probe, ports: Sequence[Interface]) -> Firmware:
     those that decide the mode of a BlueField, each with its three values; ``near`` are parameters with names similar to
     unknown ones; ``restricted`` says whether a BlueField restricts this host (zero trust), None if unknown.
     """
-    asked = _asked(ports)
-    if not asked:
+    queries = _queries(ports)
+    if not queries:
         return {"tool": None, "set_since_boot": {}, "cards": {}}
     tool = probe.first(TOOLS)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        read = pool.map(lambda ask: _card(probe.host, tool, *ask), asked.values())
+        cards = pool.map(lambda ask: _card(probe.host, tool, *ask), queries.values())
     return {
         "tool": tool,
         "set_since_boot": record_of(probe.content(SET_SINCE_BOOT)),
-        "cards": dict(zip(asked, read)),
+        "cards": dict(zip(queries, cards)),
     }
 
 
@@ -221,9 +221,9 @@ def remark(actual: HostState, nic: Nic) -> str:
     )
 
 
-def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
+def _queries(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
     """Return the device to query and the parameters to keep, by card."""
-    asked: dict[str, tuple[str, list[str]]] = {}
+    queries: dict[str, tuple[str, list[str]]] = {}
     for port in ports:
         names = list(port.wanted["firmware"] or ())
         is_bluefield = port.nic is not None and (port.nic["family"] or "").startswith(BLUEFIELD)
@@ -232,9 +232,9 @@ def _asked(ports: Sequence[Interface]) -> dict[str, tuple[str, list[str]]]:
         )
         if not names and not needs_mode:
             continue
-        device, known = asked.get(card_of(port.key), (port.key, [*SRIOV, *(INTERNAL_CPU if is_bluefield else ())]))
-        asked[card_of(port.key)] = (device, list(dict.fromkeys([*known, *names])))
-    return asked
+        device, known = queries.get(card_of(port.key), (port.key, [*SRIOV, *(INTERNAL_CPU if is_bluefield else ())]))
+        queries[card_of(port.key)] = (device, list(dict.fromkeys([*known, *names])))
+    return queries
 
 
 def _card(host: Host, tool: str | None, device: str, names: Sequence[str]) -> FirmwareCard:

@@ -45,12 +45,12 @@ def read_firmware_images(probe: Probe, ports: Sequence[Interface], actual: HostS
     Each has ``version``, ``running``, ``psid``, ``security`` and ``problem``; a card also has the ``device`` for
     commands.
     """
-    asked = [(port, image) for port in ports for image in [port.wanted["firmware_image"]] if image]
-    if not asked:
+    images = [(port, image) for port in ports for image in [port.wanted["firmware_image"]] if image]
+    if not images:
         return {"tool": None, "cards": {}, "files": {}}
     tool = probe.first(FLINT)
-    cards = list(dict.fromkeys(flash_of(actual, port.key) for port, _image in asked))
-    paths = list(dict.fromkeys(filter(None, (image["file"] for _port, image in asked))))
+    cards = list(dict.fromkeys(flash_of(actual, port.key) for port, _image in images))
+    paths = list(dict.fromkeys(filter(None, (image["file"] for _port, image in images))))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         of_cards = pool.map(lambda card: _card(probe.host, tool, functions_of_flash(actual, card)), cards)
         of_files = pool.map(lambda path: _file(probe.host, tool, path), paths)

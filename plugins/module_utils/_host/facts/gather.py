@@ -66,20 +66,20 @@ def read_host(
     ``desired`` names are read; ``everything`` reads, for a recording, whatever any spec may name. A failed read is
     never fatal: a value that the host does not report is None, and unexpected errors are in ``unreadable``.
     """
-    wish = check_spec({}) if desired is None else desired
+    spec = check_spec({}) if desired is None else desired
     probe = Probe(host)
     with_processors = processor_nodes(probe)
     system = read_system(probe, with_processors)
     functions, tables = read_functions(probe), read_tables(probe, every_hop=desired is not None)
     carried = read_carried(probe, tables, read_remote_storage(probe))
-    netdevs = read_netdevs(probe, [*tables.defaults, *wish["protected_interfaces"], *(each.netdev for each in carried)])
+    netdevs = read_netdevs(probe, [*tables.defaults, *spec["protected_interfaces"], *(each.netdev for each in carried)])
     rdma = read_rdma(probe, netdevs, tables.addressed)
-    nics, gpus, managers = _placed(probe, functions, netdevs, rdma, with_processors)
+    nics, gpus, managers = _read_devices(probe, functions, netdevs, rdma, with_processors)
     fabric = [nic for nic in nics if nic["address"] not in managers]
     modules, own_files = read_modules(probe, system["kernel"], kernel_modules), read_own_files(probe)
-    uplinks = read_uplinks(probe, tables, netdevs, connection_address, wish["protected_interfaces"], carried=carried)
+    uplinks = read_uplinks(probe, tables, netdevs, connection_address, spec["protected_interfaces"], carried=carried)
     netdev_facts = [netdev.facts for netdev in netdevs]
-    vf_counts = _read_vf_counts(probe, wish, netdev_facts, nics)
+    vf_counts = _read_vf_counts(probe, spec, netdev_facts, nics)
     facts: Facts = {
         "format": FORMAT,
         "system": system,
@@ -95,7 +95,7 @@ def read_host(
         "uplinks": uplinks,
         "labels": node_labels(system, nics, bool(gpus)),
         "boot": read_boot_state(probe, [netdev.raw_name for netdev in netdevs], own_files, vf_counts),
-        "naming": read_naming(probe, system, netdev_facts, nics, wish),
+        "naming": read_naming(probe, system, netdev_facts, nics, spec),
         "owners": read_owners(probe),
         # Read below for the devices that entries of the spec select.
         "vf_users": {},
@@ -105,15 +105,15 @@ def read_host(
         "guids": {},
         "queues": {},
         "interrupts": {},
-        "settings": read_settings(probe, wish, [netdev["name"] for netdev in netdev_facts], own_files),
+        "settings": read_settings(probe, spec, [netdev["name"] for netdev in netdev_facts], own_files),
         "routing": {},
         "unreadable": [],
     }
-    _add_state_of_ports(probe, tables, facts)
+    _add_port_state(probe, tables, facts)
     _add_gpu_state(probe, functions, facts, managers)
     _add_slots(probe, facts)
-    matched = match_spec(wish, HostState(facts))
-    _read_asked(probe, wish, matched, facts, kernel_modules)
+    matched = match_spec(spec, HostState(facts))
+    _read_for_spec(probe, spec, matched, facts, kernel_modules)
     if everything:
         _read_every_port(probe, facts)
     facts["unreadable"] = probe.unreadable()
@@ -166,23 +166,25 @@ def _read_every_port(probe: Probe, facts: Facts) -> None:
     read_every_port(probe, facts)
 
 
-def _add_state_of_ports(probe: Probe, tables: Tables, facts: Facts) -> None:
+def _add_port_state(probe: Probe, tables: Tables, facts: Facts) -> None:
     """Add the subnets that RDMA ports share, and neighbour tables that are too small for them."""
     addresses = {nic["address"] for nic in facts["nics"] if nic["vendor"] == MELLANOX}
     ports = {netdev["name"] for netdev in facts["netdevs"] if netdev["pci"] in addresses}
-    found = read_shared_subnets(probe, tables.routes, ports)
-    if found:
-        facts["settings"]["shared_subnets"] = found
+    shared = read_shared_subnets(probe, tables.routes, ports)
+    if shared:
+        facts["settings"]["shared_subnets"] = shared
     if not ports:
         return
     from .neighbours import read_neighbours
 
-    short = read_neighbours(probe)
-    if short:
-        facts["settings"]["neighbours"] = short
+    too_small = read_neighbours(probe)
+    if too_small:
+        facts["settings"]["neighbours"] = too_small
 
 
-def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts, kernel_modules: Iterable[str]) -> None:
+def _read_for_spec(
+    probe: Probe, desired: HostSpec, matched: Matched, facts: Facts, kernel_modules: Iterable[str]
+) -> None:
     """Add the facts that are only read if the spec names them, or if files of ours show that an earlier one did.
 
     Readers are imported here, as each imported module is compiled on the host in every run.
@@ -191,26 +193,26 @@ def _read_asked(probe: Probe, desired: HostSpec, matched: Matched, facts: Facts,
         from .asked_ports import read_asked_ports
 
         read_asked_ports(probe, desired, matched.interfaces, facts)
-    known_before = desired.get("peer_memory_before") is not None
-    asked = known_before or desired["driver"] or desired["peer_memory"] or desired["requests"]
-    if asked or probe.host.exists(JOURNAL):
+    restores_peer_memory = desired.get("peer_memory_before") is not None
+    has_driver = restores_peer_memory or desired["driver"] or desired["peer_memory"] or desired["requests"]
+    if has_driver or probe.host.exists(JOURNAL):
         from .driver.stack import read_stack_state
 
         read_stack_state(probe, desired, facts)
-    if _is_to_load(desired, kernel_modules, facts) and probe.lacks("modprobe"):
+    if _may_load(desired, kernel_modules, facts) and probe.lacks("modprobe"):
         facts["without_kmod"] = True
 
 
-def _is_to_load(desired: HostSpec, kernel_modules: Iterable[str], facts: Facts) -> bool:
+def _may_load(desired: HostSpec, kernel_modules: Iterable[str], facts: Facts) -> bool:
     """Return whether the run may load modules: some are not loaded, or modinfo reports none of the driver's."""
     of_functions = [entry["vf_driver"] for entry in desired["interfaces"]]
-    asked = [*kernel_modules, *(name for name in of_functions if name in VFIO_DRIVERS)]
+    names = [*kernel_modules, *(name for name in of_functions if name in VFIO_DRIVERS)]
     driver, peer_memory = facts.get("driver"), facts.get("peer_memory")
-    untold = (driver is not None and driver["on_disk"] is None) or (
+    is_unknown = (driver is not None and driver["on_disk"] is None) or (
         peer_memory is not None and peer_memory["modules"] is None
     )
-    loads = not all(is_loaded(facts["modules"], name.replace("-", "_")) for name in asked)
-    return untold or loads or _needs_rdma_cm(desired, facts)
+    loads = not all(is_loaded(facts["modules"], name.replace("-", "_")) for name in names)
+    return is_unknown or loads or _needs_rdma_cm(desired, facts)
 
 
 def _needs_rdma_cm(desired: HostSpec, facts: Facts) -> bool:
@@ -222,7 +224,7 @@ def _needs_rdma_cm(desired: HostSpec, facts: Facts) -> bool:
     return any(isinstance(section, dict) and "tos" in section for section in sections)
 
 
-def _placed(
+def _read_devices(
     probe: Probe,
     functions: list[Function],
     netdevs: list[Netdev],
@@ -256,7 +258,7 @@ def _nics(probe: Probe, functions: list[Function], netdevs: list[Netdev], rdma: 
         devices = [device for device in rdma if _is_on(device, nic)]
         nic["rdma"] = [device["name"] for device in devices]
         nic["link_layer"] = _link_layer(ports, devices, function.id)
-        _set_up(probe, nic, ports)
+        _add_vf_settings(probe, nic, ports)
         nic["family"] = nic_family(function.id, ids.get(function.physfn or ""), _firmware(devices))
         nics.append(nic)
     return nics
@@ -269,16 +271,16 @@ def _is_on(device: RdmaDevice, nic: Nic) -> bool:
     return device["netdev"] in nic["netdevs"]
 
 
-def _set_up(probe: Probe, nic: Nic, ports: list[ReadNetdev]) -> None:
+def _add_vf_settings(probe: Probe, nic: Nic, ports: list[ReadNetdev]) -> None:
     """Add the settings of its virtual functions to a physical function, and the permanent address to its port."""
     sriov = nic["sriov"]
     if sriov is None:
         return
-    asked = [port for port in ports if port["link_type"] == "ether" and (sriov["enabled"] or port["master"])]
-    if sriov["total"] and len(asked) == 1:
-        permanent, sriov["settings"] = read_port_settings(probe, asked[0]["name"])
+    candidates = [port for port in ports if port["link_type"] == "ether" and (sriov["enabled"] or port["master"])]
+    if sriov["total"] and len(candidates) == 1:
+        permanent, sriov["settings"] = read_port_settings(probe, candidates[0]["name"])
         if permanent:
-            asked[0]["permanent_mac"] = permanent
+            candidates[0]["permanent_mac"] = permanent
 
 
 def _link_layer(ports: list[ReadNetdev], devices: list[RdmaDevice], pci_id: PciId) -> str | None:

@@ -50,16 +50,16 @@ def read_modules(probe: Probe, kernel: str, also: Iterable[str]) -> dict[str, Mo
     Names have ``_`` as in /proc/modules; ``also`` may be written with ``-``. A module of ``also`` that is not loaded
     has ``missing`` if modinfo(8) reports that the running kernel has no such module.
     """
-    asked = {name.replace("-", "_") for name in also}
+    wanted = {name.replace("-", "_") for name in also}
     loaded = parse_modules(probe.content(MODULES) or "")
     present = frozenset(probe.names(SYS_MODULE))
     builtin = built_in(probe, kernel)
     result: dict[str, Module] = {}
-    for name in sorted(_OF_INTEREST | asked):
+    for name in sorted(_OF_INTEREST | wanted):
         is_builtin = name in builtin or (name in present and name not in loaded)
-        if name in loaded or is_builtin or name in asked:
+        if name in loaded or is_builtin or name in wanted:
             result[name] = _entry(probe, name, loaded.get(name), is_builtin and name not in loaded)
-    for name in missing_modules(probe, kernel, sorted(name for name in asked if not result[name]["loaded"])):
+    for name in missing_modules(probe, kernel, sorted(name for name in wanted if not result[name]["loaded"])):
         result[name]["missing"] = True
     return result
 
@@ -71,9 +71,9 @@ def is_loaded(modules: Mapping[str, Module], name: str) -> bool:
 
 def missing_modules(probe: Probe, kernel: str, names: list[str]) -> list[str]:
     """Return those of ``names`` for which the kernel has no module; none on a host without modinfo."""
-    found = probe.command("modinfo", "-k", kernel, *names) if kernel and names else None
-    told = set(_NOT_FOUND.findall(found.stderr)) if found is not None else set()
-    return [name for name in names if name in told]
+    result = probe.command("modinfo", "-k", kernel, *names) if kernel and names else None
+    missing = set(_NOT_FOUND.findall(result.stderr)) if result is not None else set()
+    return [name for name in names if name in missing]
 
 
 def parse_modules(text: str) -> dict[str, LoadedModule]:

@@ -32,7 +32,7 @@ _KERNEL_INSTALL = ("/usr/bin/kernel-install", "/bin/kernel-install")
 _IMAGES = ("/lib/modules/{version}/vmlinuz", "/boot/vmlinuz-{version}")
 
 
-_UNTOLD: KernelArguments = {
+_UNKNOWN: KernelArguments = {
     "loader": None,
     "update": [],
     "cannot": "",
@@ -45,10 +45,10 @@ _UNTOLD: KernelArguments = {
 
 def told_of(facts: Facts) -> KernelArguments:
     """Return the facts about kernel arguments, empty ones if they were not read."""
-    return facts["settings"].get("kernel_arguments", _UNTOLD)
+    return facts["settings"].get("kernel_arguments", _UNKNOWN)
 
 
-def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping[str, str]) -> KernelArguments:
+def read_kernel_arguments(probe: Probe, arguments: Iterable[str], own_files: Mapping[str, str]) -> KernelArguments:
     """Return the facts about the arguments named in ``asked`` and those that we have set.
 
     ``running`` and ``next`` only hold words with these names; ``next`` is None if unknown. ``loader`` is grub, grubby,
@@ -59,7 +59,7 @@ def read_kernel_arguments(probe: Probe, asked: Iterable[str], own_files: Mapping
     removed = listed(probe.content(REMOVED) or "")
     own = [argument for text in own_files.values() for argument in listed(text)]
     # Several words are one argument if the first has no meaning alone (hugepagesz=1G hugepages=4).
-    names = {name_of(word) for argument in (*asked, *own, *removed) for word in argument.split()}
+    names = {name_of(word) for argument in (*arguments, *own, *removed) for word in argument.split()}
     following = next_line(probe, loader["loader"])
     return {
         **loader,

@@ -36,14 +36,14 @@ _VARIABLE = r"^{}=(.*)$"
 _BLS = re.compile(r"^\s*blscfg\b", re.MULTILINE)
 _LINUX = ("linux", "linuxefi", "linux16")
 _INITRD = ("initrd", "initrdefi", "initrd16")
-_ONE_TIME, _KEPT = "${next_entry}", "${saved_entry}"
+_ONE_TIME, _SAVED = "${next_entry}", "${saved_entry}"
 _IMAGE = re.compile(r"(?:vmlinu[xz]|[zZ]?Image|kernel)-(\d.*)")
 # These pass functions through to guests and make no interface.
-_OF_GUESTS = (*VFIO_DRIVERS, "pci-stub")
+_PASSTHROUGH = (*VFIO_DRIVERS, "pci-stub")
 RDMA_DRIVER = "mlx5_ib"
 GPU_DRIVER = "nvidia"
 OSTREE_BOOTED = "/run/ostree-booted"
-UNTOLD: NextBoot = {
+UNKNOWN: NextBoot = {
     "kernel": None,
     "entry": "",
     "named_by": "",
@@ -60,7 +60,7 @@ class Menu(NamedTuple):
 
     text: str
     environment: str
-    place: str
+    path: str
     files: Sequence[Entry] = ()
 
 
@@ -70,17 +70,19 @@ def read_menu(probe: Probe) -> Menu | None:
     Older installations of Red Hat have the whole menu on the EFI partition, others a few lines there that load the one
     in /boot.
     """
-    found = [directory for directory in DIRECTORIES if probe.host.exists(f"{directory}/grub.cfg")][:1]
+    directories = [directory for directory in DIRECTORIES if probe.host.exists(f"{directory}/grub.cfg")][:1]
     if probe.host.exists(_EFI):
         vendors = [f"{_ON_EFI_PARTITION}/{name}" for name in probe.names(_ON_EFI_PARTITION)]
-        found = [path for path in vendors if "menuentry" in (probe.content(f"{path}/grub.cfg") or "")] or found
-    text = probe.content(f"{found[0]}/grub.cfg") if len(found) == 1 else None
+        directories = [
+            path for path in vendors if "menuentry" in (probe.content(f"{path}/grub.cfg") or "")
+        ] or directories
+    text = probe.content(f"{directories[0]}/grub.cfg") if len(directories) == 1 else None
     if text is None:
         return None
-    places = (f"{directory}/grubenv" for directory in (found[0], *DIRECTORIES))
-    place = probe.first(places) or ""
+    environments = (f"{directory}/grubenv" for directory in (directories[0], *DIRECTORIES))
+    environment = probe.first(environments) or ""
     files = in_order_of_grub(read_entries(probe, GRUB_ENTRIES)) if _BLS.search(text) else []
-    return Menu(text, _environment(probe, place) if place else "", place, files)
+    return Menu(text, _grub_variables(probe, environment) if environment else "", environment, files)
 
 
 def entry_of_grub(menu: Menu, *, once: bool) -> Chosen | None:
@@ -92,16 +94,16 @@ def entry_of_grub(menu: Menu, *, once: bool) -> Chosen | None:
     defaults = _DEFAULT.findall(menu.text)
     one_time = _variable("next_entry", menu.environment) if once and _ONE_TIME in defaults else ""
     if one_time:
-        way, named_by = one_time, f"next_entry of {menu.place}"
+        choice, named_by = one_time, f"next_entry of {menu.path}"
     else:
-        way, named_by = next((value for value in defaults if value != _ONE_TIME), ""), "the default of grub.cfg"
-    if way == _KEPT:
-        way, named_by = _variable("saved_entry", menu.environment), f"saved_entry of {menu.place}"
-    found = _resolve(entries, (way or "0").split(">"))
-    if found is not None and way:
-        return Chosen(found, named_by, bool(one_time))
-    first = found or _first(entries)
-    return Chosen(first, f"its place, as {named_by} names none", bool(one_time)) if first is not None else None
+        choice, named_by = next((value for value in defaults if value != _ONE_TIME), ""), "the default of grub.cfg"
+    if choice == _SAVED:
+        choice, named_by = _variable("saved_entry", menu.environment), f"saved_entry of {menu.path}"
+    chosen = _resolve(entries, (choice or "0").split(">"))
+    if chosen is not None and choice:
+        return Chosen(chosen, named_by, bool(one_time))
+    entry = chosen or _first(entries)
+    return Chosen(entry, f"its place, as {named_by} names none", bool(one_time)) if entry is not None else None
 
 
 def parse(text: str, files: Sequence[Entry] = ()) -> list[Entry]:
@@ -138,7 +140,7 @@ def next_boot_of(probe: Probe, facts: Facts) -> NextBoot:
     per kernel; a driver container brings its own after the boot.
     """
     devices = [*facts["nics"], *facts["gpus"]]
-    drivers = {device["driver"] for device in devices if device["driver"] and device["driver"] not in _OF_GUESTS}
+    drivers = {device["driver"] for device in devices if device["driver"] and device["driver"] not in _PASSTHROUGH}
     if container_runs(probe):
         drivers.discard(GPU_DRIVER)
     if is_loaded(facts["modules"], RDMA_DRIVER):
@@ -155,11 +157,11 @@ def read_next_boot(probe: Probe, running: str, drivers: Iterable[str]) -> NextBo
     """
     chosen = chosen_entry(probe, once=True)
     if chosen is None:
-        return {**UNTOLD}
+        return {**UNKNOWN}
     entry, named_by, once = chosen
     kernel = _release(entry)
-    files = {path: _on_this_host(probe, path) for path in (entry.image, *entry.initrds) if path}
-    initrds = [place for path, place in files.items() if place and path in entry.initrds]
+    files = {path: _host_path(probe, path) for path in (entry.image, *entry.initrds) if path}
+    initrds = [host_path for path, host_path in files.items() if host_path and path in entry.initrds]
     lacks: list[str] = []
     if kernel is not None and kernel != running:
         names = sorted({name.replace("-", "_") for name in drivers} - built_in(probe, kernel))
@@ -170,7 +172,7 @@ def read_next_boot(probe: Probe, running: str, drivers: Iterable[str]) -> NextBo
         "entry": printable(entry.title or entry.id),
         "named_by": printable(named_by),
         "once": once,
-        "absent": [printable(path) for path, place in files.items() if place is None],
+        "absent": [printable(path) for path, host_path in files.items() if host_path is None],
         "initrd": printable(initrds[-1]) if initrds else None,
         "modules": _has_modules(probe, kernel or running) or not _has_modules(probe, running),
         "lacks": lacks,
@@ -187,12 +189,12 @@ def chosen_entry(probe: Probe, *, once: bool) -> Chosen | None:
     return entry_of_grub(menu, once=once) if menu is not None else None
 
 
-def _environment(probe: Probe, place: str) -> str:
+def _grub_variables(probe: Probe, path: str) -> str:
     """Return GRUB's variables; on Btrfs some are stored outside the file, so GRUB's own program reads them."""
-    text = probe.content(place) or ""
+    text = probe.content(path) or ""
     if not _variable("env_block", text):
         return text
-    shown = (probe.printed(editor, place, "list") for editor in _EDITORS)
+    shown = (probe.printed(editor, path, "list") for editor in _EDITORS)
     return next((printed for printed in shown if printed is not None), text)
 
 
@@ -210,14 +212,14 @@ def _variable(name: str, environment: str) -> str:
     return found.group(1).strip() if found else ""
 
 
-def _resolve(entries: Sequence[Entry], way: Sequence[str]) -> Entry | None:
-    step = way[0].strip()
-    chosen = next((entry for entry in entries if step in (entry.title, entry.id)), None)
-    if chosen is None and step.isdecimal() and int(step) < len(entries):
-        chosen = entries[int(step)]
+def _resolve(entries: Sequence[Entry], path: Sequence[str]) -> Entry | None:
+    name = path[0].strip()
+    chosen = next((entry for entry in entries if name in (entry.title, entry.id)), None)
+    if chosen is None and name.isdecimal() and int(name) < len(entries):
+        chosen = entries[int(name)]
     if chosen is None or not chosen.children:
         return chosen
-    return _resolve(chosen.children, way[1:] or ["0"])
+    return _resolve(chosen.children, path[1:] or ["0"])
 
 
 def _first(entries: Sequence[Entry]) -> Entry | None:
@@ -242,7 +244,7 @@ def _release(entry: Entry) -> str | None:
     return printable(release, 128) if release and "/" not in release else None
 
 
-def _on_this_host(probe: Probe, path: str) -> str | None:
+def _host_path(probe: Probe, path: str) -> str | None:
     """Return the path on this host of an entry's file; the loader starts at the root of a partition or subvolume."""
     places = [f"{root}{path}" for root in ("", *BOOT_PARTITIONS)] + [f"/boot/{posixpath.basename(path)}"]
     return next((place for place in places if place.startswith("/") and probe.host.exists(place)), None)

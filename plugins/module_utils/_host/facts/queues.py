@@ -62,24 +62,24 @@ def read_queues(probe: Probe, interfaces: Iterable[Interface]) -> dict[str, dict
 
     Keys that the driver does not report, or that can't be read, are left out.
     """
-    found: dict[str, dict[str, Queue]] = {}
+    queues: dict[str, dict[str, Queue]] = {}
     for interface in interfaces:
-        asked = list(interface.wanted["queues"] or ())
-        if interface.netdev is not None and asked:
-            commands = dict.fromkeys(show_command(key, interface.netdev["name"]) for key in asked)
+        keys = list(interface.wanted["queues"] or ())
+        if interface.netdev is not None and keys:
+            commands = dict.fromkeys(show_command(key, interface.netdev["name"]) for key in keys)
             texts = [probe.output(*command) for command in commands]
-            told = {key: value for text in texts for key, value in parse(text).items()}
-            found[interface.key] = {key: told[key] for key in asked if key in told}
-    return found
+            values = {key: value for text in texts for key, value in parse(text).items()}
+            queues[interface.key] = {key: values[key] for key in keys if key in values}
+    return queues
 
 
 def parse(text: str) -> dict[str, Queue]:
     """Parse the output of ``show_command``; values that are ``n/a``, truncated, or have a maximum of 0 are left out."""
-    asked = [key for key in WORDS if (key == "channels") == (_OF_CHANNELS in text)]
+    keys = [key for key in WORDS if (key == "channels") == (_OF_CHANNELS in text)]
     maximums, _title, present = text.partition(_NOW)
     most = {word: int(number) for word, number in _LINE.findall(maximums)}
     now = {word: int(number) for word, number in _LINE.findall(present)}
-    both = {key: WORDS[key][0] for key in asked if now.get(WORDS[key][0]) is not None and most.get(WORDS[key][0])}
+    both = {key: WORDS[key][0] for key in keys if now.get(WORDS[key][0]) is not None and most.get(WORDS[key][0])}
     return {key: {"now": now[word], "most": most[word]} for key, word in both.items()}
 
 

@@ -198,9 +198,9 @@ def _way_of_controller(probe: Probe, name: str) -> Way | None:
     if transport not in {"rdma", "tcp"}:
         return None
     address = probe.text(f"{CONTROLLERS}/{name}/address") or ""
-    told = dict(part.partition("=")[::2] for part in address.split(","))
-    own = told.get("src_addr") or told.get("host_traddr") or ""
-    return Way(f"NVMe/{transport.upper()}", told.get("traddr", ""), own, told.get("host_iface", ""))
+    fields = dict(part.partition("=")[::2] for part in address.split(","))
+    own = fields.get("src_addr") or fields.get("host_traddr") or ""
+    return Way(f"NVMe/{transport.upper()}", fields.get("traddr", ""), own, fields.get("host_iface", ""))
 
 
 def _clause(way: Way, uses: list[str]) -> str:

@@ -21,7 +21,7 @@ LONGEST_TEXT = 4096
 # The distance of pairs that are left out.
 FURTHEST = "SYS"
 # Facts that only plans need.
-_OF_PLANS = {
+_ONLY_FOR_PLANS = {
     "nics": ("class",),
     "sriov": ("autoprobe", "vf_device", "offset", "stride"),
     "netdevs": ("link_type", "name_origin", "operstate"),
@@ -51,25 +51,25 @@ def as_returned(facts: Facts) -> dict[str, Any]:
         **facts,
         "nics": [_nic(nic) for nic in facts["nics"]],
         "gpus": gpus_as_returned(facts["gpus"]),
-        "netdevs": [_told(netdev, _OF_PLANS["netdevs"], usual=_USUAL_NETDEV) for netdev in facts["netdevs"]],
+        "netdevs": [_compact(netdev, _ONLY_FOR_PLANS["netdevs"], usual=_USUAL_NETDEV) for netdev in facts["netdevs"]],
         "rdma": [
-            {**_told(device, _OF_PLANS["rdma"]), "ports": [_port(port) for port in device["ports"]]}
+            {**_compact(device, _ONLY_FOR_PLANS["rdma"]), "ports": [_port(port) for port in device["ports"]]}
             for device in facts["rdma"]
         ],
         "modules": {
-            name: _told(module, _OF_PLANS["modules"], usual={"builtin": False})
+            name: _compact(module, _ONLY_FOR_PLANS["modules"], usual={"builtin": False})
             for name, module in facts["modules"].items()
         },
         "distances": {
             nic: {gpu: way for gpu, way in ways.items() if way != FURTHEST} for nic, ways in facts["distances"].items()
         },
-        "boot": {**_told(boot, _OF_PLANS["boot"]), "files": files},
+        "boot": {**_compact(boot, _ONLY_FOR_PLANS["boot"]), "files": files},
     }
 
 
 def gpus_as_returned(gpus: Iterable[Gpu]) -> list[dict[str, Any]]:
     """Return the facts of GPUs in the form that leaves the host."""
-    return [_placed(gpu) for gpu in gpus]
+    return [_device(gpu) for gpu in gpus]
 
 
 def shortened(text: str) -> str | Digest:
@@ -95,7 +95,7 @@ def completed(facts: Any) -> Any:
     return found
 
 
-def _told(entry: Mapping[str, Any], left_out: Collection[str] = (), usual: Mapping[str, Any] | None = None) -> Any:
+def _compact(entry: Mapping[str, Any], left_out: Collection[str] = (), usual: Mapping[str, Any] | None = None) -> Any:
     """Return an entry without None, the keys ``left_out``, and values that are ``usual``."""
     common = usual or {}
     return {
@@ -106,23 +106,23 @@ def _told(entry: Mapping[str, Any], left_out: Collection[str] = (), usual: Mappi
 
 
 def _nic(nic: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = _told(_placed(nic), _OF_PLANS["nics"])
+    found: dict[str, Any] = _compact(_device(nic), _ONLY_FOR_PLANS["nics"])
     if "sriov" in found:
-        found["sriov"] = _told(found["sriov"], _OF_PLANS["sriov"], usual={"vfs": []})
+        found["sriov"] = _compact(found["sriov"], _ONLY_FOR_PLANS["sriov"], usual={"vfs": []})
     if "iommu" in found:
-        found["iommu"] = _told(found["iommu"])
+        found["iommu"] = _compact(found["iommu"])
     return found
 
 
-def _placed(device: Mapping[str, Any]) -> dict[str, Any]:
+def _device(device: Mapping[str, Any]) -> dict[str, Any]:
     """Return a PCI device whose ``path`` ends above it, and whose link lacks maximum values equal to current ones."""
     address = device["address"]
     path = [place for place in device["path"] if place != address]
-    return {**_told(device), "link": _link(device["link"]), "path": path}
+    return {**_compact(device), "link": _link(device["link"]), "path": path}
 
 
 def _link(link: PcieLink) -> dict[str, Any]:
-    found: dict[str, Any] = _told(link, usual=_most(link))
+    found: dict[str, Any] = _compact(link, usual=_most(link))
     # Writes 32.0 as 32.
     return {key: int(value) if value == int(value) else value for key, value in found.items()}
 
@@ -133,7 +133,7 @@ def _most(link: Mapping[str, object]) -> dict[str, object]:
 
 
 def _port(port: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = _told(port, usual={"physical": _TRAINED} if port["state"] == _ACTIVE else None)
+    found: dict[str, Any] = _compact(port, usual={"physical": _TRAINED} if port["state"] == _ACTIVE else None)
     return found
 
 

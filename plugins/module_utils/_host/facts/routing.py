@@ -68,8 +68,8 @@ def read_routing(
     left out.
     """
     wanted = desired["interfaces"]
-    asked = any(entry[ROUTES] is not None or entry[RULES] is not None for entry in wanted)
-    if not wanted or not (asked or keeps_any(boot["files"])):
+    is_set = any(entry[ROUTES] is not None or entry[RULES] is not None for entry in wanted)
+    if not wanted or not (is_set or keeps_any(boot["files"])):
         return {}
     found: dict[str, InterfaceRouting] = {}
     for interface in interfaces:

@@ -76,78 +76,78 @@ def moved_cards(host: Host, known: Mapping[str, Card]) -> list[Moved]:
 
 def changed_cards(host: Host, known: Mapping[str, Card]) -> Changes:
     """Return which ``known`` cards are no longer at their address, and which were replaced."""
-    found = Changes([], [])
+    changes = Changes([], [])
     for address, card in sorted(known.items()):
         now = _card(host, address)
         if now and _is_same(now, card):
             continue
         # The halves of a Socket Direct card have one serial number at two addresses.
         halves = [other for other, its in known.items() if its.get("serial") == card.get("serial")]
-        places = _found(host, address, card, halves)
+        addresses = _same_functions(host, address, card, halves)
         # Other ports of a replacement may already be known.
         others = [its.get("serial") for other, its in known.items() if other[:-2] != address[:-2]]
         is_new = now.get("model") == card.get("model") and bool(now.get("serial")) and now["serial"] not in others
-        if is_new and not places:
-            found.replaced.append(address)
-        elif places or now:
-            is_sure, is_bridge = len(places) == 1, bool(card.get("place"))
-            found.moved.append(Moved(address, places[0] if places else "", is_sure, bool(now), is_bridge))
-    return found
+        if is_new and not addresses:
+            changes.replaced.append(address)
+        elif addresses or now:
+            is_sure, is_bridge = len(addresses) == 1, bool(card.get("place"))
+            changes.moved.append(Moved(address, addresses[0] if addresses else "", is_sure, bool(now), is_bridge))
+    return changes
 
 
 def place_of(host: Host, address: str, card: Card) -> str:
     """Return the current address of the card's function that had this address, empty if missing or ambiguous."""
-    places = _found(host, address, card, ())
+    addresses = _same_functions(host, address, card, ())
     # The halves of a Socket Direct card have one serial number at two addresses.
-    return address if address in places else places[0] if len(places) == 1 else ""
+    return address if address in addresses else addresses[0] if len(addresses) == 1 else ""
 
 
 def serial_of(vpd: bytes) -> str:
     """Return a digest of the serial number in vital product data, empty if there is none."""
-    place = 0
-    while place + 3 <= len(vpd) and vpd[place] != _END:
-        large = vpd[place] & _LARGE
-        length = int.from_bytes(vpd[place + 1 : place + 3], "little") if large else vpd[place] & 7
-        begin = place + (3 if large else 1)
-        if vpd[place] == _READ_ONLY:
-            return _keyword(vpd[begin : begin + length])
-        place = begin + length
+    offset = 0
+    while offset + 3 <= len(vpd) and vpd[offset] != _END:
+        large = vpd[offset] & _LARGE
+        length = int.from_bytes(vpd[offset + 1 : offset + 3], "little") if large else vpd[offset] & 7
+        begin = offset + (3 if large else 1)
+        if vpd[offset] == _READ_ONLY:
+            return _serial_field(vpd[begin : begin + length])
+        offset = begin + length
     return ""
 
 
-def _keyword(fields: bytes) -> str:
-    place = 0
-    while place + 3 <= len(fields):
-        value = fields[place + 3 : place + 3 + fields[place + 2]]
-        if fields[place : place + 2] == _SERIAL:
+def _serial_field(fields: bytes) -> str:
+    offset = 0
+    while offset + 3 <= len(fields):
+        value = fields[offset + 3 : offset + 3 + fields[offset + 2]]
+        if fields[offset : offset + 2] == _SERIAL:
             return hashlib.sha256(value.strip(b" \0")).hexdigest()[:_DIGITS]
-        place += 3 + fields[place + 2]
+        offset += 3 + fields[offset + 2]
     return ""
 
 
 def _card(host: Host, address: str) -> Card:
     """Return the card of a function, for a virtual one that of its physical function; empty if it does not exist."""
-    place = f"{PCI}/{address}"
+    path = f"{PCI}/{address}"
     # Only virtual functions have this link.
     with contextlib.suppress(HostError):
-        place = f"{PCI}/{posixpath.basename(host.link(f'{place}/physfn'))}"
-    model = _model(host, place)
+        path = f"{PCI}/{posixpath.basename(host.link(f'{path}/physfn'))}"
+    model = _model(host, path)
     if not model:
         return {}
-    where = _place(host, place)
-    return {"model": model, "serial": _serial(host, place), **({"place": where} if where else {})}
+    place = _place(host, path)
+    return {"model": model, "serial": _serial(host, path), **({"place": place} if place else {})}
 
 
-def _model(host: Host, place: str) -> str:
+def _model(host: Host, path: str) -> str:
     try:
-        return " ".join(host.read(f"{place}/{name}").strip() for name in ("vendor", "device"))
+        return " ".join(host.read(f"{path}/{name}").strip() for name in ("vendor", "device"))
     except HostError:
         return ""
 
 
-def _serial(host: Host, place: str) -> str:
+def _serial(host: Host, path: str) -> str:
     try:
-        return serial_of(host.read_bytes(f"{place}/vpd"))
+        return serial_of(host.read_bytes(f"{path}/vpd"))
     except HostError:
         return ""
 
@@ -175,7 +175,7 @@ def _is_same(now: Card, before: Card) -> bool:
     return all(now[key] == before[key] for key in ("serial", "place") if now.get(key) and before.get(key))
 
 
-def _found(host: Host, address: str, card: Card, without: Collection[str]) -> list[str]:
+def _same_functions(host: Host, address: str, card: Card, without: Collection[str]) -> list[str]:
     """Return the possible addresses of the same function of the card, none without a serial number.
 
     Some vendors give all of their cards one serial number, so the model must match too. A bridge is searched by its

@@ -31,13 +31,13 @@ def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_f
     settings: Settings = {}
     hugepages = desired.get("hugepages") or {}
     mode = desired.get("netns_mode")
-    asked = [*(desired.get("kernel_arguments") or []), *(_OF_HUGEPAGES if hugepages else ())]
-    asked += [NETNS_MODES[mode]] if mode else []
+    arguments = [*(desired.get("kernel_arguments") or []), *(_OF_HUGEPAGES if hugepages else ())]
+    arguments += [NETNS_MODES[mode]] if mode else []
     records = {path: own_files[path] for path in (DROP_IN, RECORD) if path in own_files}
-    if asked or records or probe.host.exists(REMOVED):
+    if arguments or records or probe.host.exists(REMOVED):
         from .kernel_arguments import read_kernel_arguments
 
-        settings["kernel_arguments"] = read_kernel_arguments(probe, asked, records)
+        settings["kernel_arguments"] = read_kernel_arguments(probe, arguments, records)
     if mode:
         settings["netns_mode"] = {"Y": "shared", "N": "exclusive"}.get(probe.text(_NETNS_MODE, limit=8) or "")
     if hugepages:

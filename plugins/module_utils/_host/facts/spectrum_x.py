@@ -36,12 +36,12 @@ def is_asked(port: Interface) -> bool:
 
 def read_roce_registers(probe: Probe, ports: Sequence[Interface]) -> dict[str, RoceRegisters]:
     """Return the registers by port: ``problem``, ``acceleration`` (fields of ROCE_ACCL), ``gap`` (bytes)."""
-    asked = [port.key for port in ports if is_asked(port)]
-    if not asked:
+    keys = [port.key for port in ports if is_asked(port)]
+    if not keys:
         return {}
     tool = probe.first(TOOLS)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(asked, pool.map(lambda device: _registers(probe.host, tool, device), asked)))
+        return dict(zip(keys, pool.map(lambda device: _registers(probe.host, tool, device), keys)))
 
 
 def acceleration_command(tool: str, device: str) -> tuple[str, ...]:

@@ -161,7 +161,7 @@ def place_by_processors(probe: Probe, devices: Iterable[Device], with_processors
 
 def _nearest(probe: Probe, node: int, candidates: Sequence[int]) -> int | None:
     """Return the candidate with the smallest distance from a node, None if the kernel does not report distances."""
-    told = (probe.text(f"{NODES}/node{node}/distance", limit=_LIMIT) or "").split()
-    far = {other: int(text) for other, text in zip(all_nodes(probe), told) if text.isdecimal()}
+    texts = (probe.text(f"{NODES}/node{node}/distance", limit=_LIMIT) or "").split()
+    far = {other: int(text) for other, text in zip(all_nodes(probe), texts) if text.isdecimal()}
     known = [candidate for candidate in candidates if candidate in far]
     return min(known, key=lambda candidate: (far[candidate], candidate)) if known else None

@@ -97,20 +97,20 @@ def read_users(
     if not functions:
         return {}
     users: Users = {nic["address"]: [] for nic in functions}
-    looked = _note_user_space(probe, users, functions)
+    passed_through = _note_passed_through(probe, users, functions)
     _note_network(probe, users, functions, netdevs)
-    _note_namespaces(probe, users, {nic["address"]: _away(nic, nics) for nic in functions})
+    _note_namespaces(probe, users, {nic["address"]: _missing_part(nic, nics) for nic in functions})
     _note_rdma(probe, users, functions)
-    return {address: found for address, found in users.items() if found or address in looked}
+    return {address: found for address, found in users.items() if found or address in passed_through}
 
 
 def in_another_namespace(nic: Nic, nics: Iterable[Nic]) -> str:
     """Return the text for a function with a part in another network namespace; empty if there is none."""
-    away = _away(nic, nics)
-    return f"its {_WORDS[away]} is in another network namespace" if away else ""
+    part = _missing_part(nic, nics)
+    return f"its {_WORDS[part]} is in another network namespace" if part else ""
 
 
-def _away(nic: Nic, nics: Iterable[Nic]) -> str | None:
+def _missing_part(nic: Nic, nics: Iterable[Nic]) -> str | None:
     """Return the part that a function lacks here although its driver makes one: interface or RDMA device.
 
     Every Ethernet function has an interface. An InfiniBand one has it if ib_ipoib is in use, and its RDMA device is
@@ -131,9 +131,9 @@ def _away(nic: Nic, nics: Iterable[Nic]) -> str | None:
     return None
 
 
-def has_driver(driver: str | None, asked: str) -> bool:
+def has_driver(driver: str | None, vf_driver: str) -> bool:
     """Return whether a function has the driver that ``vf_driver`` selects: vfio-pci, or any but those of user space."""
-    return driver == VFIO if asked == VFIO else driver not in USER_SPACE_DRIVERS
+    return driver == VFIO if vf_driver == VFIO else driver not in USER_SPACE_DRIVERS
 
 
 def bound_to_user_space(nic: Nic) -> str:
@@ -141,24 +141,24 @@ def bound_to_user_space(nic: Nic) -> str:
     return f"it is bound to {nic['driver']}, a virtual machine or a DPDK program may hold it"
 
 
-def _note_user_space(probe: Probe, users: Users, functions: Sequence[Nic]) -> set[str]:
+def _note_passed_through(probe: Probe, users: Users, functions: Sequence[Nic]) -> set[str]:
     """Note which processes have functions without interface open; return those functions.
 
     Without permission to examine other processes, or on a recorded host, this is unknown, and the function counts as
     used.
     """
-    given = [nic for nic in functions if nic["driver"] in USER_SPACE_DRIVERS]
-    if not given:
+    passed_through = [nic for nic in functions if nic["driver"] in USER_SPACE_DRIVERS]
+    if not passed_through:
         return set()
-    nodes = {node: nic["address"] for nic in given for node in _vfio_nodes(probe, nic)}
+    nodes = {node: nic["address"] for nic in passed_through for node in _vfio_nodes(probe, nic)}
     sees_processes = bool(names_at(probe.host, "/proc/1/fd"))
-    for nic in given:
+    for nic in passed_through:
         if not sees_processes or nic["address"] not in nodes.values():
             users[nic["address"]].append(bound_to_user_space(nic))
     holders = _holders_of(probe, nodes) if sees_processes else {}
     for address, who in holders.items():
         users[address].append(f"it is held by {', '.join(who)} through vfio")
-    return {nic["address"] for nic in given}
+    return {nic["address"] for nic in passed_through}
 
 
 def _vfio_nodes(probe: Probe, nic: Nic) -> list[str]:
@@ -202,11 +202,11 @@ def _addressed(probe: Probe) -> set[str]:
     Only ``ip`` reports an IPv4 address without a network (/32) or with routes in another table.
     """
     lines = [line.split() for line in (probe.content(ROUTE) or "").splitlines()[1:]]
-    found = {fields[0] for fields in lines if fields}
+    names = {fields[0] for fields in lines if fields}
     lines = [line.split() for line in (probe.content(IPV6_ADDRESSES) or "").splitlines()]
-    found |= {fields[5] for fields in lines if len(fields) >= 6 and not fields[0].startswith(_LINK_LOCAL)}
-    told = parse_addresses(probe.output(*IP_ADDRESSES)) or {}
-    return found | {name for name, addresses in told.items() if addresses}
+    names |= {fields[5] for fields in lines if len(fields) >= 6 and not fields[0].startswith(_LINK_LOCAL)}
+    by_name = parse_addresses(probe.output(*IP_ADDRESSES)) or {}
+    return names | {name for name, addresses in by_name.items() if addresses}
 
 
 def _carried(probe: Probe, ports: Iterable[str], netdevs: Mapping[str, ReadNetdev]) -> dict[str, dict[str, None]]:

@@ -151,8 +151,8 @@ def has_guid(now: FunctionGuids | None, taken: str | None, guid: str | None) -> 
     """
     if taken is not None and taken != guid:
         return False
-    told = {None} if now is None else {now["node_guid"], now["port_guid"]}
-    return told == {guid} or (told == {None} and taken == guid)
+    guids = {None} if now is None else {now["node_guid"], now["port_guid"]}
+    return guids == {guid} or (guids == {None} and taken == guid)
 
 
 def _wanted(given: VfSettings | None, mac: str | None, count: int) -> list[Settings]:
@@ -168,9 +168,12 @@ def _wanted(given: VfSettings | None, mac: str | None, count: int) -> list[Setti
 
 def _former(before: Mapping[str, Mapping[str, str | int | None] | None], count: int) -> list[Settings]:
     """Return the original settings of each function from ``before``, without those that its driver did not report."""
-    found = [before.get(str(number)) for number in range(count)]
-    told = [{key: settings.get(key) for key in VF_KEYS} if isinstance(settings, dict) else {} for settings in found]
-    return [{key: value for key, value in settings.items() if value is not None} for settings in told]
+    settings_before = [before.get(str(number)) for number in range(count)]
+    reported = [
+        {key: settings.get(key) for key in VF_KEYS} if isinstance(settings, dict) else {}
+        for settings in settings_before
+    ]
+    return [{key: value for key, value in settings.items() if value is not None} for settings in reported]
 
 
 def _mac(wanted: str | dict[str, str] | None, mac: str | None, number: int) -> str | None:

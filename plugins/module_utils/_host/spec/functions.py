@@ -246,8 +246,8 @@ def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Vio
     """
     owned = [
         (span, (host, index))
-        for host, wish in desired.items()
-        for index, entry in enumerate(wish.get("interfaces") or ())
+        for host, spec in desired.items()
+        for index, entry in enumerate(spec.get("interfaces") or ())
         for span in spans_of(entry.get("vf_guids"))
     ]
     found: dict[str, list[Violation]] = {}

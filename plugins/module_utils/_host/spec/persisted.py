@@ -52,19 +52,19 @@ class Wish(TypedDict, total=False):
     pcie: WishedPcie
 
 
-def device_of(wish: Wish) -> str:
+def device_of(entry: Wish) -> str:
     """Return the selector of an entry."""
-    return str(wish.get("pci") or wish.get("current_name"))
+    return str(entry.get("pci") or entry.get("current_name"))
 
 
-def only(wish: Mapping[str, object], keys: Iterable[str]) -> Wish:
+def only(entry: Mapping[str, object], keys: Iterable[str]) -> Wish:
     """Return those of an entry's values that have these keys, in order."""
-    return cast(Wish, {key: wish[key] for key in keys if key in wish})
+    return cast(Wish, {key: entry[key] for key in keys if key in entry})
 
 
-def wishes_text(found: list[Wish], pcie: Mapping[str, object] | None = None, cards: Cards | None = None) -> str:
+def wishes_text(entries: list[Wish], pcie: Mapping[str, object] | None = None, cards: Cards | None = None) -> str:
     """Return the text of the boot unit's file."""
-    document = {"managed_by": MARKER, "format": FORMAT, "interfaces": found, **({"pcie": dict(pcie)} if pcie else {})}
+    document = {"managed_by": MARKER, "format": FORMAT, "interfaces": entries, **({"pcie": dict(pcie)} if pcie else {})}
     if cards:
         document["cards"] = {address: cards[address] for address in sorted(cards)}
     return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
@@ -116,8 +116,8 @@ def wished_in(content: str | None) -> list[Wish] | None:
     None if it can't be parsed.
     """
     document = parsed(content) if isinstance(content, str) else {}
-    found = document.get("interfaces") if isinstance(document, dict) else None
-    if not isinstance(found, list):
+    entries = document.get("interfaces") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
         return None
     pcie: WishedPcie | None = document.get("pcie")
-    return [*found, {"pcie": pcie}] if isinstance(pcie, dict) else found
+    return [*entries, {"pcie": pcie}] if isinstance(pcie, dict) else entries

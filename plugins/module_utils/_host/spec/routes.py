@@ -108,15 +108,15 @@ def check_state(place: Place, wanted: list[Route] | None, state: str | None) -> 
 
 
 def no_shared_routes(
-    places: list[Place], wanted: Sequence[list[Route] | None], asked: Sequence[list[Rule] | None]
+    places: list[Place], wanted_routes: Sequence[list[Route] | None], wanted_rules: Sequence[list[Rule] | None]
 ) -> None:
     """Note routes and rules that are given twice, and rules whose order is undefined.
 
-    ``wanted`` are the routes of the entries at the ``places``, ``asked`` their rules.
+    Both lists are in the order of the ``places`` of their entries.
     """
     known: dict[object, str] = {}
     before: list[tuple[Rule, str]] = []
-    for place, its_routes, its_rules in zip(places, wanted, asked):
+    for place, its_routes, its_rules in zip(places, wanted_routes, wanted_rules):
         for route in its_routes or ():
             text, first = route_text(route), known.get(route_key(route))
             if first is not None:

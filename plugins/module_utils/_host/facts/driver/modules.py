@@ -86,10 +86,10 @@ def certificate_of_dkms(distribution: str, settings: Iterable[str]) -> str:
     On Ubuntu it is Ubuntu's own unless the settings name a key, whatever certificate they name (dell/dkms, dkms.in,
     read_framework_conf and prepare_mok).
     """
-    told = {match[1]: match[3] for text in settings for match in _SETTING.finditer(text)}
-    if distribution == "ubuntu" and not told.get("mok_signing_key"):
+    assigned = {match[1]: match[3] for text in settings for match in _SETTING.finditer(text)}
+    if distribution == "ubuntu" and not assigned.get("mok_signing_key"):
         return OF_UBUNTU
-    return told.get("mok_certificate") or OF_DKMS
+    return assigned.get("mok_certificate") or OF_DKMS
 
 
 def read_initrd(

@@ -150,13 +150,13 @@ def read_on_disk(probe: Probe, kernel: str, names: tuple[str, ...], identify: bo
             continue
         name = re.sub(r"\.ko(\.\w+)?$", "", path.rsplit("/", 1)[-1]).replace("-", "_")
         name = fields.get("name", name).replace("-", "_")
-        asked = identify and path.startswith("/") and not fields.get("srcversion")
-        packed = probe.data(path, LONGEST) if asked else None
+        needs_file = identify and path.startswith("/") and not fields.get("srcversion")
+        data = probe.data(path, LONGEST) if needs_file else None
         found[name] = {
             "path": path,
             "version": fields.get("version") or None,
             "srcversion": fields.get("srcversion") or None,
-            "build_id": build_id(beginning_of_module(path, packed)) if packed else None,
+            "build_id": build_id(beginning_of_module(path, data)) if data else None,
             "depends": [item.replace("-", "_") for item in fields.get("depends", "").split(",") if item],
             "signer": fields.get("signer") or None,
         }
@@ -231,8 +231,8 @@ def _packages(probe: Probe, family: Family | None) -> tuple[dict[str, str] | Non
     )
     answers: tuple[int, ...] = (0,)
     if family.manager == "apt":
-        asked = "${Package}\t${Version}\t${db:Status-Status}\n"
-        result = probe.command("dpkg-query", "--show", f"--showformat={asked}", *patterns)
+        columns = "${Package}\t${Version}\t${db:Status-Status}\n"
+        result = probe.command("dpkg-query", "--show", f"--showformat={columns}", *patterns)
         # 1: some patterns match nothing (dpkg-query(1)).
         answers = (0, 1)
     else:

@@ -101,8 +101,8 @@ def _managed(entry: Shown) -> Managed:
     """Return the settings that ``ip link set PORT vf NUMBER`` takes, by option."""
     listed = entry.get("vlan_list") or []
     vlan = listed[0] if listed and isinstance(listed[0], dict) else entry
-    told = entry.get("rate")
-    rate: Shown = told if isinstance(told, dict) else {}
+    value = entry.get("rate")
+    rate: Shown = value if isinstance(value, dict) else {}
     words: Managed = {}
     address = str(entry.get("address") or entry.get("mac") or "")
     if address not in _NO_ADDRESS:
@@ -120,9 +120,9 @@ def _managed(entry: Shown) -> Managed:
     for key in ("node_guid", "port_guid"):
         # ip(8) prints these keys with a blank and takes the options with an underscore (iproute2, ip/ipaddress.c,
         # print_vfinfo, and ip/iplink.c).
-        told = entry.get(key.replace("_", " "))
-        if told and told != _NO_GUID:
-            words[key] = told
+        value = entry.get(key.replace("_", " "))
+        if value and value != _NO_GUID:
+            words[key] = value
     return {"vf": entry["vf"], **words}
 
 

@@ -112,11 +112,11 @@ def read_peer_memory(probe: Probe, system: System) -> PeerState:
         "running": _symbols(probe, tables["running"]),
         "on_disk": _symbols(probe, tables["on_disk"]),
     }
-    told = [tables["on_disk"]] if symbols["on_disk"]["peer_memory"] else []
-    told += [tables["running"]] if symbols["running"]["peer_memory"] else []
+    exporting = [tables["on_disk"]] if symbols["on_disk"]["peer_memory"] else []
+    exporting += [tables["running"]] if symbols["running"]["peer_memory"] else []
     return {
         "symbols": symbols,
-        "exporter": next(filter(None, (_exporter(probe, table) for table in told)), None),
+        "exporter": next(filter(None, (_exporter(probe, table) for table in exporting)), None),
         "modules": read_on_disk(probe, kernel, MODULES, identify=False),
         "clients": [printable(name, 64) for name in probe.names(CLIENTS)],
         "operator": [path for path in OPERATOR_FILES if probe.host.exists(path)],
