@@ -145,7 +145,7 @@ def with_its_driver_on_the_disk() -> Kernel:
         (gpu_host, {"peer_memory": {"mechanism": "nvidia-peermem"}}, "peer_memory:gpudirect"),
         (booted, {"interfaces": [{"pci": PF, "vfs": 2, "vf_driver": "vfio-pci"}], **ALLOWED}, f"vfs:{PF}:driver"),
         (with_its_driver_on_the_disk, {**ASKED[0], **ALLOWED}, "driver:load"),
-        (of_qos.host, {"interfaces": [{"pci": of_qos.PF, "qos": {"tos": 106}}]}, f"qos:tos:{of_qos.PF}"),
+        (of_qos.host, {"interfaces": [{"pci": PF, "qos": {"tos": 106}}]}, f"qos:tos:{PF}"),
     ],
 )
 def test_nothing_is_loaded_where_no_program_can(make: Callable[[], Kernel], wish: dict[str, Any], step: str) -> None:
