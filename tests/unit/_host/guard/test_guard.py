@@ -331,6 +331,15 @@ class TestConfirmation:
         assert not kernel.exists(UNIT_FILE)
         assert not kernel.exists(GUARD_FILE)
 
+    def test_such_a_unit_goes_after_a_revert_too(self) -> None:
+        kernel = host()
+        armed = guard(kernel)
+        armed._record = armed._armed(_context(kernel))
+        assert kernel.exists(UNIT_FILE)
+        kernel.sleep(1000)
+        assert revert_if_due(kernel, kernel) is True
+        assert not kernel.exists(UNIT_FILE)
+
 
 def _context(kernel: Kernel) -> Any:
     return assess(kernel, check_spec(WISH), CHECK, None).context
