@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host's driver needs, part by part: the request against the state. Pure."""
+"""Compares the driver in the spec with the driver of the host, part by part. Pure."""
 
 from __future__ import annotations
 
@@ -46,13 +46,14 @@ from ...spec.host import HostRequest
 from ...spec.place import Found, Place
 
 VARIABLE = "rdma_fabric_driver"
+UPGRADE_CONSENT = "driver_upgrade"
 _DOCA_IMAGE = "doca-driver"
 
 
 class Wish(NamedTuple):
-    """The wanted driver; ``settings`` are those of ``wanted.driver``, complete.
+    """The driver of the spec; ``settings`` are the complete settings of ``spec.driver``.
 
-    One that ``waits`` is for hosts without a vendor's driver; on others it takes consent.
+    With ``waits`` it is only installed on hosts without a vendor's driver; on others it needs consent.
     """
 
     asked_by: str
@@ -63,28 +64,28 @@ class Wish(NamedTuple):
 
     @property
     def is_vendor(self) -> bool:
-        """Return whether a vendor's stack is wanted."""
+        """Return whether the spec has a vendor's driver."""
         return self.flavour != INBOX
 
     @property
     def repository(self) -> Repository | None:
-        """Return the repository that packages come from, None where they come from elsewhere."""
+        """Return the repository of the packages, None if they have another source."""
         return self.settings["repository"] if self.settings["source"] == REPOSITORY else None
 
     @property
     def returns(self) -> bool:
-        """Return whether state absent asks for the way back, after which nothing of ours is kept."""
+        """Return whether the spec has state absent: back to the inbox driver, with nothing of ours left."""
         return self.settings["state"] == ABSENT
 
     @property
     def title(self) -> str:
-        """Return what a person calls it: ``DOCA-OFED 24.10-1.1.4.0``."""
+        """Return the driver in words: ``DOCA-OFED 24.10-1.1.4.0``."""
         title = FLAVOUR_TITLES[self.flavour]
         return f"{title} {self.version.release}" if self.version else title
 
 
 class Unclear(NamedTuple):
-    """Why it can't be told what is wanted: what was to be decided, who asks, and what to do."""
+    """An ambiguous or unreadable driver in the spec: what can't be decided, who asks for it, and what to do."""
 
     action: str
     reason: str
@@ -92,7 +93,7 @@ class Unclear(NamedTuple):
 
 
 def wish_of(context: Context) -> Wish | Unclear | None:
-    """Return what is wanted of the driver, None when nobody asks for anything."""
+    """Return the driver of the spec, None if neither the host's variables nor a policy have one."""
     own = context.desired["driver"]
     requests = requests_for(context, "driver")
     if len(requests) > 1:
@@ -111,29 +112,29 @@ def wish_of(context: Context) -> Wish | Unclear | None:
 
 
 def flavour_of(image: object, version: DriverVersion | None) -> str:
-    """Return the flavour that a release means: DOCA-OFED since 25.01, or when an operator's DOCA image names it."""
+    """Return the flavour of a release: DOCA-OFED since 25.01, or if it is the version of a DOCA image."""
     newer = version is not None and (version.doca is not None or version.fields[:2] >= FIRST_DOCA_ONLY)
     return DOCA_OFED if newer or image == _DOCA_IMAGE else MLNX_OFED
 
 
 def _in_container(request: HostRequest) -> bool:
-    """Return whether a policy has the driver of its nodes in a container, and asks hosts for no packages."""
+    """Return whether a policy runs the driver in a container, so that hosts need no packages."""
     return _section(request).get("source") == CONTAINER
 
 
 def _section(request: HostRequest | None) -> Mapping[str, object]:
-    """Return what a policy says of the driver, nothing without one."""
+    """Return the driver section of a policy, empty without a policy."""
     return (request["driver"] if request is not None else None) or {}
 
 
 def _own_wish(own: DriverSpec, request: HostRequest | None) -> Wish | Unclear:
     version = parse_driver_version(own["version"] or "")
     flavour = INBOX if own["state"] == ABSENT else own["flavour"] or flavour_of(None, version)
-    asked = parse_driver_version(str(_section(request).get("version") or ""))
-    if request is not None and asked is not None and (version is None or version.fields != asked.fields):
+    requested = parse_driver_version(str(_section(request).get("version") or ""))
+    if request is not None and requested is not None and (version is None or version.fields != requested.fields):
         return Unclear(
             "choose between contradicting driver requests",
-            f"{request['source']} asks for {asked.release}, {VARIABLE} for {own['version'] or flavour}",
+            f"{request['source']} asks for {requested.release}, {VARIABLE} for {own['version'] or flavour}",
             "let them name one release, or leave one of them out",
         )
     return Wish(VARIABLE, flavour, version, own)
@@ -158,11 +159,8 @@ def _requested_wish(request: HostRequest, own: DriverSpec | None) -> Wish | Uncl
     return Wish(str(request["source"]), flavour_of(section.get("image"), version), version, settings, waits)
 
 
-UPGRADE_CONSENT = "driver_upgrade"
-
-
 class Case(NamedTuple):
-    """One host's driver as it is planned and changed: the wish, the facts, the state, the distribution's packages."""
+    """One host's driver: the spec, the host's facts and driver state, and its distribution's packages."""
 
     context: Context
     wish: Wish
@@ -176,7 +174,7 @@ class Case(NamedTuple):
 
 
 def case_of(context: Context, wish: Wish) -> Case:
-    """Return the case of a host; one that was not asked about its driver has an empty state."""
+    """Return the case of a host; its state is empty if the driver was not read."""
     facts = context.actual.facts
     return Case(context, wish, facts.get("driver") or UNREAD, family_of(facts["system"]["os"]))
 
@@ -189,12 +187,12 @@ def loaded_release(actual: HostState) -> DriverVersion | None:
 
 
 def drives_nics(actual: HostState) -> bool:
-    """Return whether a driver of NVIDIA's NICs is loaded; the RDMA core alone serves others."""
+    """Return whether a driver of NVIDIA's NICs is loaded; other NICs use the RDMA core, too."""
     return actual.is_loaded(NETDEV_DRIVER)
 
 
 def runs_wanted(case: Case) -> bool:
-    """Return whether the loaded driver is the wanted one, as far as flavour and release tell."""
+    """Return whether the loaded driver has the flavour and release of the spec."""
     flavour, wish = case.actual.stack["flavour"], case.wish
     if not wish.is_vendor:
         return flavour not in VENDOR_FLAVOURS and (wish.returns or drives_nics(case.actual))
@@ -207,7 +205,7 @@ def runs_wanted(case: Case) -> bool:
 
 
 def needs_packages(case: Case) -> bool:
-    """Return whether packages are to be installed, replaced or removed."""
+    """Return whether packages must be installed, replaced or removed."""
     wish, state, stack = case.wish, case.state, case.actual.stack
     if not wish.is_vendor:
         if state["packages"] is None:
@@ -226,26 +224,26 @@ def needs_packages(case: Case) -> bool:
 
 
 def goes_back(case: Case) -> bool:
-    """Return whether a newer release is installed than the one that is asked for: package managers only go forward."""
+    """Return whether the installed release is newer than that of the spec: package managers only upgrade."""
     release = installed_release(case.state, case.actual.stack)
     wanted = case.wish.version
     return release is not None and wanted is not None and release.fields > wanted.fields
 
 
 def waits_for_consent(case: Case) -> bool:
-    """Return whether another release of a vendor's driver would be replaced, which the policy leaves to a person."""
+    """Return whether a vendor's driver would be upgraded, but the policy needs consent for that."""
     is_upgrade = needs_packages(case) and installed_flavour(case.state, case.actual.stack) in VENDOR_FLAVOURS
     return case.wish.waits and is_upgrade and not case.context.consents_to(UPGRADE_CONSENT)
 
 
 def other_kernel(case: Case) -> str | None:
-    """Return the kernel that the next boot starts, None where it is the one that runs."""
+    """Return the kernel of the next boot, None if it is the running one."""
     following = case.state["next_kernel"]
     return following if following and following != case.state["kernel"] else None
 
 
 def unfit(wish: Wish, core: OnDisk | None, kernel: str) -> str:
-    """Say why what is on the disk for a kernel is not the wanted driver; empty when it is."""
+    """Return why the driver on the disk for a kernel is not that of the spec; empty if it is."""
     if core is None:
         return f"there is no {NETDEV_DRIVER} for kernel {kernel} on the disk"
     if is_inbox_path(core["path"]) == wish.is_vendor:
@@ -258,18 +256,18 @@ def unfit(wish: Wish, core: OnDisk | None, kernel: str) -> str:
 
 
 def kernels_without(case: Case) -> list[str]:
-    """Return the kernels, running and next to boot, that DKMS has not built the driver for and is to."""
+    """Return the kernels, the running and the next one, for which DKMS still has to build the driver."""
     wish, state, following = case.wish, case.state, other_kernel(case)
     if not wish.is_vendor or wish.settings["build"] != DKMS:
         return []
     if needs_packages(case):
-        # Installing them builds for the kernel that runs.
+        # Installing the packages builds for the running kernel.
         return [following] if following else []
     built = {build["kernel"] for build in state["built"]}
-    # Without any build of DKMS the driver came as a precompiled one.
+    # Without any build of DKMS the driver is a precompiled one.
     if not built and disk_flavour(state["on_disk"]) != INBOX:
         return []
-    # DKMS keeps what it compiled apart from what it installed, and may have been ended in between.
+    # DKMS builds and installs separately, and may have been stopped in between.
     on_disk = {state["kernel"]: state["on_disk"], **({following: state["next_on_disk"]} if following else {})}
     for kernel, modules in on_disk.items():
         if modules is not None:
@@ -279,7 +277,7 @@ def kernels_without(case: Case) -> list[str]:
 
 
 def kernels_to_build(case: Case) -> list[str]:
-    """Return those of these kernels that it can be built for: their headers are there, or may be had."""
+    """Return those of ``kernels_without`` whose headers are installed or may be available."""
     state = case.state
 
     def may_have_headers(kernel: str) -> bool:
@@ -290,15 +288,15 @@ def kernels_to_build(case: Case) -> list[str]:
 
 
 def runs_without_headers(case: Case) -> bool:
-    """Return whether the driver is to be built for the kernel that runs, and its headers can't be had."""
+    """Return whether the driver must be built for the running kernel, whose headers are not available."""
     kernel = case.state["kernel"]
     return case.family is not None and kernel in kernels_without(case) and kernel not in kernels_to_build(case)
 
 
 def lacking(case: Case) -> str:
-    """Say why the disk has not the wanted driver where no step of this plan brings it; empty when it has.
+    """Return why the disk lacks the spec's driver and no step of this plan installs it; empty otherwise.
 
-    A reload would interrupt the network and load what runs already.
+    Without it a reload would interrupt the network only to load the same driver again.
     """
     on_disk, kernel = case.state["on_disk"], case.state["kernel"]
     if on_disk is None or needs_packages(case) or kernel in kernels_to_build(case):
@@ -318,48 +316,47 @@ def lacking(case: Case) -> str:
 
 
 def sources(case: Case) -> list[str]:
-    """Return what DKMS has built the driver from, as it names it: ``mlnx-ofa_kernel/25.10``.
+    """Return DKMS's sources of the driver, as DKMS names them: ``mlnx-ofa_kernel/25.10``.
 
-    The newest is last, and after it what the wanted release calls itself: leftovers of others may be there.
+    The spec's release is last, and before it the newest: sources of other releases may be left.
     """
     wanted = case.wish.version
-    found = {f"{build['name']}/{build['version']}": build["version"] for build in case.state["built"]}
+    versions = {f"{build['name']}/{build['version']}": build["version"] for build in case.state["built"]}
 
     def order(source: str) -> tuple[bool, tuple[Any, ...]]:
-        release = parse_packaged(found[source])
+        release = parse_packaged(versions[source])
         return wanted is not None and release is not None and release.fields == wanted.fields, natural(source)
 
-    return sorted(found, key=order)
+    return sorted(versions, key=order)
 
 
 def build_command(case: Case, kernel: str, *, fresh: bool = False) -> tuple[str, ...]:
-    """Return the command that builds the driver for a kernel; packages that are ``fresh`` may bring another source."""
+    """Return the command that builds the driver for a kernel; ``fresh`` packages may have another source."""
     known = [] if fresh else sources(case)
     words = ("install", known[-1]) if known else ("autoinstall",)
     return ("dkms", *words, "-k", kernel)
 
 
 def initrds_to_make(case: Case) -> list[str]:
-    """Return the kernels, running and next to boot, whose initial RAM disk has, or will have, another driver than the
-    disk."""
+    """Return the kernels, running and next, whose initramfs has, or will have, another driver than the disk."""
     state, following = case.state, other_kernel(case)
     changed = {kernel for kernel, initrd in state["initrds"].items() if initrd["stale"]} | {*kernels_to_build(case)}
     if needs_packages(case):
-        # Going back takes the builds for every kernel along.
+        # The way back to the inbox driver removes the builds for every kernel.
         changed |= {state["kernel"], *([following] if following and not case.wish.is_vendor else [])}
     there = [state["kernel"], *([following] if following in state["initrds"] else [])]
     return [kernel for kernel in there if kernel in changed] if case.family is not None else []
 
 
 def needs_load(case: Case) -> bool:
-    """Return whether the driver that will be on the disk is not the one that runs."""
+    """Return whether the running driver is not the one that will be on the disk."""
     if not runs_wanted(case) or runs_what_is_installed(case.state) is False:
         return True
     return case.state["kernel"] in kernels_to_build(case) and disk_flavour(case.state["on_disk"]) == INBOX
 
 
 def replaces_what_runs(case: Case) -> bool:
-    """Return whether something has to be unloaded first: a driver of NICs, or modules of another RDMA stack."""
+    """Return whether a NIC driver or modules of another RDMA stack must be unloaded first."""
     if drives_nics(case.actual):
         return True
     other = runs_what_is_installed(case.state) is False
@@ -367,5 +364,5 @@ def replaces_what_runs(case: Case) -> bool:
 
 
 def interrupted_reload(state: DriverState) -> Snapshot | None:
-    """Return what a reload that never ended had taken away."""
+    """Return what a reload that was interrupted had removed, None if there was none."""
     return parse_snapshot(state["journal"]) if state["journal"] else None

@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans addresses, VLANs and rights of virtual functions, and binds them to their drivers.
+"""Plans settings of virtual functions (addresses, VLANs, rights), and operations that bind functions and switch modes.
 
-The physical function keeps them (ndo_set_vf_* of the kernel); a new address reaches a function when its driver is bound
-again.
+The physical function stores these settings (ndo_set_vf_* of the kernel). A function gets a new address when its driver
+is bound again.
 
-mlx5 changes the mode while no driver is bound to a virtual function; they are bound again afterwards. It makes
-functions in legacy mode, so another number of them comes before switchdev.
+mlx5 changes the e-switch mode only while no driver is bound to a virtual function, so all are unbound before and bound
+again afterwards. It creates functions in legacy mode, so their number is changed before the switch to switchdev.
 """
 
 from __future__ import annotations
@@ -26,12 +26,21 @@ from ...machine.access import Host
 from ...machine.probe import DRIVERS_PROBE, PCI, names_at, target_at
 from ...spec.functions import DETERMINISTIC, VF_KEYS
 
-# Settings whose change stops traffic for a moment or for good.
+# A change of these interrupts traffic, for a moment or for good.
 _INTERRUPTING = ("vlan", "link_state")
+_INTERFACES_SECONDS = 30.0
+_SETTLE = Run(("udevadm", "settle", "--timeout=30"), timeout=40.0, accepted=(0, 1))
+# ENOENT, ENODEV: no driver is bound.
+_UNBOUND = ("ENOENT", "ENODEV")
+_BIND_SECONDS = 60.0
+# Settings that ip(8) takes by another name than it prints.
+_WORDS = {"link_state": "state"}
+# The driver rebuilds its offloads, with a representor for each function.
+_MODE_SECONDS = 120.0
 
 
 def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -> ConcernPlan:
-    """Return the step that sets up the virtual functions, those included that a step of ``about_number`` creates."""
+    """Return the step that sets up the virtual functions, including those that a step of ``about_number`` creates."""
     before, given = interface.wanted.get(BEFORE), interface.wanted["vf_settings"]
     if not given and (before is None or about_number):
         return [], []
@@ -61,10 +70,123 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
     return [_change(context, interface, changes, created is not None, refusal)], notices
 
 
+def unbind(address: str, number: int) -> SetAttribute:
+    """Return how a virtual function is unbound from its driver, if it has one."""
+    path = f"{PCI}/{address}/virtfn{number}/driver/unbind"
+    return SetAttribute(path, function_at(address, number), _BIND_SECONDS, tolerated=_UNBOUND)
+
+
+def bind(address: str, number: int) -> SetAttribute:
+    """Return how the kernel binds the driver of a virtual function: that of ``driver_override`` if it is set."""
+    return SetAttribute(DRIVERS_PROBE, function_at(address, number), _BIND_SECONDS)
+
+
+def bind_again(context: Context, address: str, numbers: Sequence[int]) -> list[Operation]:
+    """Return how functions are bound to their drivers again and get their interfaces back."""
+    return [*(bind(address, number) for number in numbers), *settle(context), wait_for_interfaces(address, numbers)]
+
+
+def function_at(address: str, number: int) -> str:
+    """Return the placeholder of a virtual function's PCI address, which is filled in right before execution."""
+    return f"{{function:{address}:{number}}}"
+
+
+def set_on_port(address: str, number: int, settings: Mapping[str, object]) -> list[Operation]:
+    """Return the command that sets up one function, with all settings in one request to the kernel."""
+    argv = [part for key, value in settings.items() for part in (_WORDS.get(key, key), word(value))]
+    return [set_link(f"{{port:{address}}}", "vf", str(number), *argv)] if argv else []
+
+
+def settle(context: Context) -> list[Operation]:
+    """Return the wait for udev, nothing on a host without it."""
+    return [_SETTLE] if context.actual.facts["naming"]["udev"] else []
+
+
+def links(host: Host, address: str) -> list[str]:
+    """Return the paths of the links to the virtual functions of a physical one."""
+    names = host.list(f"{PCI}/{address}")
+    return [f"{PCI}/{address}/{name}" for name in names if name.startswith("virtfn") and name[6:].isdecimal()]
+
+
+def wait_for_interfaces(address: str, numbers: Iterable[int]) -> WaitFor:
+    """Return the wait for the interfaces of Ethernet functions with a network driver.
+
+    ``numbers`` are functions that the same step creates or binds: the interface of any other may be in a pod.
+    """
+    functions = [f"{PCI}/{address}/virtfn{number}" for number in numbers]
+
+    def condition(host: Host) -> bool:
+        return all(_has_interface(host, function) for function in functions)
+
+    return WaitFor(f"the interfaces of the virtual functions of {address}", condition, _INTERFACES_SECONDS)
+
+
+def driver_at(host: Host, function: str) -> str | None:
+    """Return the driver bound to a PCI function, given as a path or a link to it, None without one."""
+    return target_at(host, f"{function}/driver").rsplit("/", 1)[-1] or None
+
+
+def switches(interface: Interface) -> bool:
+    """Return whether the port's driver is one whose e-switch mode is changed here."""
+    return bool(interface.nic and interface.nic["driver"] == NETDEV_DRIVER)
+
+
+def leaves_switchdev(actual: HostState, interface: Interface) -> bool:
+    """Return whether the e-switch of a port is in switchdev mode and the spec has legacy mode."""
+    wanted, now = interface.wanted["eswitch_mode"], present_mode(actual, interface)
+    return (wanted, now) == (LEGACY, SWITCHDEV) and switches(interface)
+
+
+def switch_to(context: Context, address: str, mode: str, functions: int) -> list[Operation]:
+    """Return how the e-switch of a port with this many virtual functions changes its mode."""
+    numbers = range(functions)
+    do: list[Operation] = [unbind(address, number) for number in numbers]
+    do.append(set_mode(address, mode))
+    return do + bind_again(context, address, numbers)
+
+
+def set_mode(address: str, mode: str) -> Run:
+    """Return the command that sets the e-switch mode of a port."""
+    return Run(("devlink", "dev", "eswitch", "set", f"pci/{address}", "mode", mode), _MODE_SECONDS)
+
+
+def representors_in_use(actual: HostState, interface: Interface) -> str:
+    """Return which representors of a port's functions belong to a bridge or switch, in words; empty if none does."""
+    address = interface.key
+    found = [
+        netdev for netdev in actual.netdevs.values() if netdev["pci"] == address and netdev["kind"] == "representor"
+    ]
+    used = [f"{netdev['name']} in {netdev['master']}" for netdev in found if netdev["master"]]
+    return f"representors of its functions are in use ({', '.join(used)})" if used else ""
+
+
+def unbound_functions(actual: HostState, interface: Interface) -> list[int]:
+    """Return the functions to bind again; with ``vf_driver`` in the spec, its own step binds them."""
+    return actual.unbound_functions(interface.nic) if interface.wanted["vf_driver"] is None else []
+
+
+def numbered(numbers: Sequence[int]) -> str:
+    """Return ``function 3``, ``functions 0 to 7`` or ``functions 0, 2``."""
+    if len(numbers) == 1:
+        return f"function {numbers[0]}"
+    if list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
+        return f"functions {numbers[0]} to {numbers[-1]}"
+    return f"functions {', '.join(map(str, numbers))}"
+
+
+def word(value: object) -> str:
+    """Return a setting as ``ip link`` takes it; addresses by number are only for messages."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, dict):
+        return " ".join(f"{number}={mac}" for number, mac in sorted(value.items(), key=lambda item: int(item[0])))
+    return str(value)
+
+
 def _given_away(context: Context, interface: Interface, changes: Changes) -> dict[int, str]:
-    """Return who has the functions that are to be changed, by number: sriov-cni and libvirt set theirs up too."""
-    found = enumerate(given_away(context.actual, nic) for nic in context.actual.vfs_of(interface.nic))
-    return {number: who for number, who in found if who and number in changes}
+    """Return the users of the functions to change, by number: sriov-cni and libvirt set up their functions, too."""
+    users = enumerate(given_away(context.actual, nic) for nic in context.actual.vfs_of(interface.nic))
+    return {number: user for number, user in users if user and number in changes}
 
 
 def _needs_mac(interface: Interface) -> bool:
@@ -77,7 +199,7 @@ def _wanted_mac(interface: Interface) -> str | dict[str, str] | None:
 
 
 def _unknown_numbers(context: Context, interface: Interface, count: int) -> list[str]:
-    """Say which addresses are given for functions that do not exist."""
+    """Return a notice about addresses for functions that do not exist."""
     given = _wanted_mac(interface)
     numbers = (
         sorted((int(number) for number in given if int(number) >= count), key=int) if isinstance(given, dict) else []
@@ -99,7 +221,7 @@ def _refusal(context: Context, interface: Interface, changes: Changes) -> str:
     if interface.netdev is None:
         return "it has no network interface, through which the driver takes these settings"
     if _needs_mac(interface):
-        return "the address of the port is not known, from which those of its functions are made"
+        return "the address of the port is not known, from which those of its functions are derived"
     refusal = arm_side_refusal(context.actual, nic) or context.uplink_refusal(nic, interface.netdev)
     if refusal:
         return refusal
@@ -132,15 +254,6 @@ def _former(known: Mapping[str, object], settings: Settings) -> dict[str, object
     return {key: False if key == BOUND else known.get(key) for key in settings}
 
 
-def numbered(numbers: Sequence[int]) -> str:
-    """Return ``function 3``, ``functions 0 to 7`` or ``functions 0, 2``."""
-    if len(numbers) == 1:
-        return f"function {numbers[0]}"
-    if list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
-        return f"functions {numbers[0]} to {numbers[-1]}"
-    return f"functions {', '.join(map(str, numbers))}"
-
-
 def _change(context: Context, interface: Interface, changes: Changes, created: bool, refusal: str) -> Step:
     renewed = [number for number, settings in sorted(changes.items()) if "mac" in settings]
     paused = [n for n, settings in sorted(changes.items()) if any(key in settings for key in _INTERRUPTING)]
@@ -165,7 +278,7 @@ def _change(context: Context, interface: Interface, changes: Changes, created: b
 
 
 def _busy(context: Context, interface: Interface, numbers: Sequence[int]) -> list[int]:
-    """Return those of the functions that are in use, or whose interface is up: a down one serves nobody."""
+    """Return those of the functions that are in use or whose interface is up."""
     functions = context.actual.vfs_of(interface.nic)
     return [
         number
@@ -180,123 +293,8 @@ def _detail(interface: Interface) -> str:
     return ", ".join(f"{key} {word(value)}" for key, value in (given.items() if given else ()) if value is not None)
 
 
-def word(value: object) -> str:
-    """Return a setting as ``ip link`` takes it and a person reads it; addresses by number for the latter only."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, dict):
-        return " ".join(f"{number}={mac}" for number, mac in sorted(value.items(), key=lambda item: int(item[0])))
-    return str(value)
-
-
-_INTERFACES_SECONDS = 30.0
-_SETTLE = Run(("udevadm", "settle", "--timeout=30"), timeout=40.0, accepted=(0, 1))
-# A driver is unbound while its function serves nobody; ENOENT: none is bound.
-_UNBOUND = ("ENOENT", "ENODEV")
-_BIND_SECONDS = 60.0
-# What ip(8) calls settings of functions otherwise than it shows them.
-_WORDS = {"link_state": "state"}
-# The driver tears its offloads down and builds them again, with a representor for each function.
-_MODE_SECONDS = 120.0
-
-
-def unbind(address: str, number: int) -> SetAttribute:
-    """Return how the driver of a virtual function lets go of it; one without a driver stays so."""
-    path = f"{PCI}/{address}/virtfn{number}/driver/unbind"
-    return SetAttribute(path, function_at(address, number), _BIND_SECONDS, tolerated=_UNBOUND)
-
-
-def bind(address: str, number: int) -> SetAttribute:
-    """Return how the kernel looks for the driver of a virtual function: ``driver_override`` decides where it is set."""
-    return SetAttribute(DRIVERS_PROBE, function_at(address, number), _BIND_SECONDS)
-
-
-def function_at(address: str, number: int) -> str:
-    """Return what stands for the PCI address of a virtual function until an operation is executed."""
-    return f"{{function:{address}:{number}}}"
-
-
-def set_on_port(address: str, number: int, settings: Mapping[str, object]) -> list[Operation]:
-    """Return the command for one function; every setting of it goes in one request to the kernel."""
-    argv = [part for key, value in settings.items() for part in (_WORDS.get(key, key), word(value))]
-    return [set_link(f"{{port:{address}}}", "vf", str(number), *argv)] if argv else []
-
-
-def settle(context: Context) -> list[Operation]:
-    """Return the wait for udev, where the host has it."""
-    return [_SETTLE] if context.actual.facts["naming"]["udev"] else []
-
-
-def links(host: Host, address: str) -> list[str]:
-    """Return the paths of the links to the virtual functions of a physical one."""
-    names = host.list(f"{PCI}/{address}")
-    return [f"{PCI}/{address}/{name}" for name in names if name.startswith("virtfn") and name[6:].isdecimal()]
-
-
-def wait_for_interfaces(address: str, numbers: Iterable[int]) -> WaitFor:
-    """Return the wait until those of the functions that are Ethernet's and have a driver for it have their interfaces.
-
-    ``numbers`` are functions that the same step has made or bound: the interface of any other may be in a pod.
-    """
-    functions = [f"{PCI}/{address}/virtfn{number}" for number in numbers]
-
-    def condition(host: Host) -> bool:
-        return all(_has_interface(host, function) for function in functions)
-
-    return WaitFor(f"the interfaces of the virtual functions of {address}", condition, _INTERFACES_SECONDS)
-
-
-def driver_at(host: Host, function: str) -> str | None:
-    """Return the driver that is bound to a PCI function (or to where a link leads), None without one."""
-    return target_at(host, f"{function}/driver").rsplit("/", 1)[-1] or None
-
-
 def _has_interface(host: Host, link: str) -> bool:
     driver = driver_at(host, link)
     if driver is None or driver in USER_SPACE_DRIVERS or not host.read(f"{link}/class").startswith("0x0200"):
         return True
     return bool(names_at(host, f"{link}/net"))
-
-
-def switches(interface: Interface) -> bool:
-    """Say whether the driver of a port is one whose e-switch is switched here."""
-    return bool(interface.nic and interface.nic["driver"] == NETDEV_DRIVER)
-
-
-def leaves_switchdev(actual: HostState, interface: Interface) -> bool:
-    """Say whether the e-switch of a port is in switchdev mode and shall be in legacy mode."""
-    wanted, now = interface.wanted["eswitch_mode"], present_mode(actual, interface)
-    return (wanted, now) == (LEGACY, SWITCHDEV) and switches(interface)
-
-
-def representors_in_use(actual: HostState, interface: Interface) -> str:
-    """Return which representors of a port's functions belong to a bridge or switch; empty when none does."""
-    address = interface.key
-    found = [
-        netdev for netdev in actual.netdevs.values() if netdev["pci"] == address and netdev["kind"] == "representor"
-    ]
-    used = [f"{netdev['name']} in {netdev['master']}" for netdev in found if netdev["master"]]
-    return f"representors of its functions are in use ({', '.join(used)})" if used else ""
-
-
-def unbound_functions(actual: HostState, interface: Interface) -> list[int]:
-    """Return the functions that are to be bound again; where ``vf_driver`` is asked for, the step about it does so."""
-    return actual.unbound_functions(interface.nic) if interface.wanted["vf_driver"] is None else []
-
-
-def bind_again(context: Context, address: str, numbers: Sequence[int]) -> list[Operation]:
-    """Return how functions get their drivers and interfaces again."""
-    return [*(bind(address, number) for number in numbers), *settle(context), wait_for_interfaces(address, numbers)]
-
-
-def switch_to(context: Context, address: str, mode: str, functions: int) -> list[Operation]:
-    """Return how the e-switch of a port that has this many virtual functions gets another mode."""
-    numbers = range(functions)
-    do: list[Operation] = [unbind(address, number) for number in numbers]
-    do.append(set_mode(address, mode))
-    return do + bind_again(context, address, numbers)
-
-
-def set_mode(address: str, mode: str) -> Run:
-    """Return the command that sets the mode."""
-    return Run(("devlink", "dev", "eswitch", "set", f"pci/{address}", "mode", mode), _MODE_SECONDS)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel arguments: what the next boot gets, the file of ours that says so, and what waits for the reboot."""
+"""Kernel arguments: those of the next boot, our file that lists them, and changes that need a reboot."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ ERRORS = MappingProxyType(
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return refusals of what does not fit, a step that changes the next boot's line, or one that awaits the reboot,
-    and what keeps arguments about the IOMMU from having an effect."""
+    """Return a step that changes the next boot's command line or one that needs the reboot, refusals, and notices."""
     steps = [_unfit(context, argument) for argument in asked_arguments(context) if problem_of(context, argument)]
     adds, removes = missing_arguments(context), unwanted_arguments(context)
     if adds or removes or context.boot_differs(boot_files(context)):
@@ -58,7 +57,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def _mode_remarks(context: Context) -> list[str]:
-    """Tell that RDMA is in another mode than the one that the kernel was booted with for our sake."""
+    """Return a notice if RDMA is in another mode than that of our kernel argument."""
     wanted, now = context.desired["netns_mode"], context.actual.facts["settings"].get("netns_mode")
     if wanted is None or now in (None, wanted) or not contains(found(context)["running"], NETNS_MODES[wanted]):
         return []
@@ -69,7 +68,7 @@ def _mode_remarks(context: Context) -> list[str]:
 
 
 def unwanted_arguments(context: Context) -> list[str]:
-    """Return the arguments that are ours and that nothing asks for any more."""
+    """Return our arguments that the spec no longer has."""
     wanted = arguments_of_ours(context)
     return [argument for argument in own_arguments(context) if argument not in wanted]
 
@@ -109,7 +108,7 @@ def _change(context: Context, adds: list[str], removes: list[str]) -> Step:
 
 
 def how(context: Context) -> str:
-    """Return what writes the next boot's line, for a sentence."""
+    """Return the name of the program that writes the next boot's command line."""
     loader = found(context)["loader"]
     if loader == GRUBBY:
         return "grubby"
@@ -117,7 +116,7 @@ def how(context: Context) -> str:
 
 
 def _pending(context: Context) -> list[Step]:
-    """Return a step that only a reboot can do: the next boot's line is right, the running one is not yet."""
+    """Return a step that needs a reboot if the next boot's command line is right and the running one is not."""
     running, following = list(found(context)["running"]), known_next_line(context)
     adds = [a for a in wanted_arguments(context) if contains(following, a) and not contains(running, a)]
     removes = [a for a in found(context)["removed"] if count(running, a) and not count(following, a)]
@@ -142,7 +141,7 @@ def _pending(context: Context) -> list[Step]:
 
 
 def _iommu_remarks(context: Context) -> list[str]:
-    """Return why the IOMMU that the wanted arguments are about is off and stays off, nothing where it is on.
+    """Return a notice if arguments of the spec need the IOMMU, and it is off and stays off.
 
     Sources: Documentation/admin-guide/kernel-parameters.txt (intel_iommu, amd_iommu, iommu), drivers/iommu/intel (it is
     off without intel_iommu=on unless the kernel was built with INTEL_IOMMU_DEFAULT_ON), drivers/iommu/amd (on by
@@ -170,12 +169,12 @@ def _iommu_remarks(context: Context) -> list[str]:
 
 
 def found(context: Context) -> KernelArguments:
-    """Return what the facts tell of kernel arguments, nothing for a host that was not asked."""
+    """Return the facts about kernel arguments, empty if they were not read."""
     return told_of(context.actual.facts)
 
 
 def own_file(context: Context) -> str:
-    """Return where the arguments that are ours are listed: in GRUB's drop-in, or in a file of their own."""
+    """Return the file that lists our arguments: a drop-in of GRUB, or a file of their own."""
     return DROP_IN if found(context)["loader"] == GRUB else RECORD
 
 
@@ -185,12 +184,12 @@ def own_arguments(context: Context) -> list[str]:
 
 
 def wanted_arguments(context: Context) -> list[str]:
-    """Return every argument that the host shall boot with and that fits its processor, in order."""
+    """Return every argument of the spec that fits the host's processor, in order."""
     return [argument for argument in asked_arguments(context) if not problem_of(context, argument)]
 
 
 def asked_arguments(context: Context) -> list[str]:
-    """Return every argument that is asked for, each once, those of huge pages and of RDMA's mode included."""
+    """Return every argument of the spec once, including those of huge pages and of RDMA's mode."""
     mode = context.desired["netns_mode"]
     of_mode = [NETNS_MODES[mode]] if mode else []
     pages = boot_arguments(context.desired, context.actual.facts)
@@ -198,32 +197,32 @@ def asked_arguments(context: Context) -> list[str]:
 
 
 def problem_of(context: Context, argument: str) -> str:
-    """Say why an argument means nothing to this host's processor; empty when it does."""
+    """Return why an argument has no meaning for this host's processor; empty if it has one."""
     machine = context.actual.facts["system"]["machine"]
     return vendor_problem(argument, machine, found(context)["cpu_vendor"])
 
 
 def arguments_of_ours(context: Context) -> list[str]:
-    """Return the wanted arguments that nobody else gives the host: only those are written."""
+    """Return the wanted arguments that nobody else sets: only those are written."""
     line = known_next_line(context)
     active = _active(context)
     return [argument for argument in wanted_arguments(context) if count(line, argument) <= int(argument in active)]
 
 
 def known_next_line(context: Context) -> list[str]:
-    """Return what is known of the next boot's line; where nothing is, the running one stands for it."""
+    """Return the next boot's command line, or the running one if that is unknown."""
     facts = found(context)
     return list(facts["running"] if facts["next"] is None else facts["next"])
 
 
 def missing_arguments(context: Context) -> list[str]:
-    """Return the arguments of ours that the next boot would not have."""
+    """Return our arguments that the next boot's command line lacks."""
     line = known_next_line(context)
     return [argument for argument in arguments_of_ours(context) if not contains(line, argument)]
 
 
 def boot_files(context: Context) -> dict[str, str]:
-    """Return the file that lists our arguments, none when there are none to write or nothing may write them."""
+    """Return the file that lists our arguments, none if there are none or they can't be written."""
     arguments = arguments_of_ours(context)
     if not arguments or found(context)["cannot"]:
         return {}
@@ -231,21 +230,21 @@ def boot_files(context: Context) -> dict[str, str]:
 
 
 def file_text(context: Context, arguments: list[str], listing: list[str]) -> str:
-    """Return the text of our file; ``listing`` holds also those that are just being taken out."""
+    """Return the text of our file; ``listing`` includes arguments that are being removed."""
     return drop_in(arguments, listing) if own_file(context) == DROP_IN else record(listing)
 
 
 def _active(context: Context) -> list[str]:
-    """Return the arguments of ours that the boot loader's configuration was last made with, as far as it is known."""
+    """Return our arguments that are in the boot loader's configuration now, as far as it is known."""
     line = known_next_line(context)
     return [argument for argument in own_arguments(context) if count(line, argument)]
 
 
 def work(context: Context, _step: Step) -> Work:
-    """Return how the next boot's line is changed.
+    """Return how the next boot's command line is changed.
 
-    Our file lists what is being taken out until the boot loader's configuration is made again: whoever is killed on the
-    way leaves a list from which the next run goes on.
+    Our file lists removed arguments until the boot loader's configuration is regenerated, so that the next run can go
+    on if this one is killed.
     """
     before, after = own_arguments(context), arguments_of_ours(context)
     gone = [argument for argument in before if argument not in after]
@@ -281,10 +280,10 @@ def _loader_operations(context: Context, wanted: list[str], gone: list[str]) -> 
 
 
 def _by_grubby(context: Context, wanted: list[str], gone: list[str]) -> list[Operation]:
-    """Return the call of grubby after which the line has what is wanted behind what others set of the same names.
+    """Return the call of grubby that puts the wanted arguments after those of others with the same names.
 
-    What is added takes all arguments of its name out first, whoever set them, and of one that is removed the first that
-    looks like it goes (update_args of rhboot/grubby, grubby-bls): so those of others are given as well.
+    To add an argument, grubby first removes all with its name, whoever set them, and to remove one it removes the first
+    that matches (update_args of rhboot/grubby, grubby-bls). So those of others are passed, too.
     """
     others = [word for word in _of_others(context) if name_of(word) in {*map(name_of, _words([*wanted, *gone]))}]
     given = [*others, *wanted]
@@ -296,7 +295,7 @@ def _by_grubby(context: Context, wanted: list[str], gone: list[str]) -> list[Ope
 
 
 def _of_others(context: Context) -> list[str]:
-    """Return the words that are not ours, which are at its end, of the next boot's line, else of the running one."""
+    """Return the words of the next boot's command line without our arguments, which are at its end."""
     arguments = grouped(known_next_line(context))
     for argument in own_arguments(context):
         if argument in arguments:
@@ -309,13 +308,13 @@ def _words(arguments: list[str]) -> list[str]:
 
 
 def _changed_line(line: str, wanted: list[str], gone: list[str]) -> str:
-    """Return the text of /etc/kernel/cmdline: what stands there stays, ours is taken out and added at the end."""
+    """Return the text of /etc/kernel/cmdline: its arguments stay, ours are removed and added at the end."""
     kept = [argument for argument in grouped(words_of(line)) if argument not in gone and argument not in wanted]
     return f"{' '.join([*kept, *wanted])}\n"
 
 
 def _others_have(context: Context, argument: str) -> bool:
-    """Return whether somebody else sets the argument too, so that it stays on the line when ours goes."""
+    """Return whether somebody else sets the argument too, so that it remains when ours is removed."""
     return count(found(context)["next"] or [], argument) > 1
 
 

@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Settings of /proc/sys, now and at boot.
 
-Without those any of the interfaces answers ARP for the addresses of all, and the kernel drops packets that come in by
-another one than the route back leaves by (Documentation/networking/ip-sysctl.rst: arp_ignore, arp_announce, rp_filter).
+Interfaces that share a subnet need settings of their own. Without them each answers ARP for the addresses of all, and
+the kernel drops packets that arrive by another interface than the route back (Documentation/networking/ip-sysctl.rst:
+arp_ignore, arp_announce, rp_filter).
 
-For the route that forwarding takes away: net/ipv6/addrconf.c (addrconf_fixup_forwarding) and net/ipv6/route.c
-(rt6_purge_dflt_routers): whichever interface begins to forward, the kernel forgets the default routers of all that
-don't accept advertisements while forwarding. What an interface accepts of advertisements is its own setting alone
+Some settings cut the uplink off. When any interface begins to forward IPv6, the kernel forgets the default routers of
+all interfaces that don't accept advertisements while forwarding (net/ipv6/addrconf.c, addrconf_fixup_forwarding;
+net/ipv6/route.c, rt6_purge_dflt_routers). Only an interface's own settings decide what it accepts of advertisements
 (ipv6_accept_ra, addrconf_prefix_rcv).
 """
 
@@ -30,194 +31,14 @@ from ...machine.probe import network_of
 from ...spec import sysctls
 from ...spec.host import CONSENTS, HostSpec
 
+CONCERN = "sysctl"
 _ALL, _DEFAULT = "all", "default"
 _IPV6 = "net/ipv6/conf/"
-# Accepts advertisements even while it forwards.
+# The value of accept_ra that accepts advertisements even while the interface forwards.
 _ALWAYS = "2"
 _ACCEPT_RA = f"{_IPV6}accept_ra"
-# Those for ``all`` change no interface: whatever accepts advertisements asks the interface's own.
+# Their values for ``all`` have no effect: only the interface's own counts.
 _OWN_ONLY = (_ACCEPT_RA, f"{_IPV6}accept_ra_defrtr", f"{_IPV6}accept_ra_pinfo", f"{_IPV6}autoconf")
-
-
-def asked(context: Context) -> dict[str, str]:
-    """Return the values that rdma_fabric_sysctls, or a removal, asks for by the names of the settings.
-
-    A removal may know one setting twice: earlier versions kept its value by the name of the interface, so where both
-    are known the value by the name is the older one.
-    """
-    given = context.desired["sysctls"]
-    found = {name: value for name, value in given.items() if _port_of(context, name) is None}
-    for key, value in given.items():
-        port = _port_of(context, key)
-        if port is not None:
-            found.setdefault(sysctls.for_interface(key, context.name_of(port)), value)
-    return found
-
-
-def _port_of(context: Context, key: str) -> Netdev | None:
-    """Return the interface whose PCI address a key has in place of a name; None for every other key."""
-    nic = context.actual.nics.get(sysctls.interface_of(key) or "")
-    return context.actual.port_of(nic) if nic is not None else None
-
-
-def value_of(context: Context, name: str) -> str | None:
-    """Return the value of a setting as the facts have it, None when it is unknown."""
-    value = context.actual.facts["settings"].get("sysctl", {}).get(name)
-    return None if value is None else " ".join(value.split())
-
-
-def shared_subnets(addresses: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return the interfaces that share an IPv4 network with another one, by network; ``addresses`` are CIDRs."""
-    places = ((network_of(cidr), name) for name, cidrs in addresses.items() for cidr in cidrs)
-    of_ipv4 = ((network, name) for network, name in places if isinstance(network, ipaddress.IPv4Network))
-    return list(shared_networks(of_ipv4).values())
-
-
-def multirail_settings(context: Context) -> tuple[dict[str, str], list[str]]:
-    """Return the settings for the wanted interfaces that share a subnet, by canonical name, and what is to be said."""
-    if not context.desired["multirail_sysctls"]:
-        return {}, [] if context.removing else _unguarded(context)
-    addresses = context.actual.facts["settings"].get("addresses")
-    if addresses is None:
-        return {}, ["rdma_fabric_multirail_sysctls: the addresses of this host can't be read, so nothing is set for it"]
-    rails = {i.netdev["name"]: context.name_of(i.netdev) for i in context.interfaces if i.netdev is not None}
-    shared = shared_subnets({name: cidrs for name, cidrs in addresses.items() if name in rails})
-    if not shared:
-        return {}, [
-            "rdma_fabric_multirail_sysctls: no two of rdma_fabric_interfaces share a subnet, so nothing is set for it"
-        ]
-    together = sorted({rails[name] for members in shared for name in members})
-    settings = {
-        sysctls.canonical(f"net/ipv4/conf/{name}/{key}"): value
-        for name in together
-        for key, value in sysctls.MULTIRAIL.items()
-    }
-    return settings, []
-
-
-def _unguarded(context: Context) -> list[str]:
-    """Name wanted interfaces in one subnet that nothing keeps from answering for each other."""
-    rails = {i.netdev["name"]: context.name_of(i.netdev) for i in context.interfaces if i.netdev is not None}
-    found = []
-    for network, names in context.actual.facts["settings"].get("shared_subnets", {}).items():
-        ours = [rails[name] for name in names if name in rails]
-        if len(ours) > 1:
-            found.append(
-                f"{', '.join(ours)} are in one subnet ({network}), and with arp_ignore 0 each answers ARP for the "
-                "addresses of all, so traffic may come in by another one than it is for; next: "
-                "rdma_fabric_multirail_sysctls: true, or a subnet for each"
-            )
-    return found
-
-
-class _Cut(NamedTuple):
-    """What a setting takes from an uplink that has ``need``; ``harms`` judges the wanted value by the present one."""
-
-    need: str
-    takes: str
-    harms: Callable[[str, str | None], bool]
-
-
-def _becomes(value: str) -> Callable[[str, str | None], bool]:
-    return lambda wanted, now: sysctls.same_value(wanted, value)
-
-
-def _is_on(wanted: str, now: str | None = None) -> bool:
-    return not sysctls.same_value(wanted, "0")
-
-
-def _accepts_less(wanted: str, now: str | None) -> bool:
-    return sysctls.same_value(wanted, "0") or (now == _ALWAYS and not sysctls.same_value(wanted, _ALWAYS))
-
-
-_ROUTE = "its default route, which router advertisements tell"
-_ADDRESSES = "its addresses, which router advertisements tell"
-_CUTS = MappingProxyType(
-    {
-        "net/ipv4/conf/arp_ignore": _Cut(IPV4, "its answers to ARP", _becomes("8")),
-        f"{_IPV6}disable_ipv6": _Cut(IPV6, "IPv6 with all of its addresses", _is_on),
-        _ACCEPT_RA: _Cut(ADVERTISED, _ROUTE, _accepts_less),
-        f"{_IPV6}accept_ra_defrtr": _Cut(ADVERTISED, _ROUTE, _becomes("0")),
-        f"{_IPV6}accept_ra_pinfo": _Cut(ADVERTISED, _ADDRESSES, _becomes("0")),
-        f"{_IPV6}autoconf": _Cut(ADVERTISED, _ADDRESSES, _becomes("0")),
-        f"{_IPV6}addr_gen_mode": _Cut(ADVERTISED, _ADDRESSES, _becomes("1")),
-        f"{_IPV6}forwarding": _Cut(ADVERTISED, f"{_ROUTE}, unless its accept_ra is {_ALWAYS} before", _is_on),
-    }
-)
-
-
-def cut_by(context: Context, name: str, wanted: str, now: str | None) -> str:
-    """Return what a setting would take from the uplink, in words; empty where it takes nothing.
-
-    ``now`` is its present value, None when unknown. What is so already takes nothing.
-    """
-    found = _split(name)
-    cut = _CUTS.get(found[0]) if found else None
-    if found is None or cut is None or (now is not None and sysctls.same_value(now, wanted)):
-        return ""
-    if not cut.harms(wanted, now):
-        return ""
-    harmed = [uplink for uplink in _uplinks_with(context, cut.need) if _is_harmed(context, name, wanted, uplink)]
-    return "; ".join(
-        f"it takes {cut.takes} from {uplink}, which carries the uplink ({context.actual.uplink_of(uplink) or ''})"
-        for uplink in harmed
-    )
-
-
-def refusal(context: Context, name: str, wanted: str, now: str | None) -> str:
-    """Return why a setting is refused for the node's sake; empty when it may be set."""
-    cut = "" if context.consents_to("uplink_change") else cut_by(context, name, wanted, now)
-    return f"{cut}; {CONSENTS['uplink_change']}: true allows the change" if cut else ""
-
-
-def _split(name: str) -> tuple[str, str] | None:
-    """Return a setting of interfaces without the interface, and the interface or ``all`` or ``default``."""
-    parts = sysctls.path_below(name).split("/")
-    if len(parts) != 5 or parts[0] != "net" or parts[2] != "conf":
-        return None
-    return "/".join([*parts[:3], parts[4]]), parts[3]
-
-
-def _uplinks_with(context: Context, need: str) -> Iterator[str]:
-    for uplink in context.actual.facts["uplinks"]:
-        if need in uplink["needs"]:
-            yield uplink["netdev"]
-
-
-def _is_harmed(context: Context, name: str, wanted: str, uplink: str) -> bool:
-    accept_ra = sysctls.accept_ra_of(name, uplink)
-    if accept_ra is not None:
-        return value_of(context, accept_ra) != _ALWAYS
-    key, interface = _split(name) or ("", "")
-    if key in _OWN_ONLY and interface == _ALL:
-        return False
-    if key == _ACCEPT_RA and _is_on(wanted) and not _forwards(context, uplink):
-        return False
-    # An uplink gets its name at the next boot, where the setting waits for it.
-    later = (each.wanted.get("name") for each in context.interfaces if each.netdev and each.netdev["name"] == uplink)
-    return interface in (_ALL, _DEFAULT, uplink, *later)
-
-
-def _forwards(context: Context, uplink: str) -> bool:
-    """Return whether an uplink forwards IPv6 once the plan is done, or the plan has another interface forward.
-
-    Either takes the route from an uplink that accepts advertisements only while it does not forward. What is unknown
-    counts as forwarding.
-    """
-    wishes = {name: value for name, value in asked(context).items() if sysctls.accept_ra_of(name, uplink) is not None}
-    if any(map(_is_on, wishes.values())):
-        return True
-    # What is written to "all" reaches every interface, but where it is 0 already nothing is written.
-    of_all = sysctls.forwarding_of(_ALL)
-    if of_all in wishes and _is_on(value_of(context, of_all) or ""):
-        return False
-    netdev = context.actual.netdevs.get(uplink)
-    if netdev is not None and sysctls.forwarding_of(context.name_of(netdev)) in wishes:
-        return False
-    return _is_on(value_of(context, sysctls.forwarding_of(uplink)) or "")
-
-
-CONCERN = "sysctl"
 _LIMIT = "net.{family}.neigh.default.gc_thresh{number}"
 _SPOKEN = {"ipv4": "IPv4", "ipv6": "IPv6"}
 # The kernel uses the larger of the interface's own value and that of all interfaces (inetdevice.h, IN_DEV_MAXCONF).
@@ -245,10 +66,10 @@ ERRORS = MappingProxyType(
 
 
 class Setting(NamedTuple):
-    """One wanted setting: ``now`` is its value, None when unknown; ``problem`` says why it can't be set at all.
+    """One setting of the spec: ``now`` is its present value, None if unknown; ``problem`` says why it can't be set.
 
-    ``waits`` is the interface that it belongs to and that is not there yet, empty for all others. ``key`` is what it is
-    remembered by: an interface's goes by the PCI address, so that it is found again under whatever name.
+    ``waits`` is its interface if that does not exist yet. ``key`` identifies the setting in the baseline: for a setting
+    of an interface by PCI address, so that it does not depend on the interface's name.
     """
 
     name: str
@@ -261,7 +82,7 @@ class Setting(NamedTuple):
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each setting that differs now, one for our file, and refusals of what can't hold."""
+    """Return a step for each setting that differs now, one for our file, and refusals of settings that can't hold."""
     wanted, notices = settings(context)
     steps = [step for setting in wanted for step in _steps_of(context, setting)]
     files = boot_files(context)
@@ -272,6 +93,134 @@ def plan(context: Context) -> ConcernPlan:
             steps += _overridden(context, setting)
             notices += _remarks(context, setting, {other.name: other.wanted for other in wanted})
     return steps, [*notices, *_small_tables(context)]
+
+
+def settings(context: Context) -> tuple[list[Setting], list[str]]:
+    """Return every setting of the spec, ordered by name, and notices."""
+    derived, notices = multirail_settings(context)
+    explicit = asked(context)
+    found = [_setting(context, name, value, "rdma_fabric_sysctls") for name, value in explicit.items()]
+    found += [
+        _setting(context, name, value, "rdma_fabric_multirail_sysctls")
+        for name, value in derived.items()
+        if name not in explicit
+    ]
+    kept = sorted(_judged(context, setting) for setting in found if not _goes(context, setting.name))
+    return [setting._replace(key=_key(context, setting.name)) for setting in kept], notices
+
+
+def boot_files(context: Context) -> dict[str, str]:
+    """Return the file that sets everything at boot, none if there is nothing to set."""
+    lasting = [setting for setting in settings(context)[0] if not setting.problem]
+    return {sysctls.FILE: file_text({setting.name: setting.wanted for setting in lasting})} if lasting else {}
+
+
+def file_text(wanted: Mapping[str, str]) -> str:
+    """Return the text of our file; udev applies settings of an interface whenever one of that name appears."""
+    return marked(f"{name} = {wanted[name]}" for name in sorted(wanted))
+
+
+def listed(context: Context) -> dict[str, str]:
+    """Return the settings of our file as it is on the host."""
+    return {given.name: given.value for given in parse(context.boot_files.get(sysctls.FILE, ""))}
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how a setting is set, or our file written."""
+    key = key_of(step)
+    if key == sysctls.FILE:
+        return context.work_of_files(boot_files(context))
+    name, wanted = step["target"], str(step["to"])
+    path = sysctls.attribute(name)
+    undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]
+
+    def verify(host: Host) -> str:
+        now = host.read(path).strip()
+        return (
+            "" if sysctls.same_value(now, wanted) else f"{name} is {now}, not {wanted}: the kernel took another value"
+        )
+
+    return Work([SetAttribute(path, wanted, _SECONDS)], undo, verify)
+
+
+def restore(desired: HostSpec, key: str, original: Value) -> None:
+    """Add the original value of a setting to the spec; the key of an interface's setting has its PCI address."""
+    if isinstance(original, str) and key != sysctls.FILE:
+        desired["sysctls"][key] = original
+
+
+def asked(context: Context) -> dict[str, str]:
+    """Return the values of rdma_fabric_sysctls, or the original values of a removal, by the names of the settings.
+
+    A removal may have two values of one setting: earlier releases kept it by the name of the interface. That one is the
+    older value, so it takes precedence.
+    """
+    given = context.desired["sysctls"]
+    values = {name: value for name, value in given.items() if _port_of(context, name) is None}
+    for key, value in given.items():
+        port = _port_of(context, key)
+        if port is not None:
+            values.setdefault(sysctls.for_interface(key, context.name_of(port)), value)
+    return values
+
+
+def value_of(context: Context, name: str) -> str | None:
+    """Return the present value of a setting, None if unknown."""
+    value = context.actual.facts["settings"].get("sysctl", {}).get(name)
+    return None if value is None else " ".join(value.split())
+
+
+def shared_subnets(addresses: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Return groups of interfaces that share an IPv4 network; ``addresses`` are CIDRs by interface."""
+    places = ((network_of(cidr), name) for name, cidrs in addresses.items() for cidr in cidrs)
+    of_ipv4 = ((network, name) for network, name in places if isinstance(network, ipaddress.IPv4Network))
+    return list(shared_networks(of_ipv4).values())
+
+
+def multirail_settings(context: Context) -> tuple[dict[str, str], list[str]]:
+    """Return the settings of interfaces of the spec that share a subnet, by canonical name, and notices."""
+    if not context.desired["multirail_sysctls"]:
+        return {}, [] if context.removing else _unguarded(context)
+    addresses = context.actual.facts["settings"].get("addresses")
+    if addresses is None:
+        return {}, ["rdma_fabric_multirail_sysctls: the addresses of this host can't be read, so nothing is set for it"]
+    rails = {i.netdev["name"]: context.name_of(i.netdev) for i in context.interfaces if i.netdev is not None}
+    shared = shared_subnets({name: cidrs for name, cidrs in addresses.items() if name in rails})
+    if not shared:
+        return {}, [
+            "rdma_fabric_multirail_sysctls: no two of rdma_fabric_interfaces share a subnet, so nothing is set for it"
+        ]
+    together = sorted({rails[name] for members in shared for name in members})
+    settings = {
+        sysctls.canonical(f"net/ipv4/conf/{name}/{key}"): value
+        for name in together
+        for key, value in sysctls.MULTIRAIL.items()
+    }
+    return settings, []
+
+
+def cut_by(context: Context, name: str, wanted: str, now: str | None) -> str:
+    """Return what a setting would take from the uplink, in words; empty if nothing.
+
+    ``now`` is its present value, None if unknown. A setting that does not change takes nothing.
+    """
+    parts = _split(name)
+    cut = _CUTS.get(parts[0]) if parts else None
+    if parts is None or cut is None or (now is not None and sysctls.same_value(now, wanted)):
+        return ""
+    if not cut.harms(wanted, now):
+        return ""
+    harmed = [uplink for uplink in _uplinks_with(context, cut.need) if _is_harmed(context, name, wanted, uplink)]
+    return "; ".join(
+        f"it takes {cut.takes} from {uplink}, which carries the uplink ({context.actual.uplink_of(uplink) or ''})"
+        for uplink in harmed
+    )
+
+
+def refusal(context: Context, name: str, wanted: str, now: str | None) -> str:
+    """Return why a setting is refused because it would cut the uplink; empty if it may be set."""
+    cut = "" if context.consents_to("uplink_change") else cut_by(context, name, wanted, now)
+    return f"{cut}; {CONSENTS['uplink_change']}: true allows the change" if cut else ""
 
 
 def _steps_of(context: Context, setting: Setting) -> list[Step]:
@@ -324,7 +273,7 @@ def _file_step(context: Context, wanted: list[Setting]) -> Step:
 
 
 def _overridden(context: Context, setting: Setting) -> list[Step]:
-    """Return a refusal when a file that is applied after ours sets another value at boot."""
+    """Return a refusal if a file that is applied after ours sets another value at boot."""
     other = context.actual.facts["settings"].get("sysctl_later", {}).get(setting.name)
     if other is None or sysctls.same_value(other["value"], setting.wanted):
         return []
@@ -357,7 +306,7 @@ def _remarks(context: Context, setting: Setting, wanted: Mapping[str, str]) -> l
 
 
 def _hidden(context: Context, setting: Setting, wanted: Mapping[str, str]) -> list[str]:
-    """Say where the value of all interfaces is the larger one, so that the interface's own has no effect."""
+    """Return a notice if the value of all interfaces is larger, so that the interface's own has no effect."""
     interface = sysctls.interface_of(setting.name)
     if interface is None or setting.name.replace("/", ".").rsplit(".", 1)[-1] not in _LARGER_COUNTS:
         return []
@@ -372,10 +321,10 @@ def _hidden(context: Context, setting: Setting, wanted: Mapping[str, str]) -> li
 
 
 def _small_tables(context: Context) -> list[str]:
-    """Return a sentence for each table of neighbours that is too small, and that nothing asks to be made larger.
+    """Return a notice for each neighbour table that is too small, unless the spec makes it larger.
 
-    A connection of RDMA over Ethernet needs the neighbour's address, too: in a flat subnet every rail of a host has an
-    entry for every port that it talks to.
+    RDMA over Ethernet needs neighbour entries, too: in a flat subnet each rail of a host has an entry for every port
+    that it talks to.
     """
     if context.removing or not context.interfaces:
         return []
@@ -394,20 +343,6 @@ def _small_tables(context: Context) -> list[str]:
     return found
 
 
-def settings(context: Context) -> tuple[list[Setting], list[str]]:
-    """Return every wanted setting in order of the names, and what is to be said about them."""
-    derived, notices = multirail_settings(context)
-    explicit = asked(context)
-    found = [_setting(context, name, value, "rdma_fabric_sysctls") for name, value in explicit.items()]
-    found += [
-        _setting(context, name, value, "rdma_fabric_multirail_sysctls")
-        for name, value in derived.items()
-        if name not in explicit
-    ]
-    kept = sorted(_judged(context, setting) for setting in found if not _goes(context, setting.name))
-    return [setting._replace(key=_key(context, setting.name)) for setting in kept], notices
-
-
 def _judged(context: Context, setting: Setting) -> Setting:
     problem = setting.problem or refusal(context, setting.name, setting.wanted, setting.now)
     return setting._replace(problem=problem)
@@ -423,29 +358,13 @@ def _key(context: Context, name: str) -> str:
 
 
 def _goes(context: Context, name: str) -> bool:
-    """Return whether a removal destroys the virtual function that a setting is of, and the setting with it."""
+    """Return whether a removal destroys the virtual function of a setting, and the setting with it."""
     interface = sysctls.interface_of(name)
     return any(
         context.destroys(context.actual.nics.get(netdev["pci"] or ""))
         and interface in (netdev["name"], context.name_of(netdev))
         for netdev in context.actual.netdevs.values()
     )
-
-
-def boot_files(context: Context) -> dict[str, str]:
-    """Return the file that sets everything at boot, none when nothing is wanted."""
-    lasting = [setting for setting in settings(context)[0] if not setting.problem]
-    return {sysctls.FILE: file_text({setting.name: setting.wanted for setting in lasting})} if lasting else {}
-
-
-def file_text(wanted: Mapping[str, str]) -> str:
-    """Return our file; udev applies the settings of an interface whenever one of that name appears."""
-    return marked(f"{name} = {wanted[name]}" for name in sorted(wanted))
-
-
-def listed(context: Context) -> dict[str, str]:
-    """Return what the host's own file sets now."""
-    return {given.name: given.value for given in parse(context.boot_files.get(sysctls.FILE, ""))}
 
 
 def _setting(context: Context, name: str, wanted: str, variable: str) -> Setting:
@@ -464,34 +383,114 @@ def _setting(context: Context, name: str, wanted: str, variable: str) -> Setting
 
 
 def _is_there(context: Context, name: str) -> bool:
-    """Return whether the kernel has a setting; a module that the plan loads may bring one."""
+    """Return whether the kernel has a setting, or a module that the plan loads may add it."""
     loads = any(step["concern"] == "modules" for step in context.earlier)
     absent = context.actual.facts["settings"].get("sysctl_absent", [])
     return loads or name not in absent
 
 
-def work(context: Context, step: Step) -> Work:
-    """Return how a setting is made, or our file written."""
-    key = key_of(step)
-    if key == sysctls.FILE:
-        return context.work_of_files(boot_files(context))
-    name, wanted = step["target"], str(step["to"])
-    path = sysctls.attribute(name)
-    undo: list[Operation] = [] if step["from"] is None else [SetAttribute(path, str(step["from"]), _SECONDS)]
-
-    def verify(host: Host) -> str:
-        now = host.read(path).strip()
-        return (
-            "" if sysctls.same_value(now, wanted) else f"{name} is {now}, not {wanted}: the kernel took another value"
-        )
-
-    return Work([SetAttribute(path, wanted, _SECONDS)], undo, verify)
+def _port_of(context: Context, key: str) -> Netdev | None:
+    """Return the interface whose PCI address a key has in place of its name, None if it has none."""
+    nic = context.actual.nics.get(sysctls.interface_of(key) or "")
+    return context.actual.port_of(nic) if nic is not None else None
 
 
-def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the value that a setting had; an interface's has its PCI address in place of its name."""
-    if isinstance(original, str) and key != sysctls.FILE:
-        desired["sysctls"][key] = original
+def _unguarded(context: Context) -> list[str]:
+    """Return a notice for each group of the spec's interfaces in one subnet that answer ARP for each other."""
+    rails = {i.netdev["name"]: context.name_of(i.netdev) for i in context.interfaces if i.netdev is not None}
+    found = []
+    for network, names in context.actual.facts["settings"].get("shared_subnets", {}).items():
+        ours = [rails[name] for name in names if name in rails]
+        if len(ours) > 1:
+            found.append(
+                f"{', '.join(ours)} are in one subnet ({network}), and with arp_ignore 0 each answers ARP for the "
+                "addresses of all, so traffic may come in by another one than it is for; next: "
+                "rdma_fabric_multirail_sysctls: true, or a subnet for each"
+            )
+    return found
+
+
+class _Cut(NamedTuple):
+    """What a setting takes from an uplink that has ``need``, if ``harms`` is true of the wanted and present value."""
+
+    need: str
+    takes: str
+    harms: Callable[[str, str | None], bool]
+
+
+def _becomes(value: str) -> Callable[[str, str | None], bool]:
+    return lambda wanted, now: sysctls.same_value(wanted, value)
+
+
+def _is_on(wanted: str, now: str | None = None) -> bool:
+    return not sysctls.same_value(wanted, "0")
+
+
+def _accepts_less(wanted: str, now: str | None) -> bool:
+    return sysctls.same_value(wanted, "0") or (now == _ALWAYS and not sysctls.same_value(wanted, _ALWAYS))
+
+
+_ROUTE = "its default route, which router advertisements tell"
+_ADDRESSES = "its addresses, which router advertisements tell"
+_CUTS = MappingProxyType(
+    {
+        "net/ipv4/conf/arp_ignore": _Cut(IPV4, "its answers to ARP", _becomes("8")),
+        f"{_IPV6}disable_ipv6": _Cut(IPV6, "IPv6 with all of its addresses", _is_on),
+        _ACCEPT_RA: _Cut(ADVERTISED, _ROUTE, _accepts_less),
+        f"{_IPV6}accept_ra_defrtr": _Cut(ADVERTISED, _ROUTE, _becomes("0")),
+        f"{_IPV6}accept_ra_pinfo": _Cut(ADVERTISED, _ADDRESSES, _becomes("0")),
+        f"{_IPV6}autoconf": _Cut(ADVERTISED, _ADDRESSES, _becomes("0")),
+        f"{_IPV6}addr_gen_mode": _Cut(ADVERTISED, _ADDRESSES, _becomes("1")),
+        f"{_IPV6}forwarding": _Cut(ADVERTISED, f"{_ROUTE}, unless its accept_ra is {_ALWAYS} before", _is_on),
+    }
+)
+
+
+def _split(name: str) -> tuple[str, str] | None:
+    """Split the setting of an interface into its name without the interface, and the interface, all or default."""
+    parts = sysctls.path_below(name).split("/")
+    if len(parts) != 5 or parts[0] != "net" or parts[2] != "conf":
+        return None
+    return "/".join([*parts[:3], parts[4]]), parts[3]
+
+
+def _uplinks_with(context: Context, need: str) -> Iterator[str]:
+    for uplink in context.actual.facts["uplinks"]:
+        if need in uplink["needs"]:
+            yield uplink["netdev"]
+
+
+def _is_harmed(context: Context, name: str, wanted: str, uplink: str) -> bool:
+    accept_ra = sysctls.accept_ra_of(name, uplink)
+    if accept_ra is not None:
+        return value_of(context, accept_ra) != _ALWAYS
+    key, interface = _split(name) or ("", "")
+    if key in _OWN_ONLY and interface == _ALL:
+        return False
+    if key == _ACCEPT_RA and _is_on(wanted) and not _forwards(context, uplink):
+        return False
+    # An uplink gets its new name at the next boot, and then the setting of that name applies.
+    later = (each.wanted.get("name") for each in context.interfaces if each.netdev and each.netdev["name"] == uplink)
+    return interface in (_ALL, _DEFAULT, uplink, *later)
+
+
+def _forwards(context: Context, uplink: str) -> bool:
+    """Return whether an uplink forwards IPv6 once the plan is done, or the plan makes another interface forward.
+
+    Both remove the default route of an uplink that does not accept advertisements while forwarding. An unknown value
+    counts as forwarding.
+    """
+    wanted = {name: value for name, value in asked(context).items() if sysctls.accept_ra_of(name, uplink) is not None}
+    if any(map(_is_on, wanted.values())):
+        return True
+    # A write to "all" reaches every interface, but it is not written if it is 0 already.
+    of_all = sysctls.forwarding_of(_ALL)
+    if of_all in wanted and _is_on(value_of(context, of_all) or ""):
+        return False
+    netdev = context.actual.netdevs.get(uplink)
+    if netdev is not None and sysctls.forwarding_of(context.name_of(netdev)) in wanted:
+        return False
+    return _is_on(value_of(context, sysctls.forwarding_of(uplink)) or "")
 
 
 HANDLER = Handler(work, ERRORS, restore)

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""MTUs of network interfaces, set in an order in which none exceeds what it stands on.
+"""MTUs of network interfaces, set in an order in which none exceeds that of the interface below.
 
-Rules of the kernel: a bond or team sets the MTU of its ports (bond_change_mtu, team_change_mtu). A VLAN takes none
-above the interface that it stands on (ERANGE of vlan_dev_change_mtu), nor does a macvlan (EINVAL of
-macvlan_change_mtu). A virtual function that exceeds its physical one loses the larger frames. An IPoIB interface of
-another partition has an MTU of its own (ipoib_change_mtu).
+Rules of the kernel: a bond or team sets the MTU of its ports (bond_change_mtu, team_change_mtu). A VLAN or macvlan
+can't exceed the MTU of the interface below (ERANGE of vlan_dev_change_mtu, EINVAL of macvlan_change_mtu). A virtual
+function whose MTU exceeds that of its physical function loses the larger frames. An IPoIB interface of another
+partition has an MTU of its own (ipoib_change_mtu).
 """
 
 from __future__ import annotations
@@ -32,12 +32,30 @@ MLX5_ETHERNET_MAX = 9978
 IPOIB_2K_MAX = 2044
 IPOIB_DATAGRAM_MAX = 4092
 IPOIB_CONNECTED_MAX = 65520
+DEFAULT_ETHERNET_MTU = 1500
+ROCE_HEADERS = 96
+IB_MTUS = (4096, 2048, 1024, 512, 256)
 _SETS_ITS_PORTS = ("bond", "team")
 _STANDS_BELOW_LOWER = ("vlan", "macvlan", "macvtap")
+_INTERFACES_SECONDS = 30.0
+_RANGE = (
+    "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show shows "
+    "the interface's maxmtu), and for a virtual function raise the physical one"
+)
+ERRORS = MappingProxyType(
+    {
+        "mtu greater than device maximum": _RANGE,
+        "mtu less than device minimum": _RANGE,
+        "ERANGE": _RANGE,
+        "EINVAL": _RANGE,
+        "Cannot find device": INTERFACE_GONE,
+        "ENODEV": INTERFACE_GONE,
+    }
+)
 
 
 class Stack:
-    """The interfaces of a host in their layers, with what is wanted of them. MTUs are bytes."""
+    """The interfaces of a host in their layers, with the MTUs of the spec, in bytes."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -62,7 +80,7 @@ class Stack:
     def final(self, name: str) -> int:
         """Return the MTU that an interface has once the plan is done."""
         if name not in self._finals:
-            # Facts that go in circles end here, with what is there now.
+            # Circular facts end here, with the present MTU.
             self._finals[name] = self._netdevs[name]["mtu"]
             self._finals[name] = self._final(name)
         return self._finals[name]
@@ -79,30 +97,30 @@ class Stack:
         return now if self.refusal(self._netdevs[name], wanted) else wanted
 
     def _of_a_function(self, name: str, now: int) -> int:
-        """Return what becomes of a virtual function without a wish of its own: its physical one's tells.
+        """Return the final MTU of a virtual function without an entry of its own, from that of its physical function.
 
-        One step sets all functions of a physical one: where one of them refuses, none is set.
+        One step sets all functions of a physical one: if one of them refuses, none is set.
         """
         physical = self._physical(name)
-        wish = self._interfaces.get(physical)
-        if wish is None:
+        port = self._interfaces.get(physical)
+        if port is None:
             return now
-        most, wanted = self.final(physical), wish.wanted["vf_mtu"]
+        most, wanted = self.final(physical), port.wanted["vf_mtu"]
         if wanted is not None and wanted > most:
             return min(now, most)
         to = most if wanted is None else wanted
         if physical not in self._functions_stay:
-            refusals = (self.function_refusal(vf, port, to) for vf, port in self.differing(wish))
+            refusals = (self.function_refusal(vf, netdev, to) for vf, netdev in self.differing(port))
             self._functions_stay[physical] = any(refusals)
         if self._functions_stay[physical]:
             return now
         return min(now, to) if wanted is None else to
 
     def differing(self, interface: Interface) -> list[tuple[Nic, Netdev]]:
-        """Return the virtual functions, with their ports, whose MTU differs from what their physical one asks for.
+        """Return the virtual functions, with their interfaces, whose MTU differs from that of the port's entry.
 
-        Those that are wanted interfaces with an MTU themselves are left out. Where nothing is asked of them, a function
-        above its physical one differs: it would lose its larger frames.
+        Functions with an MTU in an entry of their own are left out. Without vf_mtu in the entry, those above the MTU of
+        the port differ, because they would lose their larger frames.
         """
         if interface.nic is None or interface.netdev is None:
             return []
@@ -120,14 +138,14 @@ class Stack:
         return [(vf, port) for vf, port in ports if differs(port)]
 
     def function_refusal(self, vf: Nic, port: Netdev, wanted: int) -> str:
-        """Return why a virtual function can't have an MTU that its physical one carries, empty when it can."""
+        """Return why a virtual function can't have an MTU that its physical function carries; empty if it can."""
         setter = self.setter(port["name"])
         if setter != port["name"]:
             return f"{port['name']} belongs to {setter}, which sets the MTU of its members; set it there"
         return limit_problem(vf, port, wanted) or self._context.uplink_refusal(vf, port)
 
     def refusal(self, netdev: Netdev, wanted: int) -> str:
-        """Return why an interface can't have this MTU; empty when it can, or when its bond gives it just that."""
+        """Return why an interface can't have this MTU; empty if it can, or if its bond gives it this MTU."""
         name = netdev["name"]
         setter = self.setter(name)
         if setter != name:
@@ -143,7 +161,7 @@ class Stack:
         return next(filter(None, (*limits, *uplinks)), "") or self._above(name, wanted)
 
     def carrier_problem(self, name: str, wanted: int) -> str:
-        """Return why the functions of a physical interface can't have this MTU, empty when they can."""
+        """Return why the functions of a physical interface can't have this MTU; empty if they can."""
         most, setter = self.final(name), self.setter(name)
         if wanted <= most:
             return ""
@@ -155,7 +173,7 @@ class Stack:
         return f"the physical function stays at {most}, as its own change is refused"
 
     def level(self, name: str) -> int:
-        """Return how many others have to be raised before an interface is, and lowered after it."""
+        """Return the layer of an interface: those below are raised before it and lowered after it."""
         setter = self.setter(name)
         if setter not in self._levels:
             self._levels[setter] = 0
@@ -177,7 +195,7 @@ class Stack:
         return [physical] if physical else [lower for lower in lowers if lower in self._netdevs]
 
     def _physical(self, name: str) -> str:
-        """Return the interface of the physical function behind that of a virtual one, empty for others."""
+        """Return the interface of the physical function of a virtual function's interface, empty for others."""
         actual, netdev = self._context.actual, self._netdevs[name]
         nic = actual.nics.get(netdev["pci"] or "")
         parent = actual.nics.get(nic["pf"] or "") if nic is not None else None
@@ -185,7 +203,7 @@ class Stack:
         return port["name"] if port else ""
 
     def _above(self, name: str, wanted: int) -> str:
-        """Return what an interface, or a member of a bond, would exceed with this MTU."""
+        """Return which interface below this one, or below a member of this bond, the MTU would exceed."""
         governed = self._governed(name)
         for each in governed:
             for lower in self._below(each):
@@ -206,11 +224,11 @@ class Stack:
 
 
 def limit_problem(nic: Nic | None, netdev: Netdev, wanted: int) -> str:
-    """Return why the device can't have this MTU. Other drivers' limits are only known to their kernel."""
+    """Return why the device can't have this MTU; empty if it may. The limits of other drivers are not known here."""
     if netdev["link_type"] == "infiniband":
         if wanted > IPOIB_CONNECTED_MAX:
             return f"IPoIB carries at most {IPOIB_CONNECTED_MAX}"
-        # Only an MTU that datagram mode does not have tells the mode for sure.
+        # Only an MTU above the maximum of datagram mode proves connected mode.
         if wanted > IPOIB_DATAGRAM_MAX >= netdev["mtu"]:
             return (
                 f"IPoIB in datagram mode carries at most {IPOIB_DATAGRAM_MAX} ({IPOIB_2K_MAX} on a fabric with an MTU "
@@ -221,29 +239,9 @@ def limit_problem(nic: Nic | None, netdev: Netdev, wanted: int) -> str:
     return ""
 
 
-DEFAULT_ETHERNET_MTU = 1500
-ROCE_HEADERS = 96
-IB_MTUS = (4096, 2048, 1024, 512, 256)
-_INTERFACES_SECONDS = 30.0
-_RANGE = (
-    "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show shows "
-    "the interface's maxmtu), and for a virtual function raise the physical one"
-)
-ERRORS = MappingProxyType(
-    {
-        "mtu greater than device maximum": _RANGE,
-        "mtu less than device minimum": _RANGE,
-        "ERANGE": _RANGE,
-        "EINVAL": _RANGE,
-        "Cannot find device": INTERFACE_GONE,
-        "ENODEV": INTERFACE_GONE,
-    }
-)
-
-
 @dataclass(frozen=True)
 class _Change:
-    """One MTU change with its place in the order: from the top of a stack down, and then from the bottom up."""
+    """An MTU change with its place in the order: MTUs are lowered from the top down, then raised from the bottom up."""
 
     lowered: bool
     level: int
@@ -254,16 +252,8 @@ class _Change:
         return not self.lowered, -self.level if self.lowered else self.level, self.step["id"]
 
 
-def roce_mtu(mtu: int) -> int:
-    """Return the InfiniBand MTU that RoCE uses over an Ethernet ``mtu`` (bytes); 0 when none fits.
-
-    The kernel takes the largest that leaves room for the transport headers (iboe_get_mtu, include/rdma/ib_addr.h).
-    """
-    return next((ib_mtu for ib_mtu in IB_MTUS if ib_mtu <= mtu - ROCE_HEADERS), 0)
-
-
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each device whose MTU differs from the wanted one, and hints on what RoCE makes of it."""
+    """Return a step for each device whose MTU differs from the spec, and notices about the MTU of RoCE."""
     changes: list[_Change] = []
     notices: list[str] = []
     stack = Stack(context)
@@ -278,6 +268,53 @@ def plan(context: Context) -> ConcernPlan:
             notices.extend(vf_notices)
     changes.sort(key=lambda change: change.place)
     return [change.step for change in changes], notices
+
+
+def work(context: Context, step: Step) -> Work:
+    """Return how an interface, or the virtual functions of a port, get their MTU."""
+    key, to = key_of(step), as_planned(step["to"], int)
+    if key.endswith(FUNCTIONS):
+        former = _former_of_functions(context, key[: -len(FUNCTIONS)])
+    else:
+        interface = context.interface_of(key)
+        former = {context.port_name(interface): as_planned(step["from"], int)}
+    do: list[Operation] = [_wait_for(former)] if key.endswith(FUNCTIONS) else []
+    do += [set_mtu(name, to) for name in former]
+    undo: list[Operation] = [set_mtu(name, mtu) for name, mtu in reversed(list(former.items())) if mtu]
+
+    def verify(host: Host) -> str:
+        return "; ".join(filter(None, (differs(host, fill(name, host), to) for name in former)))
+
+    # NetworkManager gives a VLAN the MTU of the device below a moment after that one has changed.
+    return Work(do, undo, verify, again=True)
+
+
+def restore(desired: HostSpec, key: str, original: Value) -> None:
+    """Add the original MTU to the spec; for functions only if they existed and all had the same."""
+    if key.endswith(FUNCTIONS):
+        if isinstance(original, list) and len(original) == 1:
+            wanted_interface(desired, key[: -len(FUNCTIONS)])["vf_mtu"] = original[0]
+    elif isinstance(original, int) and original:
+        wanted_interface(desired, key)["mtu"] = original
+
+
+def roce_mtu(mtu: int) -> int:
+    """Return the InfiniBand MTU that RoCE uses over an Ethernet ``mtu`` (bytes); 0 when none fits.
+
+    The kernel uses the largest that leaves room for the transport headers (iboe_get_mtu, include/rdma/ib_addr.h).
+    """
+    return next((ib_mtu for ib_mtu in IB_MTUS if ib_mtu <= mtu - ROCE_HEADERS), 0)
+
+
+def set_mtu(name: str, mtu: int) -> Run:
+    """Return the command that sets the MTU of an interface."""
+    return set_link(name, "mtu", str(mtu))
+
+
+def differs(host: Host, name: str, wanted: int) -> str:
+    """Return what is wrong with the MTU of an interface, empty if it is the wanted one."""
+    now = host.read(f"{NET}/{name}/mtu").strip()
+    return "" if now == str(wanted) else f"{name} has an MTU of {now}, not {wanted}"
 
 
 def _interface_change(context: Context, interface: Interface, netdev: Netdev, stack: Stack) -> list[_Change]:
@@ -329,7 +366,7 @@ def _roce_hint(context: Context, interface: Interface, netdev: Netdev) -> list[s
 def _functions_change(
     context: Context, interface: Interface, netdev: Netdev, stack: Stack
 ) -> tuple[list[_Change], list[str]]:
-    """Plan the virtual functions of one physical function: those that exist, or those the plan creates."""
+    """Plan the MTU of a port's virtual functions: those that exist, or those that the plan creates."""
     name = netdev["name"]
     vf_mtu, most = interface.wanted["vf_mtu"], stack.final(name)
     new = new_functions(context, interface.key)
@@ -394,36 +431,8 @@ def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack
     return [_Change(lowered=False, level=stack.level(name) + 1, step=step)]
 
 
-def work(context: Context, step: Step) -> Work:
-    """Return how one interface, or the virtual functions of one, get their MTU."""
-    key, to = key_of(step), as_planned(step["to"], int)
-    if key.endswith(FUNCTIONS):
-        former = _former_of_functions(context, key[: -len(FUNCTIONS)])
-    else:
-        interface = context.interface_of(key)
-        former = {context.port_name(interface): as_planned(step["from"], int)}
-    do: list[Operation] = [_wait_for(former)] if key.endswith(FUNCTIONS) else []
-    do += [set_mtu(name, to) for name in former]
-    undo: list[Operation] = [set_mtu(name, mtu) for name, mtu in reversed(list(former.items())) if mtu]
-
-    def verify(host: Host) -> str:
-        return "; ".join(filter(None, (differs(host, fill(name, host), to) for name in former)))
-
-    # NetworkManager gives a VLAN the MTU of the device below it, a moment after that one has got it.
-    return Work(do, undo, verify, again=True)
-
-
-def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the MTU that an interface had; functions that were not there, or had several, have none to give back."""
-    if key.endswith(FUNCTIONS):
-        if isinstance(original, list) and len(original) == 1:
-            wanted_interface(desired, key[: -len(FUNCTIONS)])["vf_mtu"] = original[0]
-    elif isinstance(original, int) and original:
-        wanted_interface(desired, key)["mtu"] = original
-
-
 def _former_of_functions(context: Context, address: str) -> dict[str, int]:
-    """Return the virtual functions to set, as placeholders, with their MTU now: 0 for those the plan creates."""
+    """Return the virtual functions to set, as placeholders, with their present MTU, 0 for those the plan creates."""
     new = new_functions(context, address)
     if new is not None:
         return {f"{{vf:{address}:{number}}}": 0 for number in range(new)}
@@ -432,7 +441,7 @@ def _former_of_functions(context: Context, address: str) -> dict[str, int]:
 
 
 def _wait_for(names: Iterable[str]) -> WaitFor:
-    """Return the wait for interfaces that come late: IPoIB makes those of new InfiniBand functions."""
+    """Return the wait for late interfaces: IPoIB creates those of new InfiniBand functions."""
 
     def condition(host: Host) -> bool:
         try:
@@ -441,17 +450,6 @@ def _wait_for(names: Iterable[str]) -> WaitFor:
             return False
 
     return WaitFor("the interfaces of the virtual functions", condition, _INTERFACES_SECONDS)
-
-
-def set_mtu(name: str, mtu: int) -> Run:
-    """Return how an interface gets its MTU."""
-    return set_link(name, "mtu", str(mtu))
-
-
-def differs(host: Host, name: str, wanted: int) -> str:
-    """Return what is wrong with the MTU of an interface, empty when it is the wanted one."""
-    now = host.read(f"{NET}/{name}/mtu").strip()
-    return "" if now == str(wanted) else f"{name} has an MTU of {now}, not {wanted}"
 
 
 HANDLER = Handler(work, ERRORS, restore)

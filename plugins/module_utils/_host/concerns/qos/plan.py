@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans RoCE QoS: one step for each setting of an interface, refused where the host lacks it.
+"""Plans RoCE QoS: one step for each setting of an interface, which is refused if the host does not support it.
 
-The kernel forgets all of it at a reboot; the boot unit makes it again.
+The kernel forgets these settings at a reboot; the boot unit restores them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ...facts.qos import OF_DEVICE, asked, given, is_function
 from ...facts.settings_shapes import QosPort
 from ...spec.qos import FIRMWARE, Qos
 from . import settings
-from .settings import CONCERN, CUTTING, boot_files, key_for, name_of, told, value_of
+from .settings import CONCERN, CUTTING, assignment, boot_files, key_for, name_of, value_of
 
-# Settings that a file of the vendor's driver may have; without it they are asked of DCB.
+# Settings with a file of the vendor's driver; without that file DCB sets them.
 _FILES = {
     "trust": qos_paths.TRUST,
     "dscp_priority": qos_paths.DSCP2PRIO,
@@ -30,12 +30,42 @@ _FILES = {
     "pfc": qos_paths.PFC,
 }
 _BY_DCB = ("dcbx", "ets", *_FILES)
-
+_OF_DCBX = ("trust", "dscp_priority", "ets", "pfc")
+_LOSSLESS = (
+    "priority flow control of the host alone loses packets all the same: the switch needs the same priorities, trust "
+    "and ECN on every port of these"
+)
+# torvalds/linux, drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c, mlx5e_dcbnl_ieee_setpfc.
+_CABLE = (
+    "cable_length counts where the sizes of buffers were set by hand (mlnx_qos --buffer_size); until then the driver "
+    "keeps it and leaves the headroom as it is"
+)
 Check = Callable[[Context, Interface, QosPort, Qos], str]
 
 
+def plan(context: Context) -> ConcernPlan:
+    """Return a step for each setting that differs, in an order in which none undoes another, and notices."""
+    steps: list[Step] = []
+    notices: list[str] = []
+    for interface in context.interfaces:
+        wanted = asked(context.desired, interface)
+        port = settings.port_of(context, interface)
+        held = []
+        for setting in _sequence(wanted):
+            found = _step(context, interface, port, setting, wanted)
+            held += [] if found else [setting]
+            steps += found
+        notices += context.set_again(interface, _held(context, interface, port, held, wanted))
+        remarks = _lost if context.removing else _remarks
+        notices += remarks(context, interface, port, wanted)
+    notices = _of_host(context, steps) + notices
+    # Refused settings are not kept, so the files depend on the steps.
+    after = replace(context, earlier=(*context.earlier, *steps))
+    return steps + _file_steps(after, boot_files(after)), notices
+
+
 def inability(context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos) -> str:
-    """Return why a host can't have a setting, empty when it can; what holds already is denied to nobody."""
+    """Return why the host does not support a setting; empty if it does, or if the setting holds already."""
     now, to = settings.now_and_wanted(context, interface, port, setting, wanted)
     if now == to and now is not None:
         return ""
@@ -49,17 +79,166 @@ def inability(context: Context, interface: Interface, port: QosPort, setting: st
         problem = _without_dcb(interface, port)
     check = _CHECKS.get(setting)
     return (
-        problem if problem or check is None or not settings.is_told(port) else check(context, interface, port, wanted)
+        problem if problem or check is None or not settings.is_known(port) else check(context, interface, port, wanted)
     )
 
 
 def firmware_default(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> bool:
-    """Return whether ECN is only asked to be on, of a driver that can't show it: the firmware has it on."""
+    """Return whether the spec only has ECN on and the driver does not show it: by default the firmware has it on."""
     given = wanted.get("ecn")
     if context.removing or not given or settings.has_file(port, qos_paths.ECN) or _of_interface(interface):
         return False
     all_on = all(on for points in given.values() for on in points.values())
     return all_on and interface.driver == NETDEV_DRIVER and not _of_port(context, interface)
+
+
+def _file_steps(context: Context, files: Mapping[str, str]) -> list[Step]:
+    return [
+        make_step(
+            CONCERN,
+            path,
+            action="set RDMA devices up whenever they appear",
+            before=context.boot_files.get(path),
+            after=text,
+            reason="software or a bond makes these devices after the boot unit has run",
+            when=BOOT,
+            undo=context.boot_undo_said(path),
+        )
+        for path, text in sorted(files.items())
+        if context.boot_differs({path: text})
+    ]
+
+
+def _sequence(wanted: Qos) -> list[str]:
+    """Return the settings in order: flow control is switched on after priorities are set, and off before."""
+    order = list(wanted)
+    if wanted.get("pfc") == []:
+        order.remove("pfc")
+        order.insert(1 if order[:1] == ["dcbx"] else 0, "pfc")
+    return order
+
+
+def _step(context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos) -> list[Step]:
+    if setting == "ecn" and firmware_default(context, interface, port, wanted):
+        return []
+    now, to = settings.now_and_wanted(context, interface, port, setting, wanted)
+    problem = inability(context, interface, port, setting, wanted)
+    if context.removing and problem:
+        # A notice reports it: an original value that can't be restored must not hold up the others.
+        return []
+    if (settings.holds(context, interface, setting, now, to) and not problem) or (
+        setting == "pause" and _is_needless(context, interface, port, wanted)
+    ):
+        return []
+    if not problem and setting in CUTTING:
+        problem = context.uplink_refusal(interface.nic, interface.netdev)
+    return [
+        make_step(
+            CONCERN,
+            key_for(setting, interface),
+            target=context.target_of(interface),
+            action=f"set {assignment(setting, to)} (now {value_of(setting, now)})",
+            before=now,
+            after=to,
+            reason=_reason(context, interface, setting),
+            interrupts=f"the link of {context.target_of(interface)} for seconds" if setting in CUTTING else NOTHING,
+            undo="" if now is None else f"set {assignment(setting, now)}",
+            when=NOW,
+            refusal=problem,
+        )
+    ]
+
+
+def _held(
+    context: Context, interface: Interface, port: QosPort, without_step: Iterable[str], wanted: Qos
+) -> Iterator[str]:
+    """Yield those of the settings that match the spec, in words."""
+    for setting in without_step:
+        now, to = settings.now_and_wanted(context, interface, port, setting, wanted)
+        if now is not None and now == to:
+            yield assignment(setting, to)
+
+
+def _is_needless(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> bool:
+    """Return whether global pause stays as it is although the spec has priority flow control.
+
+    Without pause in the spec it is only switched off if its state is known and priority flow control is supported.
+    """
+    if "pause" in given(context.desired, interface):
+        return False
+    return port.get("pause") is None or bool(inability(context, interface, port, "pfc", wanted))
+
+
+def _reason(context: Context, interface: Interface, setting: str) -> str:
+    if context.removing:
+        return "it was so before rdma.fabric changed it"
+    if setting in (interface.wanted.get("qos") or {}):
+        return f"rdma_fabric_interfaces asks for {setting}"
+    if setting in (context.desired["roce_qos"] or {}):
+        return f"rdma_fabric_roce_qos asks for {setting}"
+    return "priority flow control is requested, and global pause excludes it"
+
+
+def _lost(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> list[str]:
+    """Return a notice for each original value that can't be restored."""
+    remarks = []
+    for setting in wanted:
+        problem = inability(context, interface, port, setting, wanted)
+        if problem:
+            value = value_of(setting, settings.now_and_wanted(context, interface, port, setting, wanted)[1])
+            what = f"{context.target_of(interface)}: {name_of(setting)}"
+            remarks.append(f"{what} can't be set to {value} again: {problem}")
+    return remarks
+
+
+def _remarks(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> list[str]:
+    target = context.target_of(interface)
+    remarks = []
+    if port.get("dcbx") == "firmware" and "dcbx" not in wanted and any(key in wanted for key in _OF_DCBX):
+        remarks.append(
+            f"{target}: its firmware runs DCBX, so the switch may change what is set here; dcbx os ends that"
+        )
+    if firmware_default(context, interface, port, wanted):
+        remarks.append(
+            f"{target}: this driver does not show whether ECN is on; the firmware has it on for every priority unless "
+            "ROCE_CC_PRIO_MASK_P1 says otherwise (mstconfig)"
+        )
+    return remarks + _small_headroom(context, interface, port, wanted)
+
+
+def _small_headroom(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> list[str]:
+    """Return a notice for each lossless priority whose headroom is too small.
+
+    It must hold the frames in flight when the other side is paused: at least one of each side (802.1Qbb, annex on
+    buffer requirements).
+    """
+    netdev = interface.netdev
+    lossless = set(port.get("pfc") or ()) & set(wanted.get("pfc") or ())
+    if netdev is None or not lossless:
+        return []
+    mtu = interface.wanted.get("mtu") or netdev["mtu"]
+    rooms = port.get("headroom", {})
+    return [
+        f"{context.target_of(interface)}: priority {priority} is lossless with {rooms[str(priority)]} bytes of "
+        f"headroom, less than two frames of MTU {mtu}: make its buffer larger (mlnx_qos --buffer_size)"
+        for priority in sorted(lossless)
+        if str(priority) in rooms and rooms[str(priority)] < 2 * mtu
+    ]
+
+
+def _of_host(context: Context, steps: list[Step]) -> list[str]:
+    asked_keys = {key for interface in context.interfaces for key in asked(context.desired, interface)}
+    remarks = []
+    if not context.removing and any(step["id"].startswith(f"{CONCERN}:pfc:") and step["to"] for step in steps):
+        remarks.append(_LOSSLESS)
+    if not context.removing and any(step["id"].startswith(f"{CONCERN}:cable_length:") for step in steps):
+        remarks.append(_CABLE)
+    if settings.of_host(context)["lldpad"] and asked_keys & {*_OF_DCBX, "dcbx"}:
+        remarks.append(
+            "lldpad is there and sets trust, PFC and ETS by itself as the switch tells it to: switch it off "
+            "(systemctl disable --now lldpad), or leave these settings to it"
+        )
+    return remarks
 
 
 def _of_interface(interface: Interface) -> str:
@@ -88,7 +267,7 @@ def _of_port(context: Context, interface: Interface) -> str:
 
 def _of_device(context: Context, port: QosPort, setting: str, to: object) -> str:
     device = port["rdma"]
-    if settings.is_told(port) and device is None:
+    if settings.is_known(port) and device is None:
         return (
             "it has no RDMA device of its own (a bond's belongs to its first port): load the driver of its card "
             "(mlx5_ib), or make a soft one (rdma link add)"
@@ -177,184 +356,3 @@ _CHECKS: Mapping[str, Check] = {
     "cnp_dscp": _notification("cnp_dscp"),
     "cnp_priority": _notification("cnp_priority"),
 }
-
-
-_OF_DCBX = ("trust", "dscp_priority", "ets", "pfc")
-_LOSSLESS = (
-    "priority flow control of the host alone loses packets all the same: the switch needs the same priorities, trust "
-    "and ECN on every port of these"
-)
-# torvalds/linux, drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c, mlx5e_dcbnl_ieee_setpfc.
-_CABLE = (
-    "cable_length counts where the sizes of buffers were set by hand (mlnx_qos --buffer_size); until then the driver "
-    "keeps it and leaves the headroom as it is"
-)
-
-
-def plan(context: Context) -> ConcernPlan:
-    """Return a step for each setting that differs, in an order in which none undoes another, and remarks."""
-    steps: list[Step] = []
-    notices: list[str] = []
-    for interface in context.interfaces:
-        wanted = asked(context.desired, interface)
-        port = settings.port_of(context, interface)
-        held = []
-        for setting in _sequence(wanted):
-            found = _step(context, interface, port, setting, wanted)
-            held += [] if found else [setting]
-            steps += found
-        notices += context.set_again(interface, _held(context, interface, port, held, wanted))
-        remarks = _lost if context.removing else _remarks
-        notices += remarks(context, interface, port, wanted)
-    notices = _of_host(context, steps) + notices
-    # What is refused is not kept, so the files follow from the steps.
-    after = replace(context, earlier=(*context.earlier, *steps))
-    return steps + _file_steps(after, boot_files(after)), notices
-
-
-def _file_steps(context: Context, files: Mapping[str, str]) -> list[Step]:
-    return [
-        make_step(
-            CONCERN,
-            path,
-            action="set RDMA devices up whenever they appear",
-            before=context.boot_files.get(path),
-            after=text,
-            reason="software or a bond makes these devices after the boot unit has run",
-            when=BOOT,
-            undo=context.boot_undo_said(path),
-        )
-        for path, text in sorted(files.items())
-        if context.boot_differs({path: text})
-    ]
-
-
-def _sequence(wanted: Qos) -> list[str]:
-    """Return the settings in order: flow control goes on when priorities are what they shall be, and off before."""
-    order = list(wanted)
-    if wanted.get("pfc") == []:
-        order.remove("pfc")
-        order.insert(1 if order[:1] == ["dcbx"] else 0, "pfc")
-    return order
-
-
-def _step(context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos) -> list[Step]:
-    if setting == "ecn" and firmware_default(context, interface, port, wanted):
-        return []
-    now, to = settings.now_and_wanted(context, interface, port, setting, wanted)
-    problem = inability(context, interface, port, setting, wanted)
-    if context.removing and problem:
-        # Told by a remark: an original value that has nowhere to go is no reason to keep all others.
-        return []
-    if (settings.holds(context, interface, setting, now, to) and not problem) or (
-        setting == "pause" and _is_needless(context, interface, port, wanted)
-    ):
-        return []
-    if not problem and setting in CUTTING:
-        problem = context.uplink_refusal(interface.nic, interface.netdev)
-    return [
-        make_step(
-            CONCERN,
-            key_for(setting, interface),
-            target=context.target_of(interface),
-            action=f"set {told(setting, to)} (now {value_of(setting, now)})",
-            before=now,
-            after=to,
-            reason=_reason(context, interface, setting),
-            interrupts=f"the link of {context.target_of(interface)} for seconds" if setting in CUTTING else NOTHING,
-            undo="" if now is None else f"set {told(setting, now)}",
-            when=NOW,
-            refusal=problem,
-        )
-    ]
-
-
-def _held(
-    context: Context, interface: Interface, port: QosPort, without_step: Iterable[str], wanted: Qos
-) -> Iterator[str]:
-    """Yield those of the settings that are what they shall be, in words."""
-    for setting in without_step:
-        now, to = settings.now_and_wanted(context, interface, port, setting, wanted)
-        if now is not None and now == to:
-            yield told(setting, to)
-
-
-def _is_needless(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> bool:
-    """Return whether global pause stays as it is although priority flow control is asked for.
-
-    Where nobody asked, it only goes off where it can be told, and for a flow control that can be had.
-    """
-    if "pause" in given(context.desired, interface):
-        return False
-    return port.get("pause") is None or bool(inability(context, interface, port, "pfc", wanted))
-
-
-def _reason(context: Context, interface: Interface, setting: str) -> str:
-    if context.removing:
-        return "it was so before rdma.fabric changed it"
-    if setting in (interface.wanted.get("qos") or {}):
-        return f"rdma_fabric_interfaces asks for {setting}"
-    if setting in (context.desired["roce_qos"] or {}):
-        return f"rdma_fabric_roce_qos asks for {setting}"
-    return "priority flow control is requested, and global pause excludes it"
-
-
-def _lost(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> list[str]:
-    """Say which original values can't be brought back, and why."""
-    remarks = []
-    for setting in wanted:
-        problem = inability(context, interface, port, setting, wanted)
-        if problem:
-            value = value_of(setting, settings.now_and_wanted(context, interface, port, setting, wanted)[1])
-            what = f"{context.target_of(interface)}: {name_of(setting)}"
-            remarks.append(f"{what} can't be set to {value} again: {problem}")
-    return remarks
-
-
-def _remarks(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> list[str]:
-    target = context.target_of(interface)
-    remarks = []
-    if port.get("dcbx") == "firmware" and "dcbx" not in wanted and any(key in wanted for key in _OF_DCBX):
-        remarks.append(
-            f"{target}: its firmware runs DCBX, so the switch may change what is set here; dcbx os ends that"
-        )
-    if firmware_default(context, interface, port, wanted):
-        remarks.append(
-            f"{target}: this driver does not show whether ECN is on; the firmware has it on for every priority unless "
-            "ROCE_CC_PRIO_MASK_P1 says otherwise (mstconfig)"
-        )
-    return remarks + _small_headroom(context, interface, port, wanted)
-
-
-def _small_headroom(context: Context, interface: Interface, port: QosPort, wanted: Qos) -> list[str]:
-    """Say where a lossless priority would lose frames: what is under way when the other side is told to stop.
-
-    That is at least one frame of each side's (802.1Qbb, annex on buffer requirements).
-    """
-    netdev = interface.netdev
-    lossless = set(port.get("pfc") or ()) & set(wanted.get("pfc") or ())
-    if netdev is None or not lossless:
-        return []
-    mtu = interface.wanted.get("mtu") or netdev["mtu"]
-    rooms = port.get("headroom", {})
-    return [
-        f"{context.target_of(interface)}: priority {priority} is lossless with {rooms[str(priority)]} bytes of "
-        f"headroom, less than two frames of MTU {mtu}: make its buffer larger (mlnx_qos --buffer_size)"
-        for priority in sorted(lossless)
-        if str(priority) in rooms and rooms[str(priority)] < 2 * mtu
-    ]
-
-
-def _of_host(context: Context, steps: list[Step]) -> list[str]:
-    asked_keys = {key for interface in context.interfaces for key in asked(context.desired, interface)}
-    remarks = []
-    if not context.removing and any(step["id"].startswith(f"{CONCERN}:pfc:") and step["to"] for step in steps):
-        remarks.append(_LOSSLESS)
-    if not context.removing and any(step["id"].startswith(f"{CONCERN}:cable_length:") for step in steps):
-        remarks.append(_CABLE)
-    if settings.of_host(context)["lldpad"] and asked_keys & {*_OF_DCBX, "dcbx"}:
-        remarks.append(
-            "lldpad is there and sets trust, PFC and ETS by itself as the switch tells it to: switch it off "
-            "(systemctl disable --now lldpad), or leave these settings to it"
-        )
-    return remarks

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The QoS settings of an interface in one form, and the files that set up RDMA devices which appear late. Pure.
 
-Tables are whole, as ranges: only so can an original one come back after several runs have changed it.
+Tables are complete, as ranges, so that the original table can be restored after several runs have changed it.
 
-The boot unit runs before the network, and so before anybody makes a soft device, and before a bond takes the devices of
-its ports away and brings one in their place (torvalds/linux, drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c:
-mlx5_do_bond), ``mlx5_bond_0`` (drivers/infiniband/hw/mlx5/main.c: mlx5_ib_stage_ib_reg_init). Other cards need none of
-this.
+Some RDMA devices appear after the boot unit has run: soft devices, and the one device by which a bond replaces those of
+its ports (torvalds/linux, drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c: mlx5_do_bond), ``mlx5_bond_0``
+(drivers/infiniband/hw/mlx5/main.c: mlx5_ib_stage_ib_reg_init). A udev rule starts a unit for them; other devices need
+neither.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ from ...spec.interfaces import InterfaceSpec
 from ...spec.qos import DSCP, Qos, only
 
 CONCERN = "qos"
-# Drivers take the link down and up for these.
+# Drivers take the link down and up to change these.
 CUTTING = ("pause", "pfc")
+UNIT = "rdma-fabric-devices.service"
+UNIT_FILE = f"/etc/systemd/system/{UNIT}"
+RULES_FILE = "/etc/udev/rules.d/90-rdma-fabric-devices.rules"
 _UNTOLD: HostQos = {"ports": {}, "lldpad": False, "mlnx_qos": False, "configfs": False, "rdma_cm": False}
 _UNTOLD_PORT: QosPort = {"files": [], "dcb": None, "rdma": None}
 _NAMES = {
@@ -49,17 +52,22 @@ _NAMES = {
     "traffic_class": "the traffic class of all queue pairs",
     "tos": "the ToS of RDMA-CM",
 }
+# Rules match the kernel's name of a device, before rdma-core or rdma_name change it.
+_OF_BONDS = "mlx5_bond_*"
+# Anybody with CAP_NET_ADMIN can create a soft device with any name but one with a percent sign (nldev_newlink in
+# drivers/infiniband/core/nldev.c), and a quote would end the pattern and begin a RUN.
+_MEANINGFUL = re.compile(r"[^A-Za-z0-9_.:-]")
 
 
 def lasting(context: Context, interface: Interface) -> Qos:
-    """Return what the boot unit makes again: all that is given and not refused."""
+    """Return the settings that the boot unit restores: all in the spec that are not refused."""
     refused = {step["id"] for step in context.earlier if step["status"] == REFUSED}
     wanted = given(context.desired, interface)
     return only(wanted, [key for key in wanted if step_id(key, interface) not in refused])
 
 
 def key_for(setting: str, interface: Interface) -> str:
-    """Return what the step about one setting of an interface is called by within this concern."""
+    """Return the key of the step about one setting of an interface."""
     return f"{setting}:{interface.key}"
 
 
@@ -68,59 +76,46 @@ def step_id(setting: str, interface: Interface) -> str:
     return f"{CONCERN}:{key_for(setting, interface)}"
 
 
-def without_soft_devices(desired: HostSpec, facts: Facts) -> HostSpec:
-    """Return what can be had while the host starts: software makes RDMA devices on other cards' ports later."""
-    drivers = {nic["address"]: nic["driver"] for nic in facts["nics"]}
-
-    def had(entry: InterfaceSpec) -> InterfaceSpec:
-        qos = entry["qos"]
-        if not qos or isinstance(qos, bool) or drivers.get(entry.get("pci", "")) in {None, NETDEV_DRIVER}:
-            return entry
-        return {**entry, "qos": only(qos, [key for key in qos if key not in OF_DEVICE])}
-
-    return {**desired, "interfaces": list(map(had, desired["interfaces"]))}
-
-
 def of_host(context: Context) -> HostQos:
-    """Return what the facts tell of the host's QoS, nothing for a host that was not asked."""
+    """Return the QoS facts of the host, empty if they were not read."""
     return context.actual.facts["settings"].get("qos", _UNTOLD)
 
 
 def port_of(context: Context, interface: Interface) -> QosPort:
-    """Return what the facts tell of one port, nothing where it was not asked."""
+    """Return the QoS facts of a port, empty if they were not read."""
     return of_host(context)["ports"].get(interface.name, _UNTOLD_PORT)
 
 
-def is_told(port: QosPort) -> bool:
-    """Return whether a port was asked."""
+def is_known(port: QosPort) -> bool:
+    """Return whether the facts of a port were read."""
     return port is not _UNTOLD_PORT
 
 
 def has_file(port: QosPort, which: str) -> bool:
-    """Return whether the port has one of the files of the vendor's driver."""
+    """Return whether the port has this file of the vendor's driver."""
     return which in port["files"]
 
 
 def notification_tree(port: QosPort, setting: str) -> str:
-    """Return the tree that has what congestion notifications are marked with, empty where none has."""
+    """Return the tree with the DSCP or priority of congestion notifications, empty if there is none."""
     return (port.get("cnp_dscp_in") if setting == "cnp_dscp" else port.get("cnp_priority_in")) or ""
 
 
 def is_renamed(context: Context, interface: Interface) -> bool:
-    """Return whether the plan gives the RDMA device a new name: its directory in configfs is under the old one."""
+    """Return whether the plan renames the RDMA device, whose directory in configfs keeps the old name."""
     return context.planned(f"naming:{interface.key}:rdma") is not None
 
 
 def now_and_wanted(
     context: Context, interface: Interface, port: QosPort, setting: str, wanted: Qos
 ) -> tuple[Value, Value]:
-    """Return the present and the wanted value of a setting; None where the present one is not known.
+    """Return the present and the wanted value of a setting; the present one is None if unknown.
 
-    While everything of ours is to go, wanted are values that were present ones.
+    In a removal the wanted values are former present ones, so they are not converted.
     """
     if setting == "dscp_priority":
         return _tables(context, port, wanted)
-    # To mypy a member is an object where its name is no literal.
+    # mypy types a member as object if its name is not a literal.
     now, to = present(port, setting), cast(Value, wanted.get(setting))
     if setting == "tos" and to is not None and is_renamed(context, interface):
         now = None
@@ -130,7 +125,7 @@ def now_and_wanted(
 
 
 def present(port: QosPort, setting: str) -> Value:
-    """Return what a port tells of a setting, None where that is not known."""
+    """Return the present value of a port's setting, None if unknown."""
     if setting in OF_DEVICE:
         device = port["rdma"]
         return None if device is None else cast(Value, device.get(setting))
@@ -138,52 +133,20 @@ def present(port: QosPort, setting: str) -> Value:
 
 
 def holds(context: Context, interface: Interface, setting: str, now: object, to: object) -> bool:
-    """Return whether a setting is what it shall be once the steps before it are done.
+    """Return whether a setting matches the spec once the steps before it are done.
 
-    RDMA-CM keeps the ToS of a device that gets another name, and its directory stays under the former one.
+    The directory of a renamed device, and so its ToS, stays under the former name in RDMA-CM.
     """
     return now == to and not (setting == "tos" and is_renamed(context, interface))
 
 
-def _tables(context: Context, port: QosPort, wanted: Qos) -> tuple[dict[str, int] | None, dict[str, int] | None]:
-    """Return the table after the port trusts DSCP as it shall, and the wanted one."""
-    given = wanted["dscp_priority"]
-    now = port.get("dscp")
-    if not has_file(port, qos_paths.TRUST):
-        if wanted.get("trust") not in {None, DSCP}:
-            # Entries are what makes a port trust DSCP here: they have all gone.
-            return now, now
-        if port.get("trust") == "pcp" and wanted.get("trust") == DSCP:
-            now = qos_values.compact(qos_values.default_table())
-    if context.removing:
-        return now, given
-    return now, qos_values.compact({**qos_values.expanded(now or {}), **qos_values.expanded(given)})
-
-
-def _points(now: dict[str, list[int]], wanted: dict[str, dict[str, bool]]) -> dict[str, list[int]]:
-    """Return the priorities that shall be on at each side."""
-    sides = {point: set(now.get(point) or ()) for point in qos_values.POINTS}
-    for priority, points in wanted.items():
-        for point, on in points.items():
-            (sides[point].add if on else sides[point].discard)(int(priority))
-    return {point: sorted(on) for point, on in sides.items()}
-
-
-# Of what is asked for in another form than ports tell it.
-_FORMS: Mapping[str, Callable[[QosPort, Qos], Value]] = {
-    "pause": lambda _port, wanted: dict.fromkeys(("rx", "tx"), wanted["pause"]),
-    "ets": lambda _port, wanted: qos_values.ets_wanted(wanted["ets"]),
-    "ecn": lambda port, wanted: _points(port.get("ecn", {}), wanted["ecn"]),
-}
-
-
-def told(setting: str, value: Value) -> str:
+def assignment(setting: str, value: Value) -> str:
     """Return ``priority flow control to 3``."""
     return f"{name_of(setting)} to {value_of(setting, value)}"
 
 
 def name_of(setting: str) -> str:
-    """Return what a setting is called."""
+    """Return the name of a setting in messages."""
     return _NAMES[setting]
 
 
@@ -195,6 +158,59 @@ def value_of(setting: str, value: Value) -> str:
     return words(value) if words is not None else str(value)
 
 
+def boot_files(context: Context) -> dict[str, str]:
+    """Return the udev rule and its unit, neither if no late device has a setting to keep."""
+    patterns = _late_devices(context)
+    if context.removing or not patterns:
+        return {}
+    return {UNIT_FILE: _unit(context.python, program_path()), RULES_FILE: _rules(patterns)}
+
+
+def without_soft_devices(desired: HostSpec, facts: Facts) -> HostSpec:
+    """Return the spec without settings of soft RDMA devices, which do not exist yet when the boot unit runs."""
+    drivers = {nic["address"]: nic["driver"] for nic in facts["nics"]}
+
+    def had(entry: InterfaceSpec) -> InterfaceSpec:
+        qos = entry["qos"]
+        if not qos or isinstance(qos, bool) or drivers.get(entry.get("pci", "")) in {None, NETDEV_DRIVER}:
+            return entry
+        return {**entry, "qos": only(qos, [key for key in qos if key not in OF_DEVICE])}
+
+    return {**desired, "interfaces": list(map(had, desired["interfaces"]))}
+
+
+def _tables(context: Context, port: QosPort, wanted: Qos) -> tuple[dict[str, int] | None, dict[str, int] | None]:
+    """Return the DSCP table as it is after the step about trust, and the wanted table."""
+    given = wanted["dscp_priority"]
+    now = port.get("dscp")
+    if not has_file(port, qos_paths.TRUST):
+        if wanted.get("trust") not in {None, DSCP}:
+            # Without that file a port trusts DSCP if it has entries, so the step about trust has removed all.
+            return now, now
+        if port.get("trust") == "pcp" and wanted.get("trust") == DSCP:
+            now = qos_values.compact(qos_values.default_table())
+    if context.removing:
+        return now, given
+    return now, qos_values.compact({**qos_values.expanded(now or {}), **qos_values.expanded(given)})
+
+
+def _points(now: dict[str, list[int]], wanted: dict[str, dict[str, bool]]) -> dict[str, list[int]]:
+    """Return the priorities with ECN on, by side."""
+    sides = {point: set(now.get(point) or ()) for point in qos_values.POINTS}
+    for priority, points in wanted.items():
+        for point, on in points.items():
+            (sides[point].add if on else sides[point].discard)(int(priority))
+    return {point: sorted(on) for point, on in sides.items()}
+
+
+# Conversions of settings whose form in the spec differs from that of ports.
+_FORMS: Mapping[str, Callable[[QosPort, Qos], Value]] = {
+    "pause": lambda _port, wanted: dict.fromkeys(("rx", "tx"), wanted["pause"]),
+    "ets": lambda _port, wanted: qos_values.ets_wanted(wanted["ets"]),
+    "ecn": lambda port, wanted: _points(port.get("ecn", {}), wanted["ecn"]),
+}
+
+
 def _sides(value: Value) -> str:
     return " ".join(f"{side} {'on' if on else 'off'}" for side, on in as_planned(value, dict).items())
 
@@ -204,10 +220,10 @@ def _table(value: Value) -> str:
 
 
 def _shares(value: Value) -> str:
-    told_of: dict[str, list[int | str]] = as_planned(value, dict)
+    table: dict[str, list[int | str]] = as_planned(value, dict)
     shares = (
         f"{number} {kind}" if kind != "ets" else f"{number} {share}%"
-        for number, (kind, share) in enumerate(zip(told_of["tc_tsa"], told_of["tc_bw"]))
+        for number, (kind, share) in enumerate(zip(table["tc_tsa"], table["tc_bw"]))
         if share or kind != "ets"
     )
     return ", ".join(shares)
@@ -232,26 +248,8 @@ _WORDS: Mapping[str, Callable[[Value], str]] = {
 }
 
 
-UNIT = "rdma-fabric-devices.service"
-UNIT_FILE = f"/etc/systemd/system/{UNIT}"
-RULES_FILE = "/etc/udev/rules.d/90-rdma-fabric-devices.rules"
-# Rules match the name that a device appears with, whatever rdma-core or rdma_name call it then.
-_OF_BONDS = "mlx5_bond_*"
-# Who makes a soft device names it, as CAP_NET_ADMIN suffices for, and the kernel refuses nothing but a percent sign
-# (nldev_newlink of drivers/infiniband/core/nldev.c): a quote would end the pattern and begin a RUN.
-_MEANINGFUL = re.compile(r"[^A-Za-z0-9_.:-]")
-
-
-def boot_files(context: Context) -> dict[str, str]:
-    """Return the rule and the unit, neither where no late device has a setting to keep."""
-    patterns = _late_devices(context)
-    if context.removing or not patterns:
-        return {}
-    return {UNIT_FILE: _unit(context.python, program_path()), RULES_FILE: _rules(patterns)}
-
-
 def _late_devices(context: Context) -> list[str]:
-    """Return patterns of the names, as the kernel gives them, of devices that appear after the boot unit has run."""
+    """Return patterns of the kernel's names of devices that appear after the boot unit has run."""
     patterns = set()
     for interface in context.interfaces:
         device = rdma_of(interface, context.actual.facts["rdma"])
@@ -285,7 +283,7 @@ def _unit(python: str, program: str) -> str:
 
 
 def _rules(patterns: list[str]) -> str:
-    """Return the rules; rdma-core starts its own services in the same way."""
+    """Return the udev rules, which start the unit as rdma-core's rules start its services."""
     rules = [
         f'ACTION=="add", SUBSYSTEM=="infiniband", KERNEL=="{pattern}", TAG+="systemd", ENV{{SYSTEMD_WANTS}}+="{UNIT}"'
         for pattern in patterns

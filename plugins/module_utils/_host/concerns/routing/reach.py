@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compares routes and rules, tells ours from others, and judges which gateways an interface reaches. Pure.
+"""Compares routes and rules, distinguishes ours from others, and checks which gateways an interface reaches. Pure.
 
-Ours have a protocol of their own, as every routing daemon's have (rtm_protocol, include/uapi/linux/rtnetlink.h).
-systemd-networkd gives its own protocol to all rules, and netplan knows none: what they bring at boot is ours when a
-file of ours asks them to.
+Ours have a protocol of their own, like those of every routing daemon (rtm_protocol, include/uapi/linux/rtnetlink.h).
+systemd-networkd gives all rules its own protocol, and netplan supports none. So the routes and rules that these set at
+boot are ours if they are in a file of ours.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from ...facts.shapes import InterfaceRouting, ReadRoute, ReadRule
 from ...machine.probe import Network
 from ...spec.routes import MAIN, ROUTES, RULES, Route, Rule, Way, route_key, route_text, rule_key, rule_text, version_of
 
-# The key of the step about rules that no interface has any more.
+# The key of the step about rules that belong to no interface any longer.
 RULES_KEY = "rules"
-# RTPROT_KERNEL: made for an address. RTPROT_STATIC: what the host's administrator configured.
+# RTPROT_KERNEL: created for an address. RTPROT_STATIC: configured by the administrator.
 _KERNEL, _STATIC = 2, 4
-# What a route is and by which gateway; what a rule is.
+_NARROWER = "next: name only networks of the fabric"
+# The identity of a route, with its gateway, and of a rule.
 _WayKey = Tuple[Tuple[int, int, str, int], Optional[str]]
 _RuleKey = Tuple[int, int, str, str, int]
+_Owned = Union[ipaddress.IPv4Interface, ipaddress.IPv6Interface]
 
 
 class Changes(NamedTuple):
-    """What is to be done about an interface's routes and rules; ``former`` are routes that others take the place of."""
+    """The changes of an interface's routes and rules; ``former`` are the routes that ``replace`` replaces."""
 
     add: list[Route]
     replace: list[Route]
@@ -45,14 +47,14 @@ class Changes(NamedTuple):
         return bool(self.add or self.replace or self.remove or self.add_rules)
 
 
-def told(context: Context, interface: Interface) -> InterfaceRouting:
-    """Return what the facts tell of an interface: ``routes`` and ``addresses``, None where unknown."""
+def routing_of(context: Context, interface: Interface) -> InterfaceRouting:
+    """Return the routes and addresses of an interface, None if unknown."""
     found = context.actual.facts["routing"].get("interfaces", {})
     return found.get(interface.key, {"routes": None, "addresses": None})
 
 
-def told_rules(context: Context) -> Sequence[ReadRule] | None:
-    """Return the rules of the host, None where they can't be read."""
+def rules_of_host(context: Context) -> Sequence[ReadRule] | None:
+    """Return the rules of the host, None if unknown."""
     return context.actual.facts["routing"].get("rules")
 
 
@@ -62,17 +64,17 @@ def uplink_addresses(context: Context) -> Sequence[str]:
 
 
 def changes(context: Context, interface: Interface, waiting: Iterable[Route] = ()) -> Changes:
-    """Return what an interface lacks and what it has too much; routes that have to wait are left out."""
+    """Return the changes that bring an interface to the spec, without those of ``waiting`` routes."""
     wanted: list[Route] = interface.wanted.get(ROUTES) or []
-    there = told(context, interface)["routes"] or []
+    there = routing_of(context, interface)["routes"] or []
     if loses_link(context, interface):
-        # The kernel makes its own again, for the addresses that stay.
+        # The kernel recreates its own, for the addresses that stay.
         there = [route for route in there if route["protocol"] == _KERNEL]
     now = {route_key(route): route for route in there}
     asked, held = {route_key(route) for route in wanted}, {route_key(route) for route in waiting}
     ready = [route for route in wanted if route_key(route) not in held]
     other = [route for route in ready if route_key(route) in now and now[route_key(route)]["via"] != route["via"]]
-    rules = {rule_key(rule) for rule in told_rules(context) or ()}
+    rules = {rule_key(rule) for rule in rules_of_host(context) or ()}
     kept, _of_rules = context.once(kept_keys)
     return Changes(
         add=[route for route in ready if route_key(route) not in now],
@@ -84,12 +86,16 @@ def changes(context: Context, interface: Interface, waiting: Iterable[Route] = (
 
 
 def others(context: Context, interface: Interface) -> dict[str, Route | Rule]:
-    """Return the wanted routes and rules that are there without us, by how they are told: a removal leaves them."""
+    """Return the spec's routes and rules that exist but are not ours, by their text: a removal leaves them."""
     routes, rules = context.once(kept_keys)
     there = {
-        _way(route) for route in told(context, interface)["routes"] or [] if not _is_ours(route, _way(route) in routes)
+        _way(route)
+        for route in routing_of(context, interface)["routes"] or []
+        if not _is_ours(route, _way(route) in routes)
     }
-    rules_there = {rule_key(rule) for rule in told_rules(context) or () if not _is_ours(rule, rule_key(rule) in rules)}
+    rules_there = {
+        rule_key(rule) for rule in rules_of_host(context) or () if not _is_ours(rule, rule_key(rule) in rules)
+    }
     found: dict[str, Route | Rule] = {}
     for route in interface.wanted.get(ROUTES) or ():
         if _way(route) in there:
@@ -101,51 +107,40 @@ def others(context: Context, interface: Interface) -> dict[str, Route | Rule]:
 
 
 def loses_link(context: Context, interface: Interface) -> bool:
-    """Return whether the plan takes an interface down and up before its routes are set: old kernels rename that way."""
+    """Return whether the plan takes an interface down before its routes are set, as a rename does on old kernels."""
     netdev = interface.netdev
     renamed = netdev is not None and context.name_of(netdev) != netdev["name"]
     return renamed and not renames_live(context.actual.facts["system"]["kernel"])
 
 
 def unwanted_rules(context: Context) -> list[ReadRule]:
-    """Return the rules of ours that no entry asks for, those included of which the interface is not found."""
+    """Return our rules that are in no entry of the spec, found on the host or not."""
     entries = context.desired["interfaces"]
     wanted = {rule_key(rule) for entry in entries for rule in entry.get(RULES) or ()}
     kept = context.once(kept_keys)[1]
     if context.removing and all(entry.get(RULES) is None for entry in entries):
-        # No run has set one: those that our file names were there before.
+        # No run has set a rule, so those in our file existed before.
         kept = set()
     return [
         rule
-        for rule in told_rules(context) or ()
+        for rule in rules_of_host(context) or ()
         if rule_key(rule) not in wanted and _is_ours(rule, rule_key(rule) in kept)
     ]
 
 
 def is_our_route(context: Context, route: ReadRoute) -> bool:
-    """Return whether a route is there because of us."""
+    """Return whether a route is ours."""
     return _is_ours(route, _way(route) in context.once(kept_keys)[0])
 
 
-def _is_ours(entry: ReadRoute | ReadRule, is_kept: bool) -> bool:
-    return entry["protocol"] == PROTOCOL or (entry["protocol"] == _STATIC and is_kept)
-
-
-def _way(route: Way) -> _WayKey:
-    return route_key(route), route["via"]
-
-
 def kept_keys(context: Context) -> tuple[set[_WayKey], set[_RuleKey]]:
-    """Return the routes and rules that files of ours ask for."""
+    """Return the identities of the routes and rules in files of ours."""
     routes, rules = kept_in(context.boot_files)
     return {_way(route) for route in routes}, {rule_key(rule) for rule in rules}
 
 
-_Owned = Union[ipaddress.IPv4Interface, ipaddress.IPv6Interface]
-
-
 def lacks_address(context: Context, interface: Interface, route: Route) -> bool:
-    """Return whether a route's gateway waits for the interface's first address of its family."""
+    """Return whether a route can't be set before the interface has its first address of the gateway's family."""
     return (
         _needs_address(route)
         and not _reachable(context, interface, route)
@@ -154,7 +149,7 @@ def lacks_address(context: Context, interface: Interface, route: Route) -> bool:
 
 
 def gateway_problems(context: Context, interface: Interface) -> list[str]:
-    """Return what is wrong with gateways that no address of the interface reaches."""
+    """Return a problem for each gateway that no address of the interface reaches."""
     problems = []
     for route in interface.wanted.get(ROUTES) or ():
         known = _addresses(context, interface, route)
@@ -167,7 +162,7 @@ def gateway_problems(context: Context, interface: Interface) -> list[str]:
 
 
 def catching_problems(context: Context, interface: Interface) -> list[str]:
-    """Return which routes and rules would take traffic of the uplink to another interface."""
+    """Return a problem for each route and rule that would divert traffic of the uplink to another interface."""
     if context.actual.uplink_reason(interface.nic, interface.netdev) is not None:
         # Changes of the uplink itself have a consent and a guard.
         return []
@@ -185,8 +180,16 @@ def catching_problems(context: Context, interface: Interface) -> list[str]:
 
 
 def rules_of_uplinks(context: Context, rules: Iterable[Rule]) -> list[Rule]:
-    """Return the rules that are about traffic of the uplink."""
+    """Return the rules that match traffic of the uplink."""
     return [rule for rule in rules if any(_is_about(rule, address) for address in _uplinks(context))]
+
+
+def _is_ours(entry: ReadRoute | ReadRule, is_kept: bool) -> bool:
+    return entry["protocol"] == PROTOCOL or (entry["protocol"] == _STATIC and is_kept)
+
+
+def _way(route: Way) -> _WayKey:
+    return route_key(route), route["via"]
 
 
 def _uplinks(context: Context) -> list[_Owned]:
@@ -195,7 +198,7 @@ def _uplinks(context: Context) -> list[_Owned]:
 
 
 def _of_the_controller(context: Context, interface: Interface, uplinks: list[_Owned]) -> list[str]:
-    """Return which routes and rules would lead away what answers the controller that this run came from."""
+    """Return a problem for each route and rule that would divert replies to the controller of this run."""
     text = context.desired.get("controller")
     if not text:
         return []
@@ -215,9 +218,6 @@ def _of_the_controller(context: Context, interface: Interface, uplinks: list[_Ow
     return problems
 
 
-_NARROWER = "next: name only networks of the fabric"
-
-
 def _is_about(rule: Rule, uplink: _Owned) -> bool:
     source, target = (ipaddress.ip_network(text) if text else None for text in (rule["from"], rule["to"]))
     if source is not None:
@@ -230,13 +230,13 @@ def _is_within(inner: Network, outer: Network) -> bool:
 
 
 def _needs_address(route: Route) -> bool:
-    """Return whether a route has a gateway that must be reached from an address; a link-local one always is."""
+    """Return whether an address must reach the route's gateway; a link-local gateway is always reached."""
     via = route["via"]
     return bool(via and not route["on-link"] and not _is_link_local(ipaddress.ip_address(via)))
 
 
 def _reachable(context: Context, interface: Interface, route: Route) -> bool:
-    """Return whether the gateway is in a network of the interface, or in one that has a route without a gateway."""
+    """Return whether the gateway is in a network of the interface or of a route without a gateway."""
     via = ipaddress.ip_address(route["via"] or "")
     tables = (route["table"], MAIN)
     on_the_link = [other for other in _routes(context, interface) if not other["via"] and other["table"] in tables]
@@ -246,16 +246,16 @@ def _reachable(context: Context, interface: Interface, route: Route) -> bool:
 
 
 def _routes(context: Context, interface: Interface) -> list[Route]:
-    there = () if loses_link(context, interface) else told(context, interface)["routes"] or ()
+    there = () if loses_link(context, interface) else routing_of(context, interface)["routes"] or ()
     return [*(interface.wanted.get(ROUTES) or ()), *there]
 
 
 def _addresses(context: Context, interface: Interface, route: Route) -> list[_Owned]:
-    """Return the interface's addresses of the route's family; those of the link alone don't count."""
+    """Return the interface's addresses of the route's family, without link-local ones."""
     version = version_of(route["to"])
     if version == 6 and loses_link(context, interface):
         return []
-    found = [ipaddress.ip_interface(text) for text in told(context, interface)["addresses"] or ()]
+    found = [ipaddress.ip_interface(text) for text in routing_of(context, interface)["addresses"] or ()]
     return [address for address in found if address.version == version and not _is_link_local(address)]
 
 

@@ -4,9 +4,9 @@
 """Routes and policy rules of interfaces.
 
 The kernel takes a route only over an interface that is up, and a gateway only that an address of the interface reaches
-(fib_check_nh, net/ipv4/fib_semantics.c; ip6_route_check_nh, net/ipv6/route.c). A route that has to wait for either is
-told, and kept for the boot all the same. What is missing is added, not replaced: the kernel then refuses to take the
-place of somebody else's.
+(fib_check_nh, net/ipv4/fib_semantics.c; ip6_route_check_nh, net/ipv6/route.c). A notice names a route that has to wait
+for either, and the next boot sets it anyway. Missing routes are added, not replaced, so that the kernel refuses to
+replace those of others.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .reach import (
     is_our_route,
     lacks_address,
     others,
+    routing_of,
+    rules_of_host,
     rules_of_uplinks,
-    told,
-    told_rules,
     unwanted_rules,
 )
 
@@ -45,7 +45,7 @@ CONCERN = "routing"
 _MASTERS = ("bond", "bridge")
 _INTERRUPTS = "nothing, but traffic of these networks may take another way"
 _SECONDS = 30.0
-# ip(8) ends with 2 when the kernel refuses: when a route is taken back that was never set.
+# ip(8) ends with 2 if the kernel refuses, such as to remove a route that was never set.
 _OR_NOT_THERE = (0, 2)
 _UNREACHABLE = (
     "no address of the interface reaches the gateway, or the interface is down; next: look at ip address show, correct "
@@ -76,7 +76,7 @@ ERRORS = MappingProxyType(
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each interface whose routes or rules differ, one for rules to remove, and what has to wait."""
+    """Return a step for each interface whose routes or rules differ, one for rules to remove, and notices of waits."""
     steps: list[Step] = []
     notices: list[str] = []
     for interface in context.interfaces:
@@ -88,7 +88,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def waiting(context: Context, interface: Interface) -> list[Route]:
-    """Return the wanted routes that the kernel can't take yet: the interface is down, or has no address."""
+    """Return the spec's routes that can't be set yet, because the interface is down or has no address."""
     wanted: list[Route] = interface.wanted.get(ROUTES) or []
     if interface.netdev is None or not _will_be_up(context, interface, interface.netdev):
         return wanted
@@ -117,14 +117,14 @@ def _of(context: Context, interface: Interface, netdev: Netdev) -> ConcernPlan:
     }
     if refusal:
         return [make_step(CONCERN, interface.key, **wording, refusal=refusal)], []
-    said = _told_to_wait(context, interface, netdev, held)
+    notices = _notices_of_waits(context, interface, netdev, held)
     if not found.any:
-        return [], said
-    undo = "bring the former routes and rules back"
-    return [make_step(CONCERN, interface.key, **wording, interrupts=_INTERRUPTS, undo=undo, when=NOW)], said
+        return [], notices
+    undo = "restore the former routes and rules"
+    return [make_step(CONCERN, interface.key, **wording, interrupts=_INTERRUPTS, undo=undo, when=NOW)], notices
 
 
-def _told_to_wait(context: Context, interface: Interface, netdev: Netdev, held: list[Route]) -> list[str]:
+def _notices_of_waits(context: Context, interface: Interface, netdev: Netdev, held: list[Route]) -> list[str]:
     if not held:
         return []
     routes = ", ".join(map(route_text, held))
@@ -174,8 +174,8 @@ def _rules_step(context: Context) -> list[Step]:
 
 
 def _refusal(context: Context, interface: Interface, netdev: Netdev, lacking: Changes) -> str:
-    """Return everything that keeps an interface's routes from being set, empty when nothing does."""
-    if told(context, interface)["routes"] is None or told_rules(context) is None:
+    """Return why an interface's routes can't be set, with all reasons; empty if they can."""
+    if routing_of(context, interface)["routes"] is None or rules_of_host(context) is None:
         return (
             "its routes and rules can't be read; next: install iproute2 5.0 or newer; a recording has to be made "
             "again where it lacks them"
@@ -197,14 +197,14 @@ def _refusal(context: Context, interface: Interface, netdev: Netdev, lacking: Ch
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how the routes and rules of one interface are set, or how rules that nobody asks for are removed."""
+    """Return how the routes and rules of an interface are set, or how unwanted rules are removed."""
     key = key_of(step)
     if key == RULES_KEY:
         return _removal_of_rules(unwanted_rules(context))
     interface = context.interface_of(key)
     name = context.port_name(interface)
     found = changes(context, interface, waiting(context, interface))
-    # A gateway may be reached by a route without one.
+    # Routes without a gateway come first, as others may reach their gateway by them.
     add = sorted(found.add, key=lambda route: bool(route["via"]))
     do = [_route("add", route, name) for route in add]
     do += [_route("replace", route, name) for route in found.replace]
@@ -231,7 +231,7 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the routes and rules that were there without us; for rules without an interface nothing is asked."""
+    """Add the original routes and rules of an interface to the spec; rules without an interface are just removed."""
     if key != RULES_KEY and isinstance(original, dict):
         routes = [entry for text, entry in original.items() if text.startswith("route ")]
         rules = [entry for text, entry in original.items() if text.startswith("rule ")]
