@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Versions of NVIDIA's NIC driver as operators, packages and modules write them."""
+"""Parse versions of NVIDIA's NIC driver as operators, packages and modules write them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 # version without it.
 _PACKAGED = re.compile(r"OFED\.(?P<major>\d+)\.(?P<minor>\d+)\.(?P<rest>\d+(?:\.\d+){0,2})", re.ASCII)
 _COMPARED_FIELDS = 5
-# Both exist since this release (Mellanox/network-operator at 143e1e04: from then on its driver container is
-# doca-driver).
+# FIRST_DOCA: both exist since this release (Mellanox/network-operator at 143e1e04: from then on its driver container is
+# doca-driver). FIRST_DOCA_ONLY: there are no MLNX_OFED releases since this one.
 FIRST_DOCA = (24, 1)
 FIRST_DOCA_ONLY = (25, 1)
 _MAX_LENGTH = 128
