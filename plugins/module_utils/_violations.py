@@ -86,12 +86,16 @@ def report(findings: Iterable[Finding]) -> str:
 
 
 def together(findings: Iterable[_Remark]) -> list[_Remark]:
-    """Return the findings in their order, those that hosts share as one that names the hosts.
+    """Return the findings: those of a source in a row, by line, and those that hosts share as one that names them.
 
     The source of a finding about a host is ``host NAME: VARIABLE``, of one about several ``hosts NAMES: VARIABLE``.
     """
+    by_source: dict[str, list[_Remark]] = {}
+    for finding in findings:
+        by_source.setdefault(finding.source, []).append(finding)
     groups: dict[tuple[Any, ...], list[_Remark]] = {}
-    for number, finding in enumerate(findings):
+    in_order = (each for found in by_source.values() for each in sorted(found, key=lambda one: one.line or 0))
+    for number, finding in enumerate(in_order):
         match = _OF_HOST.fullmatch(finding.source)
         what = (match[2], finding.path, finding.problem, finding.hint) if match else (number,)
         groups.setdefault(what, []).append(finding)

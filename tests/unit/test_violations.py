@@ -47,6 +47,13 @@ def test_what_no_host_is_about_stays_as_it_is_and_one_host_stays_one() -> None:
     assert together([*files, wrong(1), wrong(1)]) == [*files, wrong(1)]
 
 
+def test_what_is_about_one_file_is_told_together_by_line() -> None:
+    told = [("b.yaml", 48), ("a.yaml", 2), ("b.yaml", 15), ("b.yaml", 16), ("a.yaml", None)]
+    found = together([Notice(source, "spec", "is odd", line=line) for source, line in told])
+    lines = [("b.yaml", 15), ("b.yaml", 16), ("b.yaml", 48), ("a.yaml", None), ("a.yaml", 2)]
+    assert [(each.source, each.line) for each in found] == lines
+
+
 def test_notices_are_put_together_as_well() -> None:
     notices = [Notice(f"host {host}: rdma_fabric_limits", "memlock", "is low") for host in ("a", "b")]
     assert together(notices) == [Notice("hosts a, b: rdma_fabric_limits", "memlock", "is low")]
