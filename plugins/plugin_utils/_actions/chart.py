@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import failure, install_arguments
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
-from .base import ActionFailure
+from .base import ActionFailure, plain
 from .cluster import ClusterAction
 
 _ACCESS = ("kubeconfig", "context", "host", "api_key", "ca_cert", "validate_certs")
@@ -35,8 +35,11 @@ class ChartAction(ClusterAction):
         """Run a module of kubernetes.core, in check mode or not; raises ActionFailure with what helm said."""
         mode, self._task.check_mode = self._task.check_mode, check
         try:
-            answer: Json = self._execute_module(
-                module_name=f"kubernetes.core.{module}", module_args=arguments, task_vars=task_vars
+            # Before ansible-core 2.19 the text of an answer is no builtin one, of which alone YAML can be written.
+            answer: Json = plain(
+                self._execute_module(
+                    module_name=f"kubernetes.core.{module}", module_args=arguments, task_vars=task_vars
+                )
             )
         finally:
             self._task.check_mode = mode

@@ -67,6 +67,34 @@ def test_helm_gets_the_options_of_a_connection_that_are_given(tmp_path: Path, mo
     assert action.access({**none, "kubeconfig": data}) == {"kubeconfig": data}
 
 
+class Unsafe(str):
+    """Stands for what ansible-core before 2.19 makes of the text of answers."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self
+
+
+class Answered(ChartAction):
+    """An action whose Helm has a release."""
+
+    def _execute_module(self, **_asked: Any) -> dict[str, Any]:
+        values = {Unsafe("old"): Unsafe("value")}
+        return {
+            "status": {"values": {"declared": {**LIVE, "chart": Unsafe("network-operator-26.1.0"), "values": values}}}
+        }
+
+
+def test_the_answer_of_helm_is_plain_data_that_a_difference_can_be_written_of() -> None:
+    action = Answered(
+        SimpleNamespace(action="a", check_mode=False), SimpleNamespace(), SimpleNamespace(), None, None, None
+    )
+    live = chart_release.release_of(action.helm("helm", {}, {}, check=True))
+    before = chart_release.difference(CHART, live)["before"]
+    assert before == "chart: network-operator-26.1.0\nvalues:\n  old: value\n"
+
+
 def test_the_module_is_asked_for_the_release_and_told_nothing_that_is_not_given() -> None:
     access = {"kubeconfig": "/k"}
     asked = chart_release.install_arguments(CHART, access)
