@@ -123,8 +123,13 @@ class TestNumberOfFiles:
         kernel = host()
         applied(kernel, **WISH)
         kernel.tree.add_file("/proc/sys/fs/nr_open", "65536\n")
-        assert not applied(kernel, run=REMOVE).get("failed")
+        outcome = applied(kernel, run=REMOVE)
+        assert not outcome.get("failed")
         assert not kernel.exists(LOGIN_FILE)
+        lines = [step["line"] for step in outcome["executed"] if LOGIN_FILE in step["id"]]
+        assert [line.partition(" - ")[2] for line in lines] == [
+            "new logins have their former limits; open sessions keep theirs"
+        ]
 
 
 class TestEffect:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits of logins, of services and of what starts containers: files of ours that PAM and systemd read."""
+"""Limits of logins, services and container runtimes: files of ours that PAM and systemd read."""
 
 from __future__ import annotations
 
@@ -31,21 +31,20 @@ ERRORS = MappingProxyType(
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each of our files that differs or has to go, and one that lets systemd read them."""
+    """Return a step for each of our files that differs or is no longer needed, and one that has systemd read them."""
     wanted = {} if context.removing else boot_files(context)
     steps = [] if context.removing else _too_many_files(context)
     steps += [_file_step(context, path) for path, text in wanted.items() if context.boot_differs({path: text})]
     changed = [step["target"] for step in steps if step["target"] not in (LOGIN_FILE, NOFILE)]
     if found(context)["systemd"] and (changed or (wanted and _stale(context))):
         steps.append(_reload(context))
-    # The login file needs nothing but its removal, which any run does with files that nothing wants.
-    ours = [MANAGER_FILE, *(unit_file(unit) for unit in RUNTIMES)]
+    ours = [LOGIN_FILE, MANAGER_FILE, *(unit_file(unit) for unit in RUNTIMES)]
     steps += [_removal(path) for path in ours if path in context.boot_files and path not in wanted]
     return steps, [] if context.removing else _remarks(context)
 
 
 def _too_many_files(context: Context) -> list[Step]:
-    """Return a refusal of more open files than the kernel lets any process have."""
+    """Return a refusal of more open files than the kernel allows any process."""
     asked, most = context.desired["limits"][NOFILE], most_files(context)
     if asked is None or bearable(context)[NOFILE] is not None:
         return []
@@ -65,7 +64,7 @@ def _too_many_files(context: Context) -> list[Step]:
 
 
 def _stale(context: Context) -> bool:
-    """Return whether systemd works with other limits than our files say, though they are right."""
+    """Return whether systemd uses other limits than our files have, although these are right."""
     wanted, facts = wanted_limits(context), found(context)
     known = [facts["default"], *(unit["limits"] for unit in facts["units"].values())]
     return any(limits.get(key) not in (None, value) for limits in known for key, value in wanted.items())
@@ -74,7 +73,7 @@ def _stale(context: Context) -> bool:
 def _file_step(context: Context, path: str) -> Step:
     words = ", ".join(f"{key} {_spoken(key, value)}" for key, value in wanted_limits(context).items())
     if path == LOGIN_FILE:
-        whom, detail = "everybody who logs in", "new logins have it; sessions that are open keep what they have"
+        whom, detail = "everybody who logs in", "new logins have it; open sessions keep theirs"
     elif path == MANAGER_FILE:
         whom = "services"
         detail = "services without a limit of their own have it from their next start on; nothing is restarted"
@@ -103,13 +102,15 @@ def _reload(context: Context) -> Step:
         action="let systemd read its configuration again",
         before=found(context)["default"],
         after=wanted_limits(context),
-        reason="it reads limits when told to; running services keep theirs",
+        reason="systemd reads limits only on a reload; running services keep theirs",
         when=NOW,
         undo="systemctl daemon-reload once the files are as before",
     )
 
 
 def _removal(path: str) -> Step:
+    if path == LOGIN_FILE:
+        return removal_step(CONCERN, path, detail="new logins have their former limits; open sessions keep theirs")
     return removal_step(
         CONCERN,
         path,
@@ -119,7 +120,7 @@ def _removal(path: str) -> Step:
 
 
 def _remarks(context: Context) -> list[str]:
-    """Name what starts containers and still runs with less than is wanted."""
+    """Return a notice for each container runtime that still runs with lower limits than those of the spec."""
     remarks = []
     for unit, state in found(context)["units"].items():
         running = state["running"] or {}
@@ -144,18 +145,18 @@ def _spoken(key: str, value: int | str | None) -> str:
 
 
 def found(context: Context) -> ServiceLimits:
-    """Return what the facts tell of limits, nothing for a host that was not asked."""
+    """Return the facts about limits, empty if they were not read."""
     return context.actual.facts["settings"].get("limits", _UNTOLD)
 
 
 def most_files(context: Context) -> int | None:
-    """Return how many open files the kernel lets any process have: what is asked of fs.nr_open, else what it is now."""
+    """Return how many open files the kernel allows any process: fs.nr_open of the spec, else the present one."""
     asked = context.desired["sysctls"].get("fs.nr_open", "")
     return int(asked) if asked.isdecimal() else found(context)["nr_open"]
 
 
 def bearable(context: Context) -> Limits:
-    """Return what is asked for without a number of files that the kernel denies: PAM would refuse every login.
+    """Return the limits of the spec without a number of files that the kernel denies: PAM would refuse every login.
 
     torvalds/linux, kernel/sys.c (do_prlimit): EPERM above fs.nr_open, for root as well.
     """
@@ -177,12 +178,12 @@ def wanted_limits(context: Context) -> dict[str, int | str]:
 
 
 def unit_file(unit: str) -> str:
-    """Return our drop-in of a unit."""
+    """Return the path of our drop-in of a unit."""
     return _UNIT_FILE.format(unit=unit)
 
 
 def boot_files(context: Context) -> dict[str, str]:
-    """Return our files, none when no limit is wanted."""
+    """Return our files, none if the spec has no limit."""
     wanted = wanted_limits(context)
     if not wanted:
         return {}
@@ -193,7 +194,7 @@ def boot_files(context: Context) -> dict[str, str]:
 
 
 def _login_text(limits: Limits) -> str:
-    """Return lines for everybody and for root, for whom the line of everybody does not count (limits.conf(5))."""
+    """Return lines for everybody and for root, to whom those for everybody do not apply (limits.conf(5))."""
     lines = [f"{who} - {key} {value}" for key, value in limits.items() if value is not None for who in ("*", "root")]
     return marked(lines)
 
@@ -204,12 +205,12 @@ def _text(section: str, prefix: str, limits: Mapping[str, int | str]) -> str:
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how one file is written or removed, or how systemd is told."""
+    """Return how a file is written or removed, or how systemd reads its files."""
     key = key_of(step)
     if key == RELOAD:
         wanted = wanted_limits(context)
         return Work([RELOAD_UNITS], verify=lambda host: _problem(host, wanted))
-    reload: list[Operation] = [RELOAD_UNITS] if found(context)["systemd"] else []
+    reload: list[Operation] = [RELOAD_UNITS] if found(context)["systemd"] and key != LOGIN_FILE else []
     wanted_files = {} if context.removing else boot_files(context)
     if key not in wanted_files:
         return context.work_of_removal(key, reload)
