@@ -23,8 +23,8 @@ _IMAGE_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 # version without it.
 _PACKAGED = re.compile(r"OFED\.(?P<major>\d+)\.(?P<minor>\d+)\.(?P<rest>\d+(?:\.\d+){0,2})", re.ASCII)
 _COMPARED_FIELDS = 5
-# FIRST_DOCA: both exist since this release (Mellanox/network-operator at 143e1e04: from then on its driver container is
-# doca-driver). FIRST_DOCA_ONLY: there are no MLNX_OFED releases since this one.
+# FIRST_DOCA: DOCA-OFED exists beside MLNX_OFED (Mellanox/network-operator at 143e1e04: its driver container is then
+# doca-driver). FIRST_DOCA_ONLY: there are no MLNX_OFED releases any more.
 FIRST_DOCA = (24, 1)
 FIRST_DOCA_ONLY = (25, 1)
 _MAX_LENGTH = 128
