@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read whether the kernel's neighbour tables are large enough for the fabric.
+"""Read neighbour tables that are too small for the fabric.
 
 IPv4 and IPv6 have one table each, with the entries of all interfaces and all pods. Above ``gc_thresh2`` entries the
 kernel drops some to make room, and at ``gc_thresh3`` a new one fails with ENOBUFS (net/core/neighbour.c, neigh_alloc;
@@ -28,19 +28,6 @@ def read_neighbours(probe: Probe) -> dict[str, Neighbours]:
     return {family: table for family, table in found.items() if table is not None and _is_short(table)}
 
 
-def _is_short(table: Neighbours) -> bool:
-    return table["entries"] >= table["soft"] or (table["overflows"] > 0 and table["hard"] <= _KERNELS_OWN)
-
-
-def _read(probe: Probe, family: str, name: str) -> Neighbours | None:
-    limits = [probe.number(f"/proc/sys/net/{family}/neigh/default/gc_thresh{number}") for number in (2, 3)]
-    soft, hard = limits
-    if soft is None or hard is None:
-        return None
-    counts = parse_statistics(probe.content(f"/proc/net/stat/{name}") or "")
-    return None if counts is None else {"entries": counts[0], "overflows": counts[1], "soft": soft, "hard": hard}
-
-
 def parse_statistics(text: str) -> tuple[int, int] | None:
     """Parse a table's file in /proc/net/stat: its entries, and how often it was full since boot.
 
@@ -54,3 +41,16 @@ def parse_statistics(text: str) -> tuple[int, int] | None:
     entries = [parse_int(row["entries"], 16) for row in of_processors]
     fulls = [parse_int(row["table_fulls"], 16) for row in of_processors]
     return max((count or 0 for count in entries), default=0), sum(count or 0 for count in fulls)
+
+
+def _is_short(table: Neighbours) -> bool:
+    return table["entries"] >= table["soft"] or (table["overflows"] > 0 and table["hard"] <= _KERNELS_OWN)
+
+
+def _read(probe: Probe, family: str, name: str) -> Neighbours | None:
+    limits = [probe.number(f"/proc/sys/net/{family}/neigh/default/gc_thresh{number}") for number in (2, 3)]
+    soft, hard = limits
+    if soft is None or hard is None:
+        return None
+    counts = parse_statistics(probe.content(f"/proc/net/stat/{name}") or "")
+    return None if counts is None else {"entries": counts[0], "overflows": counts[1], "soft": soft, "hard": hard}

@@ -59,6 +59,19 @@ def read_sysctls(probe: Probe, desired: HostSpec, netdevs: Iterable[str]) -> Set
     }
 
 
+def parse(text: str) -> list[Assignment]:
+    """Parse sysctl.d(5) and return its explicit assignments; wildcards and exclusions never override those."""
+    assignments = []
+    for raw in text.splitlines():
+        line = raw.strip()
+        name, equals, value = line.partition("=")
+        name = name.strip().lstrip("-")
+        if not equals or line.startswith(("#", ";")) or sysctls.name_problem(name):
+            continue
+        assignments.append(Assignment(sysctls.canonical(name), printable(value.strip())))
+    return assignments
+
+
 def _value(probe: Probe, name: str) -> str | None:
     """Return a value with its parts separated by single spaces; the kernel uses tabs."""
     content = probe.content(sysctls.attribute(name), ("EACCES",))
@@ -96,16 +109,3 @@ def _real(probe: Probe, path: str) -> str:
         return probe.host.realpath(path)
     except HostError:
         return path
-
-
-def parse(text: str) -> list[Assignment]:
-    """Parse sysctl.d(5) and return its explicit assignments; wildcards and exclusions never override those."""
-    assignments = []
-    for raw in text.splitlines():
-        line = raw.strip()
-        name, equals, value = line.partition("=")
-        name = name.strip().lstrip("-")
-        if not equals or line.startswith(("#", ";")) or sysctls.name_problem(name):
-            continue
-        assignments.append(Assignment(sysctls.canonical(name), printable(value.strip())))
-    return assignments
