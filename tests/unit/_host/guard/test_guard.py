@@ -494,5 +494,5 @@ class TestRevert:
     def test_under_each_of_its_names_a_damaged_record_ends_the_next_run(self, path: str) -> None:
         kernel = host()
         kernel.tree.add_file(path, "{")
-        with pytest.raises(BrokenState, match=f"{path} does not hold .*; next: look at the uplink"):
+        with pytest.raises(BrokenState, match=f"{path} does not hold .*; next: check the uplink"):
             preview(kernel, check_spec(WISH), CHECK, None)

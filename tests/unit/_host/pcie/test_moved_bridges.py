@@ -75,7 +75,7 @@ def test_a_bridge_that_is_nowhere_any_more_is_named_and_no_obstacle() -> None:
     outcome = run(kernel, wish(None), REMOVE)
     assert not outcome.get("failed"), outcome["msg"]
     assert [acs_of(kernel, bridge) for bridge in BEFORE] == [0x0011] * 3
-    told = [notice for notice in outcome["plan"]["notices"] if "the bridge that had this address" in notice]
+    told = [notice for notice in outcome["plan"]["notices"] if "the bridge at this address is gone" in notice]
     assert [notice.partition(": ")[0] for notice in told] == [NIC_PORT, GPU_PORT]
     assert not kernel.exists(baseline.PATH)
 
