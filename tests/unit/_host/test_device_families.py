@@ -115,7 +115,7 @@ def test_a_card_gets_what_is_asked_for_and_then_nothing_is_left(family: Family, 
     said = [line for line in lines if line.startswith("notice: ")]
     assert [entry["line"] for entry in done["executed"]] == [line for line in lines if line not in said]
     # No tool tells here which side of a BlueField sets its functions up, and the host's own settings wait for nobody.
-    assert ["whether the BlueField is in DPU or NIC mode" in line for line in said] == (
+    assert ["the mode of the BlueField (DPU or NIC) is unknown" in line for line in said] == (
         [True] if family.name.startswith("BlueField") and link_layer == ETHERNET else []
     )
     assert done["plan"]["steps"] == []

@@ -79,7 +79,7 @@ class TestMatching:
         ]
         assert [step["status"] for step in steps] == ["refused"]
         assert steps[0]["reason"] == f"current_name ens1 and pci {PF} are one interface"
-        assert f"choose between current_name ens1 and pci {PF} - make one entry" in describe(steps[0])
+        assert f"choose between current_name ens1 and pci {PF} - merge them into one entry" in describe(steps[0])
 
     @pytest.mark.parametrize(
         ("driver", "why"),

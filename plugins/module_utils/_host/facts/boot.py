@@ -20,7 +20,7 @@ from .shapes import Boot, BootResult, Guarded, VfCount
 
 RESULT = StateFile(
     host_files.RESULT_FILE,
-    "what became of the last boot",
+    "the result of the last boot",
     f"read the journal of the boot unit (journalctl -u {host_files.UNIT}), and remove the file",
 )
 # The cards that the boot unit did not find at the addresses in its file.

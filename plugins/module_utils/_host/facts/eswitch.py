@@ -122,9 +122,9 @@ def _eswitch_of(result: CommandResult | None, address: str) -> Eswitch:
     if result is None:
         return _unknown("devlink (iproute2) can't be run")
     if result.rc:
-        return _unknown(printable(f"devlink: {in_one_line(result.stderr) or 'it said nothing'}"))
+        return _unknown(printable(f"devlink: {in_one_line(result.stderr) or 'it printed nothing'}"))
     shown = parse(result.stdout, address)
-    return shown if shown["mode"] else _unknown("devlink does not tell the mode")
+    return shown if shown["mode"] else _unknown("devlink does not report the mode")
 
 
 def _unknown(problem: str) -> Eswitch:

@@ -216,8 +216,8 @@ def remark(actual: HostState, nic: Nic) -> str:
         return "; ".join(filter(None, (f"the BlueField is in {mode} mode" if mode else "", restricted)))
     cause = f" ({card['problem']})" if card["problem"] else ""
     return (
-        f"whether the BlueField is in DPU or NIC mode is not known{cause}, so what belongs to its Arm side is not "
-        "refused before it is tried"
+        f"the mode of the BlueField (DPU or NIC) is unknown{cause}, so settings of its Arm side are not refused in "
+        "advance"
     )
 
 

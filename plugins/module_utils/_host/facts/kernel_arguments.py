@@ -95,7 +95,7 @@ def _loader(probe: Probe) -> Loader:
     for program, directory in _GRUB_PROGRAMS:
         if probe.host.exists(program):
             return _grub(probe, program, directory)
-    return {"loader": None, "update": [], "cannot": "no boot loader was found whose configuration this release writes"}
+    return {"loader": None, "update": [], "cannot": "no supported boot loader was found"}
 
 
 def _grub(probe: Probe, program: str, directory: str) -> Loader:
@@ -123,7 +123,7 @@ def _systemd_boot(probe: Probe) -> Loader:
     elif mask_parameters(line) != line:
         reason = f"the kernel line holds what looks like a secret: add the arguments to {CMDLINE_FILE} yourself"
     elif not any(images.values()):
-        reason = "no kernel image was found beside its modules, so kernel-install can't make its entry again"
+        reason = "no kernel image was found beside its modules, so kernel-install can't rebuild its entry"
     return {
         "loader": SYSTEMD_BOOT,
         "update": ["kernel-install", "add"],

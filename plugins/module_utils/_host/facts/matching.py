@@ -242,7 +242,7 @@ def _split_doubled(interfaces: list[Interface]) -> tuple[list[Interface], list[U
                     action=f"choose between {' and '.join(selectors)}",
                     after=selectors,
                     reason=f"{' and '.join(selectors)} are one interface",
-                    refusal="make one entry of rdma_fabric_interfaces of them",
+                    refusal="merge them into one entry of rdma_fabric_interfaces",
                 )
             )
     return unique, doubled

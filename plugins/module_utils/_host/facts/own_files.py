@@ -52,21 +52,21 @@ PENDING_REBOOT_FILE = "/var/lib/rdma-fabric/awaiting-reboot.json"
 PENDING_REBOOT = StateFile(
     PENDING_REBOOT_FILE,
     "what waits for a reboot",
-    "remove the file; a step that a reboot did not bring may then have this host rebooted for it once more",
+    "remove the file; a step that a reboot did not complete may then cause one more reboot",
 )
 # Below /run: after a reboot, which restores the network itself, an old record must not be restored.
 JOURNAL = "/run/rdma-fabric-driver-reload.json"
 DRIVER_JOURNAL = StateFile(
     JOURNAL,
-    "what an interrupted reload of the driver has taken away",
-    "reboot the host, which brings its network back, or bring it back by hand and remove the file",
+    "what an interrupted driver reload removed",
+    "reboot the host, which restores its network, or restore it by hand and remove the file",
 )
 # Deleted by the next boot.
 SET_SINCE_BOOT = "/run/rdma-fabric/firmware"
 FIRMWARE_RECORD = StateFile(
     SET_SINCE_BOOT,
     "the firmware values that were set since this boot",
-    "reboot the host, or remove the file to take the values that the cards show for those of the next boot",
+    "reboot the host, or remove the file to treat the values that the cards show as those of the next boot",
 )
 # Device -> parameter -> value.
 Record = Dict[str, Dict[str, str]]

@@ -62,7 +62,10 @@ def parse(text: str) -> dict[str, int]:
 def _registers(host: Host, tool: str | None, device: str) -> RoceRegisters:
     found: RoceRegisters = {"problem": "", "acceleration": {}, "gap": None}
     if tool is None:
-        return {**found, "problem": "neither mstreg (package mstflint) nor mlxreg (NVIDIA's firmware tools) is there"}
+        return {
+            **found,
+            "problem": "neither mstreg (package mstflint) nor mlxreg (NVIDIA's firmware tools) is installed",
+        }
     shown, found["problem"] = _fields(host, acceleration_command(tool, device))
     found["acceleration"] = {name: shown[name] for name in ACCELERATION if name in shown}
     if shown:

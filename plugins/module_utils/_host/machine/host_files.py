@@ -80,7 +80,7 @@ class StateFile(NamedTuple):
         if form not in (FORMAT, _WITHOUT_CHECKSUM):
             raise self.broken(f"its format is {form}, this release reads {FORMAT}")
         if form == FORMAT and document.get("sha256") != _checksum(content):
-            raise self.broken("its checksum is another")
+            raise self.broken("its checksum does not match")
         return content
 
     def read(self, host: Host) -> Content | None:

@@ -27,13 +27,13 @@ _COMMAND_TIMEOUT = 10.0
 _MEANINGS = {
     "EACCES": "needs root",
     "EPERM": "needs root, or the kernel's lockdown forbids it",
-    "EINVAL": "the kernel has no value to tell in this state",
+    "EINVAL": "the kernel has no value in this state",
     "EOPNOTSUPP": "the driver does not support it",
     "ENODEV": "the device went away while it was read",
     "ENXIO": "the device went away while it was read",
     "EIO": "the device does not answer",
     "ETIMEDOUT": "no answer in time",
-    "ELOOP": "links lead in a circle",
+    "ELOOP": "symbolic links form a loop",
     "EFBIG": "it is longer than any file of ours",
     "EISDIR": "a directory stands where a file is expected",
     "ENOTDIR": "a file stands where a directory is expected",
@@ -58,7 +58,7 @@ def in_one_line(text: str) -> str:
 def last_words(result: CommandResult) -> str:
     """Return the last line that a program printed, of its error output if there is any."""
     lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
-    return printable(lines[-1]) if lines else "it said nothing"
+    return printable(lines[-1]) if lines else "it printed nothing"
 
 
 def pci_address_in(path: str) -> str | None:

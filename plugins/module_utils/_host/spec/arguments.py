@@ -22,7 +22,7 @@ _INIT = "replaces the first program of the host"
 _CONSOLE = "decides where the host can still be reached when its network is gone"
 _TARGET = "keeps the host from starting its services"
 _MEMORY = "takes memory or processors away; a wrong value leaves the host unbootable"
-_LOADER = "is what the boot loader writes itself"
+_LOADER = "is written by the boot loader"
 _REFUSED = {
     **dict.fromkeys(("root", "rootfstype", "rootflags", "rootwait", "rootdelay", "ro", "rw", "resume"), _ROOT),
     **dict.fromkeys(("init", "rdinit", "noinitrd", "initrd"), _INIT),

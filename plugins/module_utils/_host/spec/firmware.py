@@ -116,7 +116,7 @@ def _with_spectrum_x(place: Place, release: object, wanted: Parameters) -> Param
     for name in [name for name in known if name in wanted and not meanings(wanted[name]) & meanings(known[name])]:
         place.violation(
             f"is {release}, whose {name} is {known[name]}, and the same entry asks for {name}: {wanted[name]}",
-            "leave one of both out",
+            "leave one of the two out",
         )
     return {**known, **wanted}
 
@@ -174,7 +174,7 @@ def firmware_image(place: Place, value: object) -> FirmwareImage | None:
     image = cast("FirmwareImage | None", record_in(place, value, _IMAGE))
     if isinstance(value, Mapping) and value.get("file") is None and value.get("version") is None:
         place.violation(
-            "has neither file nor version", "give file to have an image burned, version to be told of others"
+            "has neither file nor version", "give file to burn an image, version to report cards with another one"
         )
     return image
 

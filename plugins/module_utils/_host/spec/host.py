@@ -228,9 +228,7 @@ def _consent(place: Place, value: object) -> bool:
     if isinstance(value, bool):
         return bool(value)
     hint = "write true or false without quotes; on the command line as JSON: -e '{\"NAME\": true}'"
-    place.violation(
-        f"is {kind_of(value)} ({shown(value)}): a consent is a boolean, so that no text passes for one", hint
-    )
+    place.violation(f"is {kind_of(value)} ({shown(value)}): a consent must be a boolean, not text", hint)
     return False
 
 
@@ -327,7 +325,7 @@ _PARTS: dict[str, _Part] = {
     "connection_address": _Part("ansible_host", optional_text("a host name or address")),
 }
 _REQUEST: Readers = {
-    "source": lambda place, value: text_of(place, value, "the name of what asks"),
+    "source": lambda place, value: text_of(place, value, "the name of the policy"),
     "node_selector": _labels,
     "node_terms": _terms,
     "driver": _section,

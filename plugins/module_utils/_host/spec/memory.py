@@ -37,7 +37,7 @@ _FILES = within(
     f"is below {_FEWEST_FILES}, the kernel's own default",
     f"is above {_MOST_FILES}, the default of fs.nr_open: PAM would refuse every login",
 )
-_PAGES = within(0, _MOST_PAGES, "is negative; 0 gives the pages back", _TOO_MUCH)
+_PAGES = within(0, _MOST_PAGES, "is negative; 0 frees the pages", _TOO_MUCH)
 
 
 class Limits(TypedDict):

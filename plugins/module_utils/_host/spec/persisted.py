@@ -88,7 +88,7 @@ def wished_of(text: str) -> Wished:
     """
     document = json.loads(text)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"this program reads wishes of format {FORMAT}")
+        raise ValueError(f"this program only reads files of format {FORMAT}")
     entries = document.get("interfaces")
     made = {}
     if isinstance(entries, list):

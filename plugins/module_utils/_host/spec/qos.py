@@ -168,7 +168,7 @@ def _doubts(place: Place, given: Qos) -> None:
         )
     if lossless and given.get("cnp_priority") in lossless:
         place.at("cnp_priority").notice(
-            f"{given['cnp_priority']} is a priority that pfc pauses: notifications of congestion would wait with it",
+            f"{given['cnp_priority']} is a priority that pfc pauses: congestion notifications would wait with it",
             "6 is usual",
         )
     if len(lossless or ()) > 2:

@@ -104,7 +104,7 @@ def rule_text(rule: Rule) -> str:
 def check_state(place: Place, wanted: list[Route] | None, state: str | None) -> None:
     """Note routes of an interface that is to be down."""
     if state == "down" and wanted:
-        place.violation("are asked of an interface that is to be down, where the kernel takes none", "set state: up")
+        place.violation("are given for an interface with state down, where the kernel accepts none", "set state: up")
 
 
 def no_shared_routes(
@@ -129,8 +129,8 @@ def no_shared_routes(
                     place.at(RULES).violation(f"{rule_text(rule)} is given by {first} already", "leave one out")
                 elif _compete(rule, other):
                     place.at(RULES).violation(
-                        f"{rule_text(rule)} and {rule_text(other)} of {first} are about the same traffic, and it is "
-                        "left to chance which is asked first",
+                        f"{rule_text(rule)} and {rule_text(other)} of {first} match the same traffic, and which one "
+                        "applies first is undefined",
                         "give the narrower one a lower priority",
                     )
             before.append((rule, place.path))
@@ -167,7 +167,7 @@ def _route(place: Place, item: Mapping[object, object]) -> Route | None:
     metric = _number(place.at("metric"), item.get("metric"), 0, 0, _LAST_METRIC)
     on_link = switch_of(place.at("on-link"), item.get("on-link"))
     if item.get("via") is None and on_link:
-        place.at("on-link").violation("is about the gateway, and none is given", "leave it out, or give via")
+        place.at("on-link").violation("applies to a gateway, and none is given", "leave it out, or give via")
     if to is not None and via is not None and via.version != to.version:
         place.at("via").violation(f"{via} is not an IPv{to.version} address, as {to} needs", "give both of one family")
     if to is not None and table == MAIN:
@@ -186,7 +186,7 @@ def _route(place: Place, item: Mapping[object, object]) -> Route | None:
 def _rule(place: Place, item: Mapping[object, object]) -> Rule | None:
     given = {key: _network(place.at(key), item[key]) for key in ("from", "to") if item.get(key) is not None}
     if not given:
-        place.violation("has neither from nor to, so it would be about all traffic, the uplink's as well", "give one")
+        place.violation("has neither from nor to, so it would match all traffic, including the uplink's", "give one")
     for key, network in given.items():
         if network is not None:
             _check_width(place.at(key), network, "name the networks of this interface")
@@ -194,7 +194,7 @@ def _rule(place: Place, item: Mapping[object, object]) -> Rule | None:
     if source is not None and target is not None and source.version != target.version:
         place.at("to").violation(f"{target} is of another family than from ({source})", "make a rule for each family")
     if item.get("table") is None:
-        place.violation("does not say which table is looked up", "give table")
+        place.violation("has no table to look up", "give table")
         table = None
     else:
         table = _table(place.at("table"), item["table"], tuple(_KERNELS_OWN))
@@ -212,7 +212,7 @@ def _to(place: Place, value: object, via: Address | None) -> Network | None:
     if value != DEFAULT:
         return _network(place, value)
     if via is None:
-        place.violation(f"{DEFAULT} does not tell its family without via", "write 0.0.0.0/0 or ::/0")
+        place.violation(f"{DEFAULT} has no address family without via", "write 0.0.0.0/0 or ::/0")
         return None
     return ipaddress.ip_network("0.0.0.0/0" if via.version == 4 else "::/0")
 
@@ -256,7 +256,7 @@ def _gateway(place: Place, value: object) -> Address | None:
 def _check_width(place: Place, network: Network, hint: str) -> None:
     if network.prefixlen < _WIDEST[network.version]:
         what = f"{network} holds all addresses" if network.prefixlen == 0 else f"{network} is wide"
-        place.violation(f"{what}: it would take the uplink's traffic away", hint)
+        place.violation(f"{what}: it would divert the uplink's traffic", hint)
 
 
 def _table(place: Place, value: object, refused: tuple[int, ...]) -> int | None:

@@ -51,7 +51,7 @@ def interface_name_problem(name: str) -> str:
         (not all("!" <= c <= "~" for c in name), "holds whitespace, a control character or one outside ASCII"),
         (any(c in "/:%" for c in name), "holds one of / : %, which kernel and udev refuse in an interface name"),
         (name.isdigit(), "is only digits, which tools read as an interface index"),
-        (name in _TAKEN_NAMES, "is a word that the kernel uses itself"),
+        (name in _TAKEN_NAMES, "is reserved by the kernel"),
     )
     return next((problem for applies, problem in problems if applies), "")
 
@@ -61,7 +61,7 @@ def boot_name_problem(name: str) -> str:
     problem = interface_name_problem(name)
     if problem or _BOOT_NAME.fullmatch(name):
         return problem
-    return "holds a character that means something in the files of udev: letters, digits, . _ and - are safe"
+    return "holds a character that is special in udev files: letters, digits, . _ and - are safe"
 
 
 def new_name_problem(name: str) -> str:
@@ -111,7 +111,7 @@ def rdma_name_problem(name: str) -> str:
     if not _RDMA_NAME.fullmatch(name):
         return f"is not a valid RDMA device name: a letter, then letters, digits and _ (at most {IFNAMSIZ - 1} in all)"
     if _NUMBERED_RDMA_NAME.fullmatch(name):
-        return "is of the numbers that drivers hand out in the order of their probing, so another device may get it"
+        return "has the form of names that drivers assign in probe order, so another device may get it"
     if _PREDICTABLE_RDMA_NAME.fullmatch(name):
         return "has the form of the names that rdma-core's rules make from places and GUIDs"
     return ""
@@ -131,7 +131,7 @@ def mtu_problem(mtu: int) -> str:
     if mtu < MIN_IPV4_MTU:
         return f"is below {MIN_IPV4_MTU}, the least IPv4 needs"
     if mtu < MIN_IPV6_MTU:
-        return f"is below {MIN_IPV6_MTU}: the kernel would take IPv6 away, and with it the GIDs made from IPv6"
+        return f"is below {MIN_IPV6_MTU}: the kernel would disable IPv6, and with it the GIDs made from IPv6"
     if mtu > MAX_MTU:
         return f"is above {MAX_MTU}, the most an interface can have"
     return ""

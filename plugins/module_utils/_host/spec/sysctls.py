@@ -23,7 +23,7 @@ _ALL_INTERFACES = ("all", "default")
 _ROOTS = ("abi", "crypto", "debug", "dev", "fs", "kernel", "net", "sunrpc", "user", "vm", "xen")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:/+=@-]+( [A-Za-z0-9_.,:/+=@-]+)*")
 _LONGEST_VALUE = 256
-_ONE_WAY = "can't be taken back without a reboot, and "
+_ONE_WAY = "can't be undone without a reboot, and "
 _REFUSED = {
     "kernel.modules_disabled": f"{_ONE_WAY}no driver could be loaded any more",
     "kernel.kexec_load_disabled": f"{_ONE_WAY}it has nothing to do with the fabric",
@@ -123,7 +123,7 @@ def sysctls(place: Place, value: object) -> dict[str, str]:
         if not same_value(wanted.setdefault(name, text), text):
             here.violation(f"{text} contradicts {wanted[name]}, given for the same setting", "leave one of them out")
         if name in _FORWARDING and text == "0":
-            here.notice("takes forwarding away, so pods of this node reach nothing", "leave it to Kubernetes")
+            here.notice("disables forwarding, so pods of this node reach nothing", "leave it to Kubernetes")
     return dict(sorted(wanted.items()))
 
 

@@ -143,8 +143,8 @@ def test_what_it_can_not_do_is_in_its_result(archive: Path, root: Path) -> None:
     ("text", "problem"),
     [
         ("{", "is broken"),
-        ("[]", "reads wishes of format 1"),
-        ('{"format": 2, "interfaces": []}', "reads wishes of format 1"),
+        ("[]", "only reads files of format 1"),
+        ('{"format": 2, "interfaces": []}', "only reads files of format 1"),
         ('{"format": 1, "interfaces": [{"pci": 7}]}', "is broken"),
         ('{"format": 1, "interfaces": 7}', "is broken"),
     ],

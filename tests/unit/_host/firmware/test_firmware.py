@@ -323,7 +323,7 @@ class TestBluefield:
 
     def test_a_mode_that_is_not_known_is_told_before_anything_is_tried(self) -> None:
         notices = preview(booted(BLUEFIELD3), wish(eswitch_mode="switchdev"), CHECK, None)["plan"]["notices"]
-        assert any("DPU or NIC mode is not known (neither mstconfig" in notice for notice in notices)
+        assert any("mode of the BlueField (DPU or NIC) is unknown (neither mstconfig" in notice for notice in notices)
         assert not any(
             "not known" in notice for notice in preview(booted(), wish(vfs=2), CHECK, None)["plan"]["notices"]
         )

@@ -79,7 +79,7 @@ class TestParameters:
     def test_its_parameters_may_be_named_beside_it_and_not_changed(self) -> None:
         assert violations(spectrum_x="RA2.2", ROCE_ADAPTIVE_ROUTING_EN=True) == []
         (found,) = violations(spectrum_x="RA2.2", ROCE_ADAPTIVE_ROUTING_EN=False)
-        assert "is RA2.2, whose ROCE_ADAPTIVE_ROUTING_EN is 1" in found and "leave one of both out" in found
+        assert "is RA2.2, whose ROCE_ADAPTIVE_ROUTING_EN is 1" in found and "leave one of the two out" in found
 
     @pytest.mark.parametrize("release", ["RA9.9", 2.2, ["RA2.2"], True])
     def test_a_release_that_is_not_known_is_told_with_those_that_are(self, release: Any) -> None:

@@ -299,7 +299,7 @@ class TestOtherLoaders:
     def test_without_a_known_loader_it_is_refused(self) -> None:
         kernel = host()
         kernel.tree.discard("/usr/sbin/grub-mkconfig")
-        assert "no boot loader was found" in the_step(previewed(kernel, **WISH))["detail"]
+        assert "no supported boot loader was found" in the_step(previewed(kernel, **WISH))["detail"]
 
     def test_what_the_running_line_has_needs_no_loader(self) -> None:
         kernel = host()

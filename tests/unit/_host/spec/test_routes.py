@@ -71,9 +71,7 @@ def test_nothing_said_and_nothing_wanted_are_two_things() -> None:
 def test_the_default_route_needs_a_table_of_its_own() -> None:
     for to in ("default", "0.0.0.0/0"):
         (text,) = said({"pci": PF, "routes": [{"to": to, "via": "10.1.0.1"}]})
-        assert text.startswith(
-            "[0].routes[0].to 0.0.0.0/0 holds all addresses: it would take the uplink's traffic away"
-        )
+        assert text.startswith("[0].routes[0].to 0.0.0.0/0 holds all addresses: it would divert the uplink's traffic")
         assert "give it a table of its own" in text
     (route,) = accepted(routes=[{"to": "default", "via": "10.1.0.1", "table": 101}])["routes"] or []
     assert route["to"] == "0.0.0.0/0"
@@ -105,7 +103,7 @@ def test_the_default_route_needs_a_table_of_its_own() -> None:
         ({**ROUTE, "table": "101"}, ".table", "a whole number is needed"),
         ({**ROUTE, "metric": -1}, ".metric", "is not between 0 and 4294967295"),
         ({**ROUTE, "on-link": "yes"}, ".on-link", "true or false is needed"),
-        ({"to": "10.2.0.0/16", "on-link": True}, ".on-link", "is about the gateway, and none is given"),
+        ({"to": "10.2.0.0/16", "on-link": True}, ".on-link", "applies to a gateway, and none is given"),
         ({**ROUTE, "on_link": True}, ".on_link", "did you mean on-link?"),
     ],
 )
@@ -117,12 +115,12 @@ def test_a_route_that_can_not_be_is_refused(route: dict[str, Any], path: str, wh
 @pytest.mark.parametrize(
     ("rule", "path", "what"),
     [
-        ({"table": 101}, "", "has neither from nor to, so it would be about all traffic"),
-        ({**RULE, "from": "0.0.0.0/0"}, ".from", "holds all addresses: it would take the uplink's traffic away"),
+        ({"table": 101}, "", "has neither from nor to, so it would match all traffic"),
+        ({**RULE, "from": "0.0.0.0/0"}, ".from", "holds all addresses: it would divert the uplink's traffic"),
         ({**RULE, "to": "::/0", "from": None}, ".to", "holds all addresses"),
         ({**RULE, "from": "128.0.0.0/1"}, ".from", "128.0.0.0/1 is wide"),
         ({**RULE, "to": "fd00::/64"}, ".to", "is of another family than from (10.1.0.0/24); make a rule for each"),
-        ({"from": "10.1.0.0/24"}, "", "does not say which table is looked up"),
+        ({"from": "10.1.0.0/24"}, "", "has no table to look up"),
         ({**RULE, "table": 254}, ".table", "is the kernel's own table main"),
         ({**RULE, "priority": 0}, ".priority", "is not between 1 and 32765"),
         ({**RULE, "priority": 32766}, ".priority", "is not between 1 and 32765"),
@@ -160,7 +158,7 @@ def test_routes_and_rules_are_given_once() -> None:
 def test_rules_about_the_same_traffic_have_an_order() -> None:
     wide = {"from": "10.0.0.0/8", "table": 102}
     (text,) = said({"pci": PF, "routing-policy": [RULE]}, {"pci": OTHER, "routing-policy": [wide]})
-    assert "are about the same traffic, and it is left to chance which is asked first; give the narrower one" in text
+    assert "match the same traffic, and which one applies first is undefined; give the narrower one" in text
     assert said({"pci": PF, "routing-policy": [{**RULE, "priority": 29999}, wide]}) == []
     assert said({"pci": PF, "routing-policy": [{**RULE, "to": "10.3.0.0/24"}, {**wide, "to": "10.4.0.0/24"}]}) == []
     assert said({"pci": PF, "routing-policy": [RULE, {"from": "fd00::/64", "table": 102}]}) == []
@@ -168,5 +166,5 @@ def test_rules_about_the_same_traffic_have_an_order() -> None:
 
 def test_an_interface_that_shall_be_down_has_no_routes() -> None:
     (text,) = said({"pci": PF, "state": "down", "routes": [ROUTE]})
-    assert text.startswith("[0].routes are asked of an interface that is to be down")
+    assert text.startswith("[0].routes are given for an interface with state down")
     assert said({"pci": PF, "state": "down", "routes": []}) == []

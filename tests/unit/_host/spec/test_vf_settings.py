@@ -117,10 +117,10 @@ def test_a_name_of_its_own_is_taken_for_an_rdma_device(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("mlx5_0", "hand out"),
-        ("MLX5_7", "hand out"),
-        ("mlx5_bond_0", "hand out"),
-        ("rxe0", "hand out"),
+        ("mlx5_0", "probe order"),
+        ("MLX5_7", "probe order"),
+        ("mlx5_bond_0", "probe order"),
+        ("rxe0", "probe order"),
         ("rocep24s0", "rdma-core"),
         ("ibp24s0f1v3", "rdma-core"),
         ("ibs2", "rdma-core"),

@@ -160,7 +160,7 @@ def test_no_flow_control_and_all_classes_strict_are_fine() -> None:
         ({"trust": "dscp", "pfc": [4], "tos": 106}, "106 is DSCP 26, which has the priority 3; pfc is on for 4"),
         ({"trust": "dscp", "dscp_priority": {26: 5}, "pfc": [3], "traffic_class": 106}, "has the priority 5"),
         ({"tos": 106, "traffic_class": 96}, "96 is not tos 106"),
-        ({"pfc": [6], "cnp_priority": 6}, "notifications of congestion would wait"),
+        ({"pfc": [6], "cnp_priority": 6}, "congestion notifications would wait"),
         ({"pfc": [3, 4, 5]}, "takes headroom from the card's one receive buffer"),
     ],
 )

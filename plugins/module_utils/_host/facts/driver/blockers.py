@@ -137,9 +137,7 @@ def user_blockers(loaded: Mapping[str, Loaded], users: Iterable[User]) -> list[B
         module = loaded.get(name)
         if module is not None and module["refcount"] > len(module["users"]):
             surplus = module["refcount"] - len(module["users"])
-            text = (
-                f"{name} has {surplus} reference{'s' if surplus > 1 else ''} by no module and no program that is seen"
-            )
+            text = f"{name} has {surplus} reference{'s' if surplus > 1 else ''} from no visible module or program"
             found.append(Blocker(REFERENCE, name, text))
     return found
 
@@ -189,7 +187,7 @@ def stacked_blockers(stacked: Iterable[Stacked]) -> list[Blocker]:
         elif kind == FILTERING:
             text = f"{on} is a port of {name}, a {kind}: the port's VLANs would be lost"
         else:
-            text = f"{name} ({kind}) on {on} would be lost, or would lose it"
+            text = f"{name} ({kind}) on {on} would be lost or cut off"
         found.append(Blocker(INTERFACE, name, text))
     return found
 
