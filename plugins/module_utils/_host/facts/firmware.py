@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the firmware parameters of cards, find the functions that share a card, and tell a BlueField's mode.
+"""Read the firmware parameters of cards and the mode of BlueFields, and find the functions that share a card.
 
 ``mstconfig`` (of mstflint) or ``mlxconfig`` (of NVIDIA's firmware tools) shows the default, current and next-boot value
 of every parameter of a card. A query takes seconds, so only cards of the spec are queried: once each, as the ports of a

@@ -198,7 +198,7 @@ def _symbols(probe: Probe, path: str) -> Symbols:
 
 
 def _exporter(probe: Probe, path: str) -> str | None:
-    """Return the module that a table tells to export the symbol.
+    """Return the module that exports the symbol according to a table.
 
     A line of modules.symbols is ``alias symbol:ib_register_peer_memory_client ib_uverbs``, one of /proc/kallsyms ends
     with ``ib_register_peer_memory_client	[ib_uverbs]``.
