@@ -63,11 +63,11 @@ class Place:
         return f"{variable}.{path}" if path and not path.startswith("[") else f"{variable}{path}"
 
     def violation(self, problem: str, hint: str = "") -> None:
-        """Note a violation, which prevents the run."""
+        """Add a violation, which prevents the run."""
         self.found.violations.append(Violation(self.source, self.path, problem, hint))
 
     def notice(self, problem: str, hint: str = "") -> None:
-        """Note a notice."""
+        """Add a notice."""
         self.found.notices.append(Notice(self.source, self.path, problem, hint))
 
 
