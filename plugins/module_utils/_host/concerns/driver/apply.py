@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What executing the driver's steps means."""
+"""Executes the steps of the driver: packages, builds, initial RAM disk, reload."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Verify = Callable[[Host], str]
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return what executing a step of the driver means."""
+    """Return how a step of the driver is executed."""
     if key_of(step) == "restore":
         return _restore(context.actual.facts.get("driver") or UNREAD)
     wish = wish_of(context)
@@ -97,7 +97,7 @@ def _packages(case: Case) -> Work:
     former = installed_flavour(case.state, case.actual.stack)
     do: list[Operation] = packages.finish_interrupted() if case.state["dpkg_interrupted"] else []
     if case.wish.repository is not None and case.context.planned("driver:repository") is None:
-        # What it offers may have changed since its index was read.
+        # The repository may have changed since its index was read.
         do += packages.refresh_repository(family, case.wish.repository)
     if case.state["unfinished"] and not goes_back(case):
         do += packages.complete()
@@ -121,7 +121,7 @@ def _installation(case: Case, family: Family) -> list[Operation]:
     if settings["source"] != ARCHIVE:
         return packages.install(family, names, refresh=settings["source"] == DISTRIBUTION)
     if archive.endswith((".deb", ".rpm")):
-        # It holds a repository and makes it known when it is installed.
+        # The package contains a repository, which its installation adds.
         return [*packages.install(family, [archive], refresh=False), *packages.install(family, names, refresh=True)]
     return _installer(case, archive)
 
@@ -129,7 +129,7 @@ def _installation(case: Case, family: Family) -> list[Operation]:
 def _installer(case: Case, archive: str) -> list[Operation]:
     """Return how an MLNX_OFED archive is installed by its own program; the directory is emptied before and after."""
     settings, directory = case.wish.settings, _ARCHIVE_DIRECTORY
-    # The archive for Debian and Ubuntu knows no --quiet, and ends with 22 (EINVAL) for it (MLNX_OFED, mlnxofedinstall).
+    # The archive for Debian and Ubuntu rejects --quiet with 22 (EINVAL) (MLNX_OFED, mlnxofedinstall).
     words = ["--force", "-q"]
     words += [] if settings["with_firmware_update"] else ["--without-fw-update"]
     words += ["--dkms"] if settings["build"] == DKMS else []
@@ -145,11 +145,11 @@ def _installer(case: Case, archive: str) -> list[Operation]:
 
 
 def _removal(case: Case, family: Family) -> list[Operation]:
-    """Return the way back to the inbox driver: the vendor's packages go, its builds of shared names are replaced."""
+    """Return the way back to the inbox driver: remove the vendor's packages and replace its builds of shared names."""
     gone: list[Operation] = [RemoveFile(path) for path in packages.OWNED if path in case.context.boot_files]
     gone += packages.finish_interrupted() if case.state["dpkg_interrupted"] else []
     if case.state["built"] and not vendor_packages(case.state):
-        # 3: DKMS does not know it any more.
+        # 3: DKMS no longer knows it.
         for source in sources(case):
             gone.append(Run(("dkms", "remove", source, "--all"), _BUILD_SECONDS, (0, 3)))
     gone += packages.replace_by_distribution(family, builds_to_replace(case.state), vendor_packages(case.state))

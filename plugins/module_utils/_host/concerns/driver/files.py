@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of ours about the driver."""
+"""Our files for the driver."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ...spec.driver import CONTAINER
 from . import packages
 from .needs import Case, Unclear, Wish, case_of, needs_packages, wish_of
 
-# Pods must not start before the driver: kubelet waits for what loads it (systemd.unit(5), Before=).
+# Pods must not start before the driver: kubelet waits for the unit that loads it (systemd.unit(5), Before=).
 ORDER_FILE = "/etc/systemd/system/openibd.service.d/rdma-fabric.conf"
 # systemd-modules-load.service runs before sysinit.target, and so before kubelet.
 LOAD_FILE = "/etc/modules-load.d/rdma-fabric-driver.conf"
-# Kernels of SUSE refuse modules that SUSE does not support without it.
+# Without it kernels of SUSE reject modules that SUSE does not support.
 UNSUPPORTED_FILE = "/etc/modprobe.d/rdma-fabric-driver.conf"
 INBOX_MODULES = ("mlx5_core", "mlx5_ib", "ib_umad", "rdma_ucm")
 _OWN = (ORDER_FILE, LOAD_FILE, UNSUPPORTED_FILE)
 
 
 def repository_files(case: Case) -> dict[str, str]:
-    """Return the files of the repository that is asked for."""
+    """Return the files of the spec's repository."""
     repository = case.wish.repository
     if not case.wish.is_vendor or case.family is None or repository is None:
         return {}
@@ -30,7 +30,7 @@ def repository_files(case: Case) -> dict[str, str]:
 
 
 def ordering_files(case: Case) -> dict[str, str]:
-    """Return the files that have the driver loaded at boot, before anything that needs it."""
+    """Return the files that load the driver at boot before anything that needs it."""
     if not case.wish.is_vendor:
         lines = (f"# {MARKER}", *INBOX_MODULES)
         return {} if case.wish.returns else {LOAD_FILE: "".join(f"{line}\n" for line in lines)}
@@ -43,7 +43,7 @@ def ordering_files(case: Case) -> dict[str, str]:
 
 
 def boot_files(context: Context) -> dict[str, str]:
-    """Return every file that the driver's concern wants; what it wrote stays while nobody asks for anything else."""
+    """Return every file that the driver needs; present ones stay if the spec has no driver."""
     wish = wish_of(context)
     if isinstance(wish, Wish):
         if wish.settings["source"] == CONTAINER:
@@ -54,12 +54,12 @@ def boot_files(context: Context) -> dict[str, str]:
 
 
 def staying(context: Context) -> list[str]:
-    """Return the files of ours that a removal leaves with the vendor's driver: without them it may not be loaded."""
+    """Return our files that a removal leaves with the vendor's driver, which may not be loaded without them."""
     return [path for path in _present(context) if path != LOAD_FILE]
 
 
 def staying_notices(context: Context) -> list[str]:
-    """Say while removing what stays with the vendor's driver, and what takes both away."""
+    """Return a notice of a removal about files that stay with the vendor's driver, and how to remove both."""
     left = ", ".join(sorted(staying(context))) if context.removing else ""
     if not left:
         return []
@@ -70,7 +70,7 @@ def staying_notices(context: Context) -> list[str]:
 
 
 def unwanted_files(context: Context, wish: Wish | Unclear | None) -> list[str]:
-    """Return the files of ours that the driver does not need any more."""
+    """Return our files that the driver no longer needs."""
     if not isinstance(wish, Wish):
         return []
     wanted = boot_files(context)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tells what of the wanted driver another kernel lacks that the next boot starts. Pure.
+"""Checks whether the kernel of the next boot has the driver of the spec. Pure.
 
-Such a host comes up with another driver than it is asked for, or without any, and so without its network.
+If it lacks the driver, the host comes up with another one, or without any and so without its network.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def noticed(problem: str) -> str:
 
 
 def problems(context: Context, done: Collection[str]) -> list[str]:
-    """Return what is wrong with the kernel of the next boot, and the next step; ``done`` are ids of steps that will be
-    done before."""
+    """Return problems of the next boot's kernel, each with the next step; ``done`` are ids of steps that will be
+    executed before."""
     wish = wish_of(context)
     if not isinstance(wish, Wish) or wish.settings["source"] == CONTAINER:
         return []
     case = case_of(context, wish)
     if needs.waits_for_consent(case):
-        # The driver that the host has stays, whatever its release.
+        # The present driver stays, whatever its release.
         case = case._replace(wish=wish._replace(version=None))
     kernel = needs.other_kernel(case)
     if kernel is None or container_owns(case.state) or not context.actual.nvidia_nics():
@@ -66,7 +66,7 @@ def _driver(case: Case, kernel: str) -> list[str]:
 
 
 def _way(case: Case, kernel: str) -> str:
-    """Return how the kernel gets the wanted driver."""
+    """Return how to install the driver for the kernel, in words."""
     if not case.wish.is_vendor:
         return way_to_inbox(case.family, kernel) if case.family is not None else "install its modules"
     if case.wish.settings["build"] == DKMS and case.state["built"]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How packages are installed, replaced and removed: argument lists for apt, dnf and zypper."""
+"""Commands that install, replace and remove packages with apt, dnf and zypper."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWNED = (*_REPOSITORY_FILES.values(), KEY_FILE, PIN)
 # Building modules for one kernel takes minutes on a small machine.
 _INSTALL_SECONDS = 3600.0
 _REFRESH_SECONDS = 600.0
-# No questions, no restarts of services behind our back, and patience with another package manager that is about to end.
+# No questions, no restarts of services, and a wait for another package manager that is still running.
 _APT = (
     "env",
     "DEBIAN_FRONTEND=noninteractive",
@@ -44,7 +44,7 @@ _APT = (
 _DNF = ("dnf", "--assumeyes")
 _ZYPPER = ("zypper", "--non-interactive")
 
-# How they say that a package of an index is gone or another one by now, by source: apt-pkg/acquire-item.cc, librepo's
+# Their messages if a package of an index is gone or has changed, by source: apt-pkg/acquire-item.cc, librepo's
 # downloader, libzypp's MediaFileNotFoundException.
 _REPLACED = (
     "  404  ",
@@ -133,7 +133,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
         "No match for argument": _NOT_OFFERED,
         "No provider of": _NOT_OFFERED,
         "not found in package names": _NOT_OFFERED,
-        # What a package depends on; the general complaint stands beside it.
+        # A dependency; the general message is printed, too.
         "but it is not installable": _NOT_OFFERED,
         "nothing provides": _NOT_OFFERED,
         "Held packages were changed": _HELD,
@@ -159,24 +159,24 @@ ERRORS: Mapping[str, str] = MappingProxyType(
             "something came to use the module after the plan was made; next: run again, the plan names it then"
         ),
         "EBUSY": "something came to use the module after the plan was made; next: run again, the plan names it then",
-        # The last: dpkg says it whatever the reason.
+        # The last: dpkg prints it for any reason.
         "error processing": _SCRIPT,
     }
 )
 _ASKED_SECONDS = 120.0
-# Each lists all versions of a package that repositories have, by the indexes that were read last.
+# Each lists all versions of a package in the indexes as last read.
 _LIST = {
     "apt": ("apt-cache", "madison"),
     "dnf": ("dnf", "--quiet", "--cacheonly", "repoquery"),
     "zypper": ("zypper", "--non-interactive", "--no-refresh", "search", "--details", "--match-exact"),
 }
-# zypper ends with this when nothing matches, and lists what is installed and in no repository so.
+# zypper's exit status if nothing matches; it lists packages in this way that are installed but in no repository.
 _ZYPPER_NONE = 104
 _ZYPPER_INSTALLED = "(System Packages)"
 
 
 def repository_files(family: Family, repository: Repository) -> dict[str, str]:
-    """Return the files that make a repository known to the package manager, by path; an armoured key is among them."""
+    """Return the files that add a repository to the package manager, by path, including an armoured key."""
     path = _REPOSITORY_FILES[family.manager]
     url = str(repository["url"])
     url = f"file://{url}" if url.startswith("/") else url
@@ -190,7 +190,7 @@ def repository_files(family: Family, repository: Repository) -> dict[str, str]:
         "name=NIC driver",
         f"baseurl={url}",
         "enabled=1",
-        # The vendor's packages have the names of the distribution's; the lower number goes first.
+        # The vendor's packages have the names of the distribution's; the lower number takes precedence.
         "priority=50",
         f"gpgcheck={int(key is not None)}",
         *([f"gpgkey=file://{KEY_FILE if armoured else key}"] if key else []),
@@ -202,7 +202,7 @@ def repository_files(family: Family, repository: Repository) -> dict[str, str]:
 
 
 def refresh_repository(family: Family, repository: Repository) -> list[Operation]:
-    """Return how the package manager reads our repository's index, and no other one's."""
+    """Return how the package manager reads only the index of our repository."""
     if family.manager == "apt":
         ours = (
             "-o",
@@ -226,18 +226,18 @@ def refresh_repository(family: Family, repository: Repository) -> list[Operation
 
 
 def finish_interrupted() -> list[Operation]:
-    """Return how a dpkg that was interrupted is brought to its end, without which apt does nothing.
+    """Return how an interrupted dpkg is finished, without which apt does nothing.
 
-    1: a package can't be configured as it is. What follows replaces or removes it, or tells why it can't.
+    1: a package can't be configured as it is. Later operations replace or remove it, or report why they can't.
     """
     words = ("dpkg", "--force-confold", "--configure", "--pending")
     return [Run(("env", "DEBIAN_FRONTEND=noninteractive", *words), _INSTALL_SECONDS, (0, 1))]
 
 
 def complete() -> list[Operation]:
-    """Return how apt completes what is half installed by what that depends on, which need not be asked for otherwise.
+    """Return how apt installs the missing dependencies of half-installed packages.
 
-    100: it can't. What follows replaces the packages, or tells why it can't either.
+    100: it can't. Later operations replace the packages, or report why they can't.
     """
     return [Run((*_APT, "--no-install-recommends", "--fix-broken", "install"), _INSTALL_SECONDS, (0, 100))]
 
@@ -245,8 +245,8 @@ def complete() -> list[Operation]:
 def install(family: Family, names: Sequence[str], refresh: bool) -> list[Operation]:
     """Return how packages (or package files, by absolute path) are installed.
 
-    All indexes are read before, with ``refresh`` always, otherwise once where a package that they name is gone by now:
-    what the driver depends on comes from other repositories, and apt itself says to do so then.
+    All indexes are read first with ``refresh``, else only if a package in them is gone by now: dependencies of
+    the driver come from other repositories, and apt itself advises to do so then.
     """
     before = _read_indexes(family) if refresh else _fetched(family, names)
     return [before, Run(_install_command(family, names), _INSTALL_SECONDS)]
@@ -262,15 +262,15 @@ def _install_command(family: Family, names: Sequence[str], *options: str) -> tup
 
 
 def _read_indexes(family: Family) -> Run:
-    """Return how the indexes of all repositories are read anew."""
+    """Return how the indexes of all repositories are refreshed."""
     commands = {"apt": (*_APT, "update"), "dnf": (*_DNF, "makecache", "--refresh"), "zypper": (*_ZYPPER, "refresh")}
     return Run(commands[family.manager], _REFRESH_SECONDS)
 
 
 def _fetched(family: Family, names: Sequence[str]) -> Operation:
-    """Return how packages are fetched before they are installed, so that a stale index is found while nothing changes.
+    """Return how packages are downloaded before they are installed, to find a stale index before anything changes.
 
-    Whatever else goes wrong is told by the installation.
+    The installation reports all other errors.
     """
     option = "--downloadonly" if family.manager == "dnf" else "--download-only"
 
@@ -283,28 +283,28 @@ def _fetched(family: Family, names: Sequence[str]) -> Operation:
 
 
 def remove(family: Family, names: Sequence[str]) -> list[Operation]:
-    """Return how packages are removed with their configuration; what is not installed is no error."""
+    """Return how packages are removed with their configuration; a missing package is no error."""
     if not names:
         return []
     if family.manager == "apt":
         return [Run((*_APT, "purge", *names), _INSTALL_SECONDS)]
     if family.manager == "dnf":
         return [Run((*_DNF, "--noautoremove", "remove", *names), _INSTALL_SECONDS)]
-    # 104: none of them is installed any more.
+    # 104: none of them is installed any longer.
     return [Run((*_ZYPPER, "remove", *names), _INSTALL_SECONDS, (0, 104))]
 
 
 def replace_by_distribution(family: Family, names: Sequence[str], gone: Sequence[str]) -> list[Operation]:
-    """Return how packages that the vendor built are replaced by the distribution's older ones, whatever their name.
+    """Return how the vendor's builds of packages are replaced by the distribution's older ones of the same names.
 
-    ``gone`` are removed, by apt in the same transaction: it tries to configure whatever is half installed, so one call
-    that leaves out a package whose script is broken would fail.
+    ``gone`` are removed, by apt in the same transaction: apt tries to configure every half-installed package, so a call
+    that does not name a package with a broken script would fail.
     """
     if not names:
         return remove(family, gone)
     if family.manager == "apt":
         here = list(dict.fromkeys(family.renamed.get(name, name) for name in names))
-        # apt removes what ends with a minus.
+        # apt removes packages whose name ends with a minus.
         minus = [f"{name}-" for name in (*gone, *(name for name in names if name in family.renamed))]
         # Only a priority above 1000 lets apt go back to an older version.
         origins = "".join(
@@ -337,9 +337,9 @@ def _sources(url: str, key: str | None) -> str:
 
 
 def before_removal(family: Family, package: str, wanted: DriverVersion | None) -> Operation:
-    """Return what fails, with nothing changed yet, where no repository has the package in the release that is wanted.
+    """Return a check that fails, before any change, if no repository has the package in the wanted release.
 
-    What does not tell, such as a package manager without an index, keeps nobody from going on.
+    If the package manager can't tell, for example without an index, the check passes.
     """
 
     def operations(host: Host) -> Sequence[Operation]:
@@ -358,7 +358,7 @@ def before_removal(family: Family, package: str, wanted: DriverVersion | None) -
 
 
 def _versions(host: Host, family: Family, package: str) -> list[str] | None:
-    """Return a line for each version that is offered, None where that can't be told."""
+    """Return a line for each available version, None if unknown."""
     done = host.run((*_LIST[family.manager], package), _ASKED_SECONDS)
     if done.rc == _ZYPPER_NONE and family.manager == "zypper":
         return []

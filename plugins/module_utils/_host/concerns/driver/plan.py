@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Plans the driver stack of the NICs: packages, builds, initial RAM disk, reload.
 
-Loading is the last step and the only one that interrupts. Where something stands in its way it is left to the next
-reboot, and says what that is.
+Loading is the last step and the only one that interrupts. If something prevents it, it is left to the next
+reboot, and the step names the cause.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CONSENT = "driver_reload"
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return the steps from the driver that a host has to the one that is asked for, none when none is."""
+    """Return the steps from the host's driver to that of the spec, none if the spec has none."""
     wish = wish_of(context)
     unfinished = _unfinished(context.actual.facts.get("driver") or UNREAD)
     if wish is None or context.removing:
@@ -63,7 +63,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def _plan_case(case: Case) -> ConcernPlan:
-    """Return the steps to a driver that is asked for clearly, and that this host has a use for."""
+    """Return the steps to an unambiguous driver on a host that can use it."""
     wish = case.wish
     if wish.settings["source"] == CONTAINER:
         return _container(case)
@@ -81,7 +81,7 @@ def _plan_case(case: Case) -> ConcernPlan:
 
 
 def _remarks(case: Case) -> list[str]:
-    """Say what a vendor's driver costs, and what the owner of the host has set otherwise than it needs it."""
+    """Return notices about what a vendor's driver replaces, and settings of the host that it conflicts with."""
     lost = lost_storage(case)
     if not case.wish.is_vendor or case.state["openib"]["onboot"] is not False:
         return lost
@@ -108,7 +108,7 @@ def _unclear(context: Context, wish: Unclear) -> Step:
 
 
 def _container(case: Case) -> ConcernPlan:
-    """Leave the modules to the driver container, and say what it has not done yet."""
+    """Return the plan of a host whose driver is in a container, with notices about what that has not done yet."""
     title = case.wish.title
     installed = _installed(case)["flavour"]
     if case.state["packages"] is not None and installed in VENDOR_FLAVOURS and case.wish.asked_by != VARIABLE:
@@ -139,7 +139,7 @@ def _wording(case: Case, action: str) -> Wording:
 
 
 def _files(case: Case) -> list[Step]:
-    """Plan what is only written: a stale blacklist away, the repository, the order at boot, files nobody needs."""
+    """Plan files: remove a stale blacklist, add the repository and the order at boot, remove unneeded files."""
     steps = []
     if stale_blacklist(case.state):
         steps.append(
@@ -190,7 +190,7 @@ def _files(case: Case) -> list[Step]:
 
 
 def _disk(case: Case) -> list[Step]:
-    """Plan what changes the disk: packages, builds for kernels, the initial RAM disk."""
+    """Plan changes of the disk: packages, builds for kernels, the initial RAM disk."""
     reason = _reason(case)
     steps = [_packages(case)] if needs.needs_packages(case) else []
     for kernel in needs.kernels_to_build(case):
@@ -227,7 +227,7 @@ def _disk(case: Case) -> list[Step]:
 
 
 def _packages(case: Case, *, waits: bool = False) -> Step:
-    """Plan other packages; those of a policy that ``waits`` say whose consent they take, and nothing else is done."""
+    """Plan packages; for a policy that ``waits``, return only a step that names the consent it needs."""
     of_policy = f"autoUpgrade of {case.wish.asked_by} is not true, so the driver stays as it is; "
     return make_step(
         "driver",
@@ -246,7 +246,7 @@ def _packages(case: Case, *, waits: bool = False) -> Step:
 
 
 def _load(case: Case) -> list[Step]:
-    """Plan the reload, or say what keeps it from being done now; an interrupted one is finished first."""
+    """Plan the reload, or report what prevents it now; an interrupted one is finished first."""
     first = _unfinished(case.state)
     if not needs.needs_load(case):
         return first
@@ -256,12 +256,12 @@ def _load(case: Case) -> list[Step]:
     if lacking:
         return [*(first if swaps else []), _refused(case, "load", action, lacking)]
     if not swaps:
-        # A reload that was ended after it had unloaded the driver still has its network to bring back.
+        # A reload that was killed after it had unloaded the driver still has to restore the network.
         return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it"), *first]
     settings = case.wish.settings
     found = stack_blockers(case.actual, case.state, settings["storage_modules"] == UNLOAD)
     if first:
-        # What was taken away is brought back by the reload as well; only the uplink must not go with it.
+        # The reload also restores what was removed; only the uplink must not be interrupted.
         found = [blocker for blocker in found if blocker.kind == blockers.UPLINK]
     if found and settings["reload"] == REQUIRED:
         detail = f"{blockers.sentence(found)}: end or detach them, or take reload: if_idle, which leaves it to a reboot"
@@ -318,7 +318,7 @@ def _wanted(wish: Wish) -> dict[str, str | None]:
 
 
 def _name(actual: HostState) -> str:
-    """Return what runs, for a person; a stack without a driver of NVIDIA's NICs has no better name."""
+    """Return the running driver in words; without a driver of NVIDIA's NICs just the RDMA stack."""
     flavour = actual.stack["flavour"]
     if flavour not in FLAVOUR_TITLES:
         return "the loaded RDMA stack"
@@ -378,7 +378,7 @@ def _packages_detail(case: Case) -> str:
     if case.state["unfinished"]:
         parts.append(f"{', '.join(sorted(case.state['unfinished']))} half installed")
     if case.wish.is_vendor and case.actual.is_loaded("nvidia_peermem"):
-        # Its symbols have the versions of what it was built against (NVIDIA/gpu-operator, issue 2868).
+        # Its symbols have the versions of the stack that it was built against (NVIDIA/gpu-operator, issue 2868).
         parts.append(
             "nvidia-peermem was built against what runs now, and may not load with the new stack: have DKMS build "
             "the GPU driver again after this step (dkms remove and dkms install of nvidia)"
@@ -388,7 +388,7 @@ def _packages_detail(case: Case) -> str:
 
 
 def _interrupted(context: Context) -> str:
-    """Name every interface that a reload takes away; the uplink never is among them."""
+    """Return every interface that a reload interrupts, in words; the uplink is never among them."""
     nics = [nic for nic in context.actual.nvidia_nics() if nic["driver"] == NETDEV_DRIVER]
     names = [port["name"] for nic in nics for port in context.actual.ports_of(nic)]
     return f"traffic on {', '.join(names)}" if names else NOTHING

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What forbids a change of the driver, all of it at once and before anything changes, and what it would cost. Pure.
+"""Checks for everything that prevents a change of the driver before anything is changed, and what is lost. Pure.
 
-The kernel's own modules of storage stand on the kernel's own ``ib_core`` (NVIDIA Network Operator 25.10, driver
-container), so the vendor has packages of its own for them. No package that is installed here pulls them in.
+The kernel's own storage modules depend on the kernel's own ``ib_core`` (NVIDIA Network Operator 25.10, driver
+container), so the vendor has packages of its own for them. None of the packages installed here depends on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MACHINES = ("x86_64", "aarch64")
 
 
 class Refusal(NamedTuple):
-    """One reason against the change: a short name for the step's id, what was to be found out, why, and what to do."""
+    """A reason against the change: a short name for the step's id, the check, the reason, and what to do."""
 
     key: str
     action: str
@@ -35,7 +35,7 @@ class Refusal(NamedTuple):
 
 
 def refusals(wish: Wish, state: DriverState, system: System, family: Family | None) -> list[Refusal]:
-    """Return every reason why packages of the driver can't be changed on this host now."""
+    """Return every reason why the driver's packages can't be changed on this host now."""
     if container_owns(state):
         return [
             Refusal(
@@ -87,15 +87,14 @@ def _platform(wish: Wish, state: DriverState, system: System, family: Family) ->
         detail = f"there are no precompiled modules for {family.name}: build: dkms"
         found.append(Refusal("packages", "check the packages", detail))
     elif wish.settings["build"] != DKMS and family.manager == "zypper" and not state["kernel"].endswith("-default"):
-        # They would bring kernel-default along, for which they are built.
+        # They would install kernel-default, for which they are built.
         detail = f"there are precompiled modules for kernel-default alone, {state['kernel']} runs: build: dkms"
         found.append(Refusal("packages", "check the packages", detail))
     return found
 
 
 def _build(wish: Wish, state: DriverState, system: System, family: Family) -> list[Refusal]:
-    """Check what building and loading needs before anything is unloaded: headers, and a key that the firmware
-    trusts."""
+    """Check the needs of building and loading before anything is unloaded: headers, and a trusted key."""
     found = []
     kernel = state["kernel"]
     builds = wish.settings["build"] == DKMS
@@ -156,7 +155,7 @@ def _environment(state: DriverState) -> list[Refusal]:
 
 
 class _Part(NamedTuple):
-    """Modules of one kind of storage, what it is called, and the vendor's package without what builds add to it."""
+    """The modules of a kind of storage, its name, and the vendor's package without the suffix of a build."""
 
     modules: tuple[str, ...]
     title: str
@@ -173,7 +172,7 @@ _PARTS = (
 
 
 def lost_storage(case: Case) -> list[str]:
-    """Return a notice for each kind of storage that is loaded and that the vendor's stack lacks the package of."""
+    """Return a notice for each kind of loaded storage whose package the vendor's stack lacks."""
     packages = case.state["packages"]
     changes = needs.needs_packages(case) or needs.needs_load(case)
     if not case.wish.is_vendor or packages is None or not changes:

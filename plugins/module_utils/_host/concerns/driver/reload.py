@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a driver is taken out of a running kernel and put in again, with what its interfaces had. Pure."""
+"""Unloads a driver from a running kernel, loads it again, and restores the settings of its interfaces. Pure."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ...machine.probe import DRIVERS_PROBE, NET, PCI, Probe, names_at, target_at
 _APPEARS_WITHIN = 90.0
 _SETTLE = ("udevadm", "settle", "--timeout=30")
 SERVICE = "openibd"
-# Without any of these there may be interfaces missing.
+# Without any of these, interfaces may be missing.
 _OF_THE_NETWORK = frozenset(module_graph.REPLACED) - frozenset(module_graph.AUXILIARY)
 # Functions of large cards take seconds each to stop and to start.
 _SECONDS = 300.0
 
 
 def restore_operations(snapshot: Snapshot) -> list[Operation]:
-    """Return the operations that bring the state back, in order, once the driver is loaded.
+    """Return the operations that restore the state once the driver is loaded, in order.
 
-    Every one may be done again: they also run after an earlier attempt that was interrupted at any of them.
+    Each may be repeated: they also run after an attempt that was interrupted at any of them.
     """
     physical = {function["pci"] for function in snapshot["functions"]}
     present = {link["pci"] for link in snapshot["links"]}
     operations: list[Operation] = [*_appear(physical & present), Run(_SETTLE, 40.0)]
-    # A port that comes up resets its virtual functions, which then take no orders for a while: it goes first.
+    # A port that comes up resets its virtual functions, which then reject commands for a while, so it comes first.
     for function in snapshot["functions"]:
         for link in snapshot["links"]:
             if link["pci"] == function["pci"]:
@@ -57,7 +57,7 @@ def restore_operations(snapshot: Snapshot) -> list[Operation]:
 
 
 def missing(snapshot: Snapshot, host: Host) -> str:
-    """Return what of the snapshot is not there, in one clause; empty when all of it is."""
+    """Return what of the snapshot is missing, in one clause; empty if nothing is."""
     problems = []
     for function in snapshot["functions"]:
         count = _count(host, f"{PCI}/{function['pci']}")
@@ -76,7 +76,7 @@ def missing(snapshot: Snapshot, host: Host) -> str:
 
 
 def _appear(addresses: Iterable[str]) -> list[Operation]:
-    """Wait for the interfaces of all functions together: where many are missing, the time is waited for once."""
+    """Return one wait for the interfaces of all functions, so that the time limit applies only once."""
     wanted = sorted(addresses)
 
     def there(host: Host) -> bool:
@@ -92,7 +92,7 @@ def _virtual_functions(function: SnapshotFunction) -> list[Operation]:
     if not count:
         return []
     device = f"{PCI}/{address}"
-    # Their addresses are set before their driver looks at them: it takes the address that it finds.
+    # Addresses are set before the driver is bound, which takes the address that it finds.
     operations: list[Operation] = [
         SetAttribute(f"{device}/sriov_drivers_autoprobe", "0"),
         SetAttribute(f"{device}/sriov_numvfs", str(count), 120.0),
@@ -103,10 +103,10 @@ def _virtual_functions(function: SnapshotFunction) -> list[Operation]:
 
     operations.append(WaitFor(f"the {count} virtual functions of {address}", there, _APPEARS_WITHIN))
     for entry in function["managed"]:
-        # One setting a call: drivers refuse the ones that they do not have (EOPNOTSUPP, 2).
+        # One setting per call: drivers reject those that they do not support (EOPNOTSUPP, 2).
         for words in _managed_words(entry):
             operations.append(set_link(f"{{port:{address}}}", "vf", str(entry["vf"]), *words, accepted=(0, 2)))
-    # Without autoprobe the kernel binds a virtual function to no driver, not even when asked for that one
+    # Without autoprobe the kernel binds a virtual function to no driver, not even on an explicit request
     # (pci_device_can_probe, drivers/pci/pci-driver.c).
     operations.append(SetAttribute(f"{device}/sriov_drivers_autoprobe", "1"))
     operations += [SetAttribute(DRIVERS_PROBE, bound, 60.0) for bound in function["bound"]]
@@ -137,7 +137,7 @@ def _restored_link(link: SnapshotLink) -> list[Operation]:
     if link["mac"]:
         # A virtual function whose physical one has set its address may not set it itself (2), and has it already.
         operations.append(set_link(port, "address", link["mac"], accepted=(0, 2)))
-    # Before the master: a bridge takes the smallest MTU of its ports at once (br_mtu_auto_adjust, net/bridge/br_if.c).
+    # Before the master: a bridge adopts the smallest MTU of its ports at once (br_mtu_auto_adjust, net/bridge/br_if.c).
     if link["mtu"]:
         operations.append(set_link(port, "mtu", str(link["mtu"])))
     if link["master"]:
@@ -150,7 +150,7 @@ def _restored_link(link: SnapshotLink) -> list[Operation]:
 def _restored_vlan(vlan: SnapshotVlan) -> list[Operation]:
     name, parent = vlan["name"], f"{{port:{vlan['parent']}}}"
     kind = ("type", "vlan", "protocol", vlan["protocol"], "id", str(vlan["id"]))
-    # It may be there already: a network manager is quicker at times (EEXIST, 2); the next operation tells.
+    # A network manager may have created it already (EEXIST, 2); the next operation shows whether it is right.
     operations: list[Operation] = [Run(("ip", "link", "add", "link", parent, "name", name, *kind), accepted=(0, 2))]
     if vlan["settings"]:
         operations.append(set_link(name, "type", "vlan", *vlan["settings"]))
@@ -177,7 +177,7 @@ def _master(host: Host, name: str) -> str | None:
 
 
 class Reload(NamedTuple):
-    """What is unloaded and loaded, in order, and whether the vendor's service does it in between."""
+    """The modules to unload and load, in order, and whether the vendor's service reloads the stack in between."""
 
     unload: tuple[str, ...]
     load: tuple[str, ...]
@@ -185,10 +185,10 @@ class Reload(NamedTuple):
 
 
 def reload_of_stack(state: DriverState, by_service: bool, interrupted: Snapshot | None) -> Reload:
-    """Return how the RDMA stack is reloaded: what stands on it goes first and comes back last.
+    """Return how the RDMA stack is reloaded: its users are unloaded first and loaded last.
 
-    The service (openibd) replaces the modules of the stack itself; what it does not know is left to modprobe. What a
-    reload that was ``interrupted`` had unloaded is loaded as well.
+    The service (openibd) replaces the modules of the stack itself; modprobe handles the others. Modules that an
+    ``interrupted`` reload had unloaded are loaded, too.
     """
     loaded = state["loaded"]
     peers = [name for name in module_graph.PEER_MEMORY if name in loaded]
@@ -208,10 +208,10 @@ def reload_of_stack(state: DriverState, by_service: bool, interrupted: Snapshot 
 
 
 def reload_work(reload: Reload, snapshot: Snapshot, compared: tuple[str, ...] = ()) -> Work:
-    """Return how the reload is done: the network is written down, taken away, and brought back.
+    """Return how the reload is executed: record the network, unload, load, and restore the network.
 
-    What is written down stays until all of it is back: whoever finds the file finishes the work. ``compared`` are
-    modules that must run as they are on the disk afterwards.
+    The record stays until everything is restored, so that the next run can finish the work. ``compared`` are
+    modules that must be loaded in their version on the disk afterwards.
     """
     do: list[Operation] = [PutFile(JOURNAL, as_text({**snapshot, "modules": list(reload.load)}), 0o600)]
     do += [Run(("modprobe", "-r", name), _SECONDS) for name in reload.unload]
@@ -222,15 +222,15 @@ def reload_work(reload: Reload, snapshot: Snapshot, compared: tuple[str, ...] = 
 
 
 def restore_work(reload: Reload, snapshot: Snapshot) -> Work:
-    """Return how a reload that was interrupted is finished."""
+    """Return how an interrupted reload is finished."""
     return Work(_ended(reload, snapshot), verify=_verified(snapshot, ()))
 
 
 def _ended(reload: Reload, snapshot: Snapshot) -> list[Operation]:
-    """Return how all comes back, and what was written down goes once the network is there.
+    """Return how everything is restored; the record is removed once the network is back.
 
-    A module without which the network works may not load with another stack for good (nvidia-peermem until DKMS has
-    built it again, NVIDIA/gpu-operator, issue 2868; storage that the vendor has not built): that fails once, here.
+    A module that the network does not need may not load with another stack (nvidia-peermem until DKMS has
+    rebuilt it, NVIDIA/gpu-operator, issue 2868; storage that the vendor has not built): that fails once, here.
     """
     others = [name for name in reload.load if name not in _OF_THE_NETWORK]
     tried = [Run(("modprobe", name), _SECONDS, (0, 1)) for name in others]
@@ -247,7 +247,7 @@ def _ended(reload: Reload, snapshot: Snapshot) -> list[Operation]:
 
 
 def _all_of(back: Sequence[Operation]) -> Each:
-    """One thing that can't be brought back must not keep the rest of the host's network away."""
+    """Return operations that restore as much of the host's network as possible, even if one of them fails."""
     advice = (
         f"bring back by hand what is named and remove {JOURNAL}, or reboot the host; each run tries again while that "
         "file is there"
@@ -256,7 +256,7 @@ def _all_of(back: Sequence[Operation]) -> Each:
 
 
 def restoring(reload: Reload, snapshot: Snapshot) -> list[Operation]:
-    """Return how the driver and its network come back, whatever is left of them."""
+    """Return how the driver and its network are restored from any state."""
     return [*(Run(("modprobe", name), _SECONDS) for name in reload.load), *restore_operations(snapshot)]
 
 

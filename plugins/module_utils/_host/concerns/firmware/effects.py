@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What parameters of a card's firmware do when the card starts with them. Pure.
+"""The effects of a card's firmware parameters when the card starts with them. Pure.
 
 Source of every row: the table of parameters that mstconfig itself reads (Mellanox/mstflint,
 mlxconfig/mlxconfig_dbs/mlxconfig_host.db, at b9d9e844 of 2026-05-13); ``group`` is the table's name (``tlvs``) of the
-configuration that a parameter belongs to. Parameters of a port end in ``_P1``, ``_P2``. What is not here is unknown,
-and is only set where the host's variables name it.
+configuration that a parameter belongs to. Parameters of a port end in ``_P1``, ``_P2``. Others are unknown,
+and only set if the host's variables name them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POWER = "power"
 TRAFFIC = "traffic"
 UNKNOWN = "unknown"
 
-# By effect: what may be different once the card starts with another value.
+# By effect: what may change when the card starts with another value.
 WORDING: Mapping[str, str] = MappingProxyType(
     {
         LINK: "type, speed or state of a port's link",
@@ -41,7 +41,7 @@ _CUTTING = frozenset(WORDING)
 
 
 class Row(NamedTuple):
-    """Parameters of one configuration that do the same; ``suffix`` is what a port's parameters end in."""
+    """Parameters of one configuration with the same effect; ``suffix`` ends those of a port."""
 
     group: str
     effect: str
@@ -177,36 +177,36 @@ _EFFECTS = tuple((re.compile(f"(?:{'|'.join(row.names.split())}){row.suffix}"), 
 # drivers/net/ethernet/mellanox/mlx5/core/lib/nv_param.c: NV_GLOBAL_PCI_CONF is of the global class).
 _OF_THE_CARD = frozenset(name for row in _TABLE if row.group == "nv_global_pci_conf" for name in row.names.split())
 
-# mstconfig asks once more before it sets these, with a warning about damage and the warranty, and -y answers that too
+# Before it sets these, mstconfig asks again, with a warning about damage and the warranty; -y answers that, too
 # (Mellanox/mstflint, mlxconfig/mlxcfg_ui.cpp: getConfigWarning, askUser).
 WARNED_OF = frozenset({"DISABLE_SLOT_POWER_LIMITER"})
 
-# Cards show these only while ADVANCED_PCI_SETTINGS is on, which takes a start of the card.
+# Cards show these only while ADVANCED_PCI_SETTINGS is on, which takes effect with a reset of the card.
 ADVANCED = "ADVANCED_PCI_SETTINGS"
 HIDDEN = frozenset({"FORCE_ETH_PCI_SUBCLASS", "HIDE_PORT2_PF", "IBM_CAPI_EN", "MAX_ACC_OUT_READ", "PCI_WR_ORDERING"})
 
 
 def effect_of(name: str) -> str:
-    """Return what a parameter is about, ``unknown`` for one that the table does not have."""
+    """Return the effect of a parameter, ``unknown`` if the table lacks it."""
     return next((effect for pattern, effect in _EFFECTS if pattern.fullmatch(name)), UNKNOWN)
 
 
 def of_the_card(names: Iterable[str]) -> list[str]:
-    """Return the parameters of which a card in several PCI slots (Socket Direct) has one value."""
+    """Return the parameters with one value for a card in several PCI slots (Socket Direct)."""
     return [name for name in names if name in _OF_THE_CARD]
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """Return the parameters whose effect nothing here tells."""
+    """Return the parameters whose effect is unknown."""
     return [name for name in names if effect_of(name) == UNKNOWN]
 
 
 def cutting(names: Iterable[str]) -> list[str]:
-    """Return the parameters that may change link, functions or mode of their card; an unknown one may do anything."""
+    """Return the parameters that may change link, functions or mode of their card, as an unknown one may, too."""
     return [name for name in names if effect_of(name) in _CUTTING]
 
 
 def wording(names: Iterable[str]) -> str:
-    """Return what these parameters may change, empty for what only traffic notices."""
+    """Return what these parameters may change, in words, empty if they only affect traffic."""
     found = dict.fromkeys(effect_of(name) for name in names)
     return "; ".join(WORDING[effect] for effect in found if effect in WORDING)

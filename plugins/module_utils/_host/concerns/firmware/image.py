@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The image of its firmware that a card has on its flash, and what waits for the card to start with it.
+"""The firmware image on a card's flash, and the step that waits for the card to start with it.
 
 A burn interrupts nothing: the card runs its former image until it is reset, which a reboot does for most cards. One
-card is burned after the other, and a failed one ends the run, so no two are ever written at once. The former image is
-saved where the tool reads it.
+card is burned after the other, and a failure ends the run, so no two are ever written at once. The former image is
+saved if the tool can read it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ ERRORS = MappingProxyType(
 
 
 class ImageCard(NamedTuple):
-    """A card whose image is asked for: its first function, its entries, what they want, what was read of it and of the
-    file. ``disagree``: the entries ask for different ones."""
+    """A card with an image in the spec: its first function, its entries, their image, the facts of the card and of the
+    file. ``disagree``: the entries have different images."""
 
     key: str
     interfaces: tuple[Interface, ...]
@@ -70,12 +70,12 @@ class ImageCard(NamedTuple):
 
     @property
     def version(self) -> str:
-        """Return the version that the card shall have; empty while nothing tells it."""
+        """Return the wanted version, empty while it is unknown."""
         return (self.file["version"] if self.file is not None else None) or self.wanted["version"] or ""
 
     @property
     def is_readable(self) -> bool:
-        """Say whether the tool reads the image from the flash, as it does of no card with secure firmware.
+        """Return whether the tool can read the image from the flash, which secure firmware prevents.
 
         Such cards are reached by their own firmware alone, whose commands read no image (Mellanox/mstflint,
         mlxfwops/lib/fsctrl_ops.cpp: FwReadData; fw_ops.cpp: mccUnsupported).
@@ -84,12 +84,12 @@ class ImageCard(NamedTuple):
 
     @property
     def saved(self) -> str:
-        """Return where the image that the card has before is kept, without an ending."""
+        """Return the path of the saved former image, without a suffix."""
         return f"{_SAVED}/{self.key.replace(':', '-')}-{self.read['psid']}-{self.read['version']}"
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each card whose flash or running firmware is another one than wanted."""
+    """Return a step for each card whose flash or running firmware differs from the spec."""
     return [step for card in image_cards(context) for step in _steps(context, card)], []
 
 
@@ -104,7 +104,7 @@ def _steps(context: Context, card: ImageCard) -> list[Step]:
 
 
 def _problem(context: Context, card: ImageCard) -> str:
-    """Return why nothing can be said of the card's image; empty when it can."""
+    """Return why the card's image can't be compared; empty if it can."""
     nic = card.interfaces[0].nic
     if card.disagree:
         return "its functions share one flash, and their entries ask for different images"
@@ -124,7 +124,7 @@ def _problem(context: Context, card: ImageCard) -> str:
 
 
 def _mismatch(card: ImageCard) -> str:
-    """Return what of the request, the image and the card does not fit together; empty when all does."""
+    """Return a mismatch of spec, image and card, empty if there is none."""
     psid, image = card.read["psid"], card.file
     if card.wanted["psid"] not in (None, psid):
         return f"its PSID is {psid}, and psid asks for {card.wanted['psid']}: it is another product"
@@ -141,7 +141,7 @@ def _mismatch(card: ImageCard) -> str:
 
 
 def _refusal(context: Context, card: ImageCard) -> str:
-    """Return everything that stands against this burn; empty when nothing does."""
+    """Return every reason against this burn; empty if there is none."""
     nic = card.interfaces[0].nic
     if not card.file:
         return "the entry has no file: copy an image of that version to the host, and give its path"
@@ -158,7 +158,7 @@ def _uplink_refusal(context: Context, card: ImageCard) -> str:
 
 
 def _unsigned(card: ImageCard) -> str:
-    """Return why a card with secure firmware would reject the image; empty when it need not."""
+    """Return why a card with secure firmware would reject the image; empty if it would not."""
     has, image = card.read["security"], card.file["security"] if card.file is not None else ""
     if SECURE not in has:
         return ""
@@ -210,7 +210,7 @@ def _burn(context: Context, card: ImageCard) -> Step:
 
 
 def _waiting(context: Context, card: ImageCard) -> Step:
-    """Return the step that only a reset of the card can do; the run refuses it once a reboot has not done it."""
+    """Return the step that needs a reset of the card; it is refused once a reboot has not done it."""
     runs = card.read["running"]
     action = f"reset the card: it runs {runs}, {card.version} is on its flash"
     return make_step(
@@ -231,7 +231,7 @@ def _unread(device: str) -> CardImage:
 
 
 def image_cards(context: Context) -> list[ImageCard]:
-    """Return the cards that entries of the desired state ask an image of; functions of one card are one."""
+    """Return the cards with an image in the spec, each once for all its functions."""
     images = context.actual.facts["firmware_images"]
     by_card: dict[str, list[tuple[Interface, FirmwareImage]]] = {}
     for interface in context.interfaces:
@@ -266,8 +266,8 @@ def work(context: Context, step: Step) -> Work:
 
 
 def _burn_command(tool: str, device: str, card: ImageCard) -> tuple[str, ...]:
-    # It asks before it burns an older image (checkFwVersion of flint/subcommands.cpp), which downgrade has answered;
-    # whatever else it asks is answered by no.
+    # flint asks before it burns an older image (checkFwVersion of flint/subcommands.cpp), which downgrade has answered;
+    # any other question is answered with no.
     is_older = version_numbers(card.version) < version_numbers(str(card.read["version"]))
     answer = "-y" if is_older else "--no"
     return (tool, answer, "-d", device, "-i", str(card.wanted["file"]), "burn")
@@ -288,7 +288,7 @@ def _saving(tool: str, device: str, card: ImageCard) -> Sequence[Operation]:
 
 
 def _note(card: ImageCard, image: str) -> str:
-    """Return what stands beside a saved image, for whoever finds it."""
+    """Return the note that is saved beside an image."""
     return (
         f"{image} is the firmware {card.read['version']} that rdma.fabric read from the card {card.key} (PSID "
         f"{card.read['psid']}) before it burned {card.version}. It has the addresses of this card in it and is for no "

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of cards' firmware: what is set for the next boot, and what waits for it.
+"""Values of cards' firmware: those set for the next boot, and those that wait for it.
 
 A value takes effect when the card is reset, which a reboot does for most cards. One that a reboot did not bring is not
 waited for again: such cards need a reset of their own or a power cycle, and a host is never rebooted twice for it.
@@ -61,7 +61,7 @@ ERRORS = MappingProxyType(
 
 
 class Card(NamedTuple):
-    """A card whose firmware is asked for: the device to name, its entries, what they want, what they contradict in."""
+    """A card with firmware values in the spec: the device to name, its entries, their values and contradictions."""
 
     device: str
     interfaces: tuple[Interface, ...]
@@ -70,13 +70,13 @@ class Card(NamedTuple):
     read: FirmwareCard
 
     def value(self, name: str, column: int) -> str | None:
-        """Return the value of a parameter as the tool shows it, None for one that the card does not have."""
+        """Return the value of a parameter as the tool prints it, None if the card lacks the parameter."""
         values = self.read["parameters"].get(name)
         return None if values is None else values[column]
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each card whose next boot has other values than wanted, or whose values wait for it."""
+    """Return a step for each card whose values for the next boot differ from the spec, or wait for that boot."""
     steps: list[Step] = []
     for card in cards_of(context):
         steps += _steps(context, card)
@@ -84,7 +84,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def _remarks(context: Context) -> list[str]:
-    """Return what is to be said of each BlueField whose mode decides something."""
+    """Return a notice for each BlueField whose mode matters."""
     said: dict[str, str] = {}
     for interface in context.interfaces:
         if interface.nic is not None and card_of(interface.key) not in said:
@@ -114,7 +114,7 @@ def _steps(context: Context, card: Card) -> list[Step]:
 
 
 def _problem(context: Context, card: Card) -> str:
-    """Return why nothing can be said of the card's parameters; empty when it can."""
+    """Return why the card's parameters can't be compared; empty if they can."""
     if card.read["problem"]:
         pairs = " ".join(f"{name}={value}" for name, value in card.wanted.items())
         command = f"mstconfig -y -d {card.device} set {pairs}"
@@ -130,7 +130,7 @@ def _problem(context: Context, card: Card) -> str:
 
 
 def _hidden(card: Card) -> list[str]:
-    """Return the parameters that the card will show once it has started with its advanced settings on."""
+    """Return the parameters that the card only shows once it has started with its advanced settings on."""
     if same(str(card.value(ADVANCED, CURRENT)), "True") or not same(card.wanted.get(ADVANCED, "False"), "True"):
         return []
     return [name for name in card.wanted if name in HIDDEN and card.value(name, NEXT) is None]
@@ -142,7 +142,7 @@ def _near(card: Card, name: str) -> str:
 
 
 def _refusal(context: Context, card: Card, changes: list[str]) -> str:
-    """Return everything that stands against setting these values; empty when nothing does."""
+    """Return every reason against setting these values; empty if there is none."""
     nic = card.interfaces[0].nic
     restricted = restriction(context.actual, nic)
     if restricted:
@@ -176,7 +176,7 @@ def _unknown(context: Context, changes: list[str]) -> str:
 
 
 def _uplink_refusal(context: Context, card: Card, names: list[str]) -> str:
-    """Return why a start of the card with these values is refused for the node's sake; empty when it may come."""
+    """Return why the card must not start with these values for the sake of an uplink; empty if it may."""
     names = cutting(names)
     if not names:
         return ""
@@ -194,7 +194,7 @@ def _wording(context: Context, card: Card, names: list[str], action: str, column
 
 
 def _told(card: Card, names: list[str], column: int) -> str:
-    """Return the wanted values with the present ones, where the card tells them."""
+    """Return the wanted values with the present ones, if known, in words."""
     now = {name: card.value(name, column) for name in names}
     return ", ".join(f"{name}={card.wanted[name]}{f' (now {told})' if told else ''}" for name, told in now.items())
 
@@ -225,7 +225,7 @@ def _interrupts(names: list[str]) -> str:
 
 
 def _held_back(context: Context, card: Card, names: list[str], refusal: str) -> Step:
-    """Return the step about values that wait for the next boot, which no run may bring about."""
+    """Return the step about values that wait for the next boot, which no run may cause."""
     wording = _wording(context, card, names, f"start the card with {_told(card, names, CURRENT)}", CURRENT)
     former = " ".join(f"{name}={number_of(str(card.value(name, CURRENT)))}" for name in names)
     detail = f"the next boot has it already; {refusal}, mstconfig -d {card.device} set {former} takes it back"
@@ -233,7 +233,7 @@ def _held_back(context: Context, card: Card, names: list[str], refusal: str) -> 
 
 
 def _waiting(context: Context, card: Card, names: list[str]) -> Step:
-    """Return the step that only a reset of the card can do: refused once a reboot has not done it."""
+    """Return the step that needs a reset of the card; it is refused once a reboot has not done it."""
     action = f"reset the card: {_told(card, names, CURRENT)} for the next boot"
     since = context.actual.facts["firmware"]["set_since_boot"]
     refusal = ""
@@ -255,7 +255,7 @@ def _waiting(context: Context, card: Card, names: list[str]) -> Step:
 
 
 def cards_of(context: Context) -> list[Card]:
-    """Return the cards that entries of the desired state ask firmware values of; ports of one card are one."""
+    """Return the cards with firmware values in the spec, each once for all its ports."""
     cards = context.actual.facts["firmware"]["cards"]
     by_card: dict[str, list[Interface]] = {}
     for interface in context.interfaces:
@@ -276,7 +276,7 @@ def cards_of(context: Context) -> list[Card]:
 
 
 def _held_together(context: Context, cards: list[Card]) -> list[Card]:
-    """Return the cards with what contradicts the other PCI slot of a card (Socket Direct), where that is known.
+    """Return the cards with contradictions between the PCI slots of one card (Socket Direct), if known.
 
     A removal takes what the first slot had: the entry of one half may have become that of the other between two runs,
     and then the later one was kept with what the earlier one had set.
@@ -296,7 +296,7 @@ def _held_together(context: Context, cards: list[Card]) -> list[Card]:
 
 
 def _contradicted(card: Card, others: Iterable[Card]) -> dict[str, str]:
-    """Return the parameters of the whole card of which other slots of it want another value, with what is wrong."""
+    """Return the problems of parameters of the whole card for which its other slots have another value."""
     return {
         name: f"{name} is {card.wanted[name]}, and {other.wanted[name]} for its other PCI slot {other.device}"
         for other in others
@@ -310,12 +310,12 @@ def _unread(device: str) -> FirmwareCard:
 
 
 def same(shown: str, wanted: str) -> bool:
-    """Say whether a value as a tool shows it (``ETH(2)``) is the wanted one (``eth``, ``2``, ``ETH(2)``)."""
+    """Return whether a value as a tool prints it (``ETH(2)``) is the wanted one (``eth``, ``2``, ``ETH(2)``)."""
     return bool(meanings(shown) & meanings(wanted))
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how a card gets values for the next boot; what was set since this one is remembered until then."""
+    """Return how values are set for the next boot; those set since the last boot are recorded until then."""
     device = key_of(step)
     facts = context.actual.facts["firmware"]
     tool, since = str(facts["tool"]), facts["set_since_boot"]
@@ -330,7 +330,7 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the values that the next boot would have had."""
+    """Add the original values for the next boot to the spec."""
     if isinstance(original, dict) and not key.endswith(PENDING) and all(original.values()):
         values = {name: number_of(str(value)) for name, value in original.items()}
         wanted_interface(desired, key)["firmware"] = values

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why the firmware of a card can't be reached, or may not be changed for the node's sake. Pure."""
+"""Why the firmware of a card can't be reached, or must not be changed for the sake of an uplink. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CLOSED = f"the tool does not reach the card; next: run as root, look at {LOCKDOW
 
 
 def unreadable(context: Context, nic: Nic | None, problem: str, command: str) -> str:
-    """Return that a card can't be read and what forbids it; ``command`` is what a kernel without lockdown can do."""
+    """Return why a card can't be read; ``command`` works on a kernel without lockdown."""
     restricted = restriction(context.actual, nic)
     cause = f"; {restricted}" if restricted else _lockdown(context, command)
     return f"its firmware can't be read: {problem}{cause}"
 
 
 def reset_by_hand(device: str) -> str:
-    """Return how a card starts anew where a reboot does not do that."""
+    """Return how to reset a card that a reboot does not reset."""
     return (
         f"reset the card (mstfwreset -d {device} reset, with no virtual functions and its ports down) or power cycle "
         "the machine"
@@ -31,7 +31,7 @@ def reset_by_hand(device: str) -> str:
 
 
 def _lockdown(context: Context, command: str) -> str:
-    # mstflint opens the card by fwctl where it is there (Mellanox/mstflint, mtcr_ul/fwctrl.c).
+    # mstflint opens the card by fwctl if the kernel has it (Mellanox/mstflint, mtcr_ul/fwctrl.c).
     system = context.actual.facts["system"]
     mode = system["lockdown"]
     if "no_securityfs" in system:
@@ -46,7 +46,7 @@ def _lockdown(context: Context, command: str) -> str:
 
 
 def _untold(system: System) -> str:
-    """Say that lockdown may be the cause, where only a mount would tell, and what points to it."""
+    """Return a note that lockdown may be the cause, with evidence, if only a mount would show it."""
     hints = [word for word in system["cmdline"].split() if word.startswith("lockdown=")]
     hints += ["Secure Boot is on"] if system["secure_boot"] else []
     signs = f", and {' and '.join(hints)}" if hints else ""
@@ -57,7 +57,7 @@ def _untold(system: System) -> str:
 
 
 def uplink_refusal(context: Context, device: str, what: str) -> str:
-    """Return why the card of ``device`` may not start with ``what``, which may cut its links; empty when it may."""
+    """Return why the card of ``device`` must not start with ``what``, which may cut its links; empty if it may."""
     if context.consents_to("uplink_change"):
         return ""
     allow = f"{CONSENTS['uplink_change']}: true allows it"
@@ -76,7 +76,7 @@ def uplink_refusal(context: Context, device: str, what: str) -> str:
 
 
 def _is_uplink_known(context: Context) -> bool:
-    """Say whether the device that carries an uplink is known, of one uplink at least."""
+    """Return whether the device of at least one uplink is known."""
     actual = context.actual
     named = (actual.netdevs[name]["pci"] for name in actual.uplink_names if name in actual.netdevs)
     return any((*(uplink["pci"] for uplink in actual.facts["uplinks"]), *named))

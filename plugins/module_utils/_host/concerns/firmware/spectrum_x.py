@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Says what of Spectrum-X a host lacks beside parameters of the firmware: nothing here changes it. Pure."""
+"""Reports what a host lacks for Spectrum-X besides firmware parameters; nothing here changes the host. Pure."""
 
 from __future__ import annotations
 

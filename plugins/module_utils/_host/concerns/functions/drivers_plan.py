@@ -34,12 +34,12 @@ from .settings_plan import numbered
 # Kernel arguments that are there with the next boot.
 _COMING = (PLANNED, NEEDS_REBOOT)
 
-# The driver of a function by its number, None where none is bound.
+# The driver of each function by number, None if none is bound.
 Drivers = Dict[int, Optional[str]]
 
 
 def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> list[Step]:
-    """Return the step that binds functions, those included that a step of ``earlier`` creates."""
+    """Return the step that binds functions, including those that a step of ``earlier`` creates."""
     asked = interface.wanted["vf_driver"]
     if interface.nic is None or asked is None:
         return []
@@ -63,7 +63,7 @@ def plan(context: Context, interface: Interface, earlier: Sequence[Step]) -> lis
 
 
 def unused(context: Context, interface: Interface) -> list[str]:
-    """Say where a port without functions, and without a number of them, is asked to give them to vfio-pci."""
+    """Return a notice if the spec binds functions to vfio-pci on a port without functions."""
     nic, wanted = interface.nic, interface.wanted
     if nic is None or wanted["vf_driver"] != VFIO or wanted["vfs"] is not None or context.removing:
         return []
@@ -85,7 +85,7 @@ def _present(context: Context, interface: Interface, created: Step | None) -> Dr
 
 
 def _is_right(interface: Interface, driver: str | None, asked: str, created: bool) -> bool:
-    """Say whether a function may stay as it is; a new one gets the driver of its interface by itself."""
+    """Return whether a function has the right driver; a new one gets that of its interface by itself."""
     if driver is None and asked != VFIO:
         return created or not binds_functions(interface.nic)
     return has_driver(driver, asked)
@@ -138,14 +138,14 @@ def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str
 
 
 def _lacks_iommu(context: Context, interface: Interface, created: bool) -> bool:
-    """Say whether a function is in no group of an IOMMU; new ones get groups where their physical one has one."""
+    """Return whether a function has no IOMMU group; new ones get groups if their physical function has one."""
     functions = [] if created else context.actual.vfs_of(interface.nic)
     physical = [interface.nic] if interface.nic is not None else []
     return not all(function["iommu"] for function in functions or physical)
 
 
 def _iommu_is_coming(context: Context) -> bool:
-    """Say whether the arguments of the next boot, and not yet those that run, switch one on that the firmware shows."""
+    """Return whether the next boot's arguments switch the IOMMU of the firmware on and the running ones do not."""
     system = context.actual.facts["system"]
     shown, running = system["iommu"]["firmware"], words_of(system["cmdline"])
     following = [
@@ -157,7 +157,7 @@ def _iommu_is_coming(context: Context) -> bool:
 
 
 def _way_to_iommu(context: Context) -> str:
-    """Return what switches an IOMMU on. The table that shows Arm's may describe interrupts alone."""
+    """Return how to switch an IOMMU on. On Arm the firmware's table may describe interrupts only."""
     system = context.actual.facts["system"]
     shown = system["iommu"]["firmware"]
     off = [word for word in words_of(system["cmdline"]) if word in IOMMU_OFF]

@@ -38,7 +38,7 @@ from .settings_plan import (
 from .vfs_plan import set_up
 
 CONCERN = "eswitch"
-# Ends the key of the step that lets rules reach the hardware.
+# The suffix of the key of the step that lets rules reach the hardware.
 OFFLOAD = ":offload"
 
 ERRORS = MappingProxyType(
@@ -73,9 +73,9 @@ ERRORS = MappingProxyType(
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each port whose e-switch is not in its mode, or is not by then.
+    """Return a step for each port whose e-switch differs from the spec, now or after earlier steps.
 
-    A new number of functions is made in legacy mode; the step after it brings switchdev back.
+    A change of the number of functions ends in legacy mode; the step after it restores switchdev.
     """
     steps: list[Step] = []
     notices: list[str] = []
@@ -99,9 +99,9 @@ def mode_then(context: Context, interface: Interface) -> str:
 
 
 def _settings_after(context: Context, interface: Interface, of_mode: list[Step]) -> ConcernPlan:
-    """Return the steps about the functions of a port that goes to legacy mode; they share the fate of that mode's.
+    """Return the steps about the functions of a port that changes to legacy mode, with the status of that change.
 
-    A new number of functions goes through legacy mode itself, and they are set up with it.
+    A change of their number ends in legacy mode and sets them up itself.
     """
     key = f"vfs:{interface.key}"
     planned = context.planned(key) is not None or any(step["id"].startswith(f"{key}:") for step in context.earlier)
@@ -113,7 +113,7 @@ def _settings_after(context: Context, interface: Interface, of_mode: list[Step])
 
 
 def _waiting(step: Step, held: Step) -> Step:
-    """Return a step that is not executed before another one is."""
+    """Return a step that is only executed after another one."""
     if step["status"] == REFUSED:
         return step
     detail = with_reason(step, "it comes after the legacy mode of the e-switch")
@@ -131,9 +131,9 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
 
 
 def _offload(context: Context, interface: Interface, of_mode: list[Step]) -> list[Step]:
-    """Return the step without which packets between functions go through the processor: rules stay out of the card.
+    """Return the step that lets rules reach the hardware; otherwise the CPU forwards packets between functions.
 
-    It comes after the mode, with which some drivers make the interface anew.
+    It comes after the mode, because some drivers then recreate the interface.
     """
     read = context.actual.facts["eswitch"].get(interface.key)
     told = read.get("offload") if read is not None else None
@@ -157,7 +157,7 @@ def _offload(context: Context, interface: Interface, of_mode: list[Step]) -> lis
 
 
 def _binding(context: Context, interface: Interface, mode: str) -> list[Step]:
-    """Return the step that binds functions which a run that was ended between two modes left without driver."""
+    """Return the step that binds functions without a driver, left by a run that was killed between two modes."""
     numbers = unbound_functions(context.actual, interface)
     if not numbers or context.planned(f"vfs:{interface.key}"):
         return []
@@ -229,7 +229,7 @@ def _detail(count: int, wanted: str) -> str:
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how an e-switch gets its mode."""
+    """Return how the mode of an e-switch is changed."""
     if key_of(step).endswith(OFFLOAD):
         return _offloading(key_of(step)[: -len(OFFLOAD)], bool(step["to"]))
     address, wanted = key_of(step), str(step["to"])
@@ -258,7 +258,7 @@ def _set_offload(address: str, wanted: bool) -> Run:
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the mode that an e-switch had, and for rules to stay out of the hardware where they did."""
+    """Add the original mode of an e-switch to the spec, and whether rules were offloaded."""
     if key.endswith(OFFLOAD) and isinstance(original, bool):
         wanted_interface(desired, key[: -len(OFFLOAD)])["offload"] = original
     elif original in (LEGACY, SWITCHDEV):
@@ -266,7 +266,7 @@ def restore(desired: HostSpec, key: str, original: Value) -> None:
 
 
 def mode_problem(host: Host, address: str, wanted: str) -> str:
-    """Return what is wrong about the mode of a port's e-switch, empty when nothing is."""
+    """Return what is wrong with the mode of a port's e-switch, empty if nothing is."""
     now = parse(host.run(show_command(address), 30.0).stdout, address)["mode"]
     return "" if now == wanted else f"the e-switch of {address} is in {now} mode, not {wanted}"
 

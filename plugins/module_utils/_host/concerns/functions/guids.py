@@ -33,7 +33,7 @@ CONCERN = "guids"
 GUID, LINK_STATE = "guid", "link_state"
 AUTO, DISABLED = "auto", "disable"
 
-# By the function's number: which of ``guid``, ``link_state`` and ``bound`` it is to get.
+# By number of the function: which of ``guid``, ``link_state`` and ``bound`` differ.
 Changes = Dict[int, Dict[str, Union[str, bool]]]
 
 _DEVICES_SECONDS = 30.0
@@ -56,7 +56,7 @@ ERRORS = MappingProxyType(
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each port whose functions have other GUIDs than wanted, or have not taken them yet."""
+    """Return a step for each port whose functions' GUIDs differ from the spec, or were not taken over yet."""
     steps: list[Step] = []
     notices: list[str] = []
     for interface in context.interfaces:
@@ -145,7 +145,7 @@ def _guids_problem(context: Context, interface: Interface, guids: list[str | Non
 
 
 def _taken_elsewhere(context: Context, interface: Interface, guids: list[str | None]) -> str:
-    """Return which wanted GUID another device of this host has."""
+    """Return a wanted GUID that another device of this host has, in words."""
     own = set(context.actual.vf_addresses(interface.nic))
     for nic in context.actual.nics.values():
         guid = device_guid(context.actual, nic)
@@ -171,13 +171,13 @@ def _wording(context: Context, interface: Interface, changes: Changes) -> Wordin
 
 
 def _bound(context: Context, interface: Interface, changes: Changes) -> list[int]:
-    """Return the functions that are to take another GUID and have a driver now."""
+    """Return the functions that get another GUID and have a driver now."""
     functions = context.actual.vfs_of(interface.nic)
     return [n for n, function in enumerate(functions) if GUID in changes.get(n, {}) and function["driver"]]
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how functions get their GUIDs: unbound, set, bound again, and their RDMA devices waited for."""
+    """Return how functions get their GUIDs: unbind, set, bind again, wait for their RDMA devices."""
     address = key_of(step)
     interface = context.interface_of(address)
     files = _files(context, interface)
@@ -203,7 +203,7 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the GUIDs that functions had, where all of them had some: none can't be asked for."""
+    """Add the original GUIDs to the spec, if all functions had some: a GUID can't be unset."""
     found = [(entry or {}).get("node_guid") for entry in original.values()] if isinstance(original, dict) else []
     former = [guid for guid in found if guid and guid_number(guid)]
     if former and len(former) == len(found):
@@ -211,7 +211,7 @@ def restore(desired: HostSpec, key: str, original: Value) -> None:
 
 
 def _files(context: Context, interface: Interface) -> str | None:
-    """Return the RDMA device through whose files GUIDs are set, None where ``ip`` does it with the interface."""
+    """Return the RDMA device whose files set GUIDs, None if ``ip`` sets them through the interface."""
     found = context.actual.facts["guids"].get(interface.key)
     return found["files"] if found is not None and interface.netdev is None else None
 
@@ -256,7 +256,7 @@ def _problem(host: Host, interface: Interface, files: str | None, wanted: Mappin
     problems = []
     for text, change in wanted.items():
         now: Mapping[str, object] = shown[int(text)] if int(text) < len(shown) else {}
-        # An older ip does not tell GUIDs: then the function's device does.
+        # An older ip does not print GUIDs; then the function's device is read.
         told = {key: value for key, value in _settings(change).items() if now.get(key) is not None or key == LINK_STATE}
         wrong = [f"{key} is {now.get(key)}, not {value}" for key, value in told.items() if now.get(key) != value]
         wrong = wrong or _device_problem(host, interface.key, int(text), change)

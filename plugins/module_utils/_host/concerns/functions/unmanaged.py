@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps managers of interfaces away from the virtual functions of a port: those are for pods and virtual machines.
+"""Keeps network managers away from the virtual functions of a port, which are for pods and virtual machines.
 
 NetworkManager connects every interface that appears, by DHCP where no profile is about it (NetworkManager.conf(5),
 no-auto-default), and again when a pod gives one back; systemd-networkd does so where a file fits many names. A rule of
@@ -39,9 +39,9 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def boot_files(context: Context) -> dict[str, str]:
-    """Return the rule by its path, none where nobody would manage functions.
+    """Return the rule by path, none if no manager would manage functions.
 
-    A function is told by ``physfn``, which leads to its port. Those that the host uses itself are left out.
+    ``physfn`` identifies a function and leads to its port. Functions that the host itself uses are left out.
     """
     ports = context.once(_ports)
     if not ports:
@@ -55,12 +55,12 @@ def boot_files(context: Context) -> dict[str, str]:
 
 
 def work(context: Context, _step: Step) -> Work:
-    """Return how udev gets the rule."""
+    """Return how the rule is installed and loaded."""
     return context.work_of_files(context.once(boot_files), context.udev_reload())
 
 
 def _ports(context: Context) -> list[str]:
-    """Return the ports that get functions, where a manager would take what appears."""
+    """Return the ports that get functions which a manager would take."""
     managers = context.actual.facts["boot"]["managers"]
     files = managers["networkd"]["files"] if "networkd" in managers else []
     if context.removing or ("NetworkManager" not in managers and all(map(names_interfaces, files))):
@@ -76,7 +76,7 @@ def _functions(context: Context) -> list[tuple[str, Netdev]]:
 
 
 def _is_used(context: Context, address: str, netdev: Netdev) -> bool:
-    """Return whether the host itself uses a function: an entry or a manager's file is about it, or it is an uplink."""
+    """Return whether the host itself uses a function: an entry or a manager's file has it, or it is an uplink."""
     asked = any(interface.key == address for interface in context.interfaces)
     owner = owner_of(context.actual, netdev, netdev["name"])
     named = owner is not None and bool(owner.file) and (owner.network is None or names_interfaces(owner.network))
@@ -84,7 +84,7 @@ def _is_used(context: Context, address: str, netdev: Netdev) -> bool:
 
 
 def _taken(context: Context) -> str:
-    """Name the functions that a manager has taken before, a few of many; empty where there are none."""
+    """Return the functions that a manager has already, a few of many, in words; empty if there are none."""
     managers = context.actual.facts["boot"]["managers"]
     taken = dict(managers["NetworkManager"]["managed"]) if "NetworkManager" in managers else {}
     taken.update(dict.fromkeys(managers["networkd"]["links"], True) if "networkd" in managers else {})
@@ -96,7 +96,7 @@ def _taken(context: Context) -> str:
 
 
 def _managed(context: Context) -> list[str]:
-    """Say that functions stay with their manager until they appear anew: the rule is about what does."""
+    """Return a notice that functions stay with their manager until they appear again, as the rule only applies then."""
     taken = context.once(_taken)
     if not taken:
         return []

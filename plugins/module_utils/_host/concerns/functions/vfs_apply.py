@@ -77,12 +77,12 @@ ERRORS = MappingProxyType(
     }
 )
 _LOAD_VFIO = Run(("modprobe", "vfio-pci"))
-# A line without a driver's name takes the override back.
+# An empty line clears the override.
 _NO_OVERRIDE = "\n"
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how virtual functions are made, removed or set up."""
+    """Return how virtual functions are created, removed or set up."""
     key = key_of(step)
     if key.endswith(SETTINGS):
         return _setting_up(context, key[: -len(SETTINGS)], step)
@@ -92,7 +92,7 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the number of functions that a device had, and for what those were like that stay."""
+    """Add the original number of functions to the spec, and the original settings of those that stay."""
     if key.endswith(SETTINGS):
         if isinstance(original, dict):
             entry = wanted_interface(desired, key[: -len(SETTINGS)])
@@ -106,7 +106,7 @@ def restore(desired: HostSpec, key: str, original: Value) -> None:
 
 
 def _number(context: Context, address: str, now: int, wanted: int) -> Work:
-    """0 comes before another number (EBUSY else); the equal number is never written, some drivers refuse that too."""
+    """Return the writes of the number: 0 first (else EBUSY), and never the present one, which some drivers refuse."""
     leaves = _leaves_switchdev(context, address)
     do: list[Operation] = []
     if leaves:
@@ -147,7 +147,7 @@ def _create(context: Context, address: str, number: int) -> list[Operation]:
 
 
 def _linked(host: Host, address: str) -> int:
-    """Return how many virtual functions are there, linked in both directions."""
+    """Return the number of virtual functions that are linked in both directions."""
     return sum(host.exists(f"{link}/physfn") for link in links(host, address))
 
 
@@ -215,7 +215,7 @@ def _address_problem(host: Host, link: str, mac: str) -> list[str]:
 
 
 def _driving(context: Context, address: str, step: Step) -> Work:
-    """Return how functions get the driver that ``to`` names, and their former ones again."""
+    """Return how functions are bound to the driver that ``to`` names, and to their former ones on undo."""
     before: dict[str, str | None] = as_planned(step["from"], dict)
     after: dict[str, str] = as_planned(step["to"], dict)
     do: list[Operation] = [_LOAD_VFIO] if VFIO in after.values() else []

@@ -4,7 +4,7 @@
 """Plans the number of virtual functions and how each is set up.
 
 The order of writes and the reasons to leave a device alone are the kernel's (Documentation/PCI/pci-iov-howto.rst,
-drivers/pci/iov.c): a number other than 0 can only be written over 0, and destroying functions asks nobody.
+drivers/pci/iov.c): a number other than 0 can only be written over 0, and users do not keep functions from destruction.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _COMING = (PLANNED, NEEDS_REBOOT)
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each physical function with another number of virtual functions, other settings or drivers.
+    """Return steps for each physical function whose virtual functions differ in number, settings or drivers.
 
-    The number that holds at boot is the boot unit's.
+    The boot unit sets the number at boot.
     """
     steps: list[Step] = []
     notices: list[str] = []
@@ -63,7 +63,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def set_up(context: Context, interface: Interface, about_number: list[Step]) -> ConcernPlan:
-    """Return the steps that set the functions of a port up and bind them, those included that a step creates."""
+    """Return the steps that set up and bind the functions of a port, including those that a step creates."""
     found, notices = functions.plan(context, interface, about_number)
     bound = drivers.plan(context, interface, [*about_number, *found])
     return [*found, *bound], [*notices, *drivers.unused(context, interface)]
@@ -89,12 +89,12 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
 
 
 def _others(context: Context, interface: Interface) -> list[VfCount]:
-    """Return the files of the host's network configuration that make virtual functions of the port as well."""
+    """Return the files of the host's network configuration that create virtual functions of the port, too."""
     return context.actual.facts["boot"]["vf_counts"].get(interface.name, [])
 
 
 def _made_by_others(context: Context, interface: Interface, wanted: int) -> str:
-    """Return which files make another number of functions at boot; empty when none does, or when ours go."""
+    """Return which files create another number of functions at boot; empty if none does, and in a removal."""
     others = [entry for entry in _others(context, interface) if entry["count"] != wanted]
     if not others or context.removing:
         return ""
@@ -106,7 +106,7 @@ def _made_by_others(context: Context, interface: Interface, wanted: int) -> str:
 
 
 def _also_made(context: Context, interface: Interface) -> list[str]:
-    """Name the files that make the same number of functions: that number has two owners."""
+    """Return a notice about files that create the same number of functions, which then has two owners."""
     wanted = interface.wanted["vfs"]
     files = [entry["file"] for entry in _others(context, interface) if entry["count"] == wanted]
     if not files or context.removing:
@@ -115,7 +115,7 @@ def _also_made(context: Context, interface: Interface) -> list[str]:
 
 
 def _made_anew(context: Context, steps: list[Step]) -> list[str]:
-    """Say which entries are about functions that a step destroys: what comes back is as the driver makes it."""
+    """Return a notice about entries of functions that a step destroys and creates with the driver's defaults."""
     gone = {key_of(step) for step in steps if step["status"] == PLANNED and step["from"]}
     return [
         f"{context.target_of(interface)}: this plan destroys the virtual functions of {interface.nic['pf']}, and what "
@@ -126,7 +126,7 @@ def _made_anew(context: Context, steps: list[Step]) -> list[str]:
 
 
 def _waits_for_firmware(context: Context, interface: Interface, wanted: int) -> bool:
-    """Say whether the card offers as many functions once its firmware has the values that this plan sets or awaits.
+    """Return whether the card offers enough functions once its firmware has the values that this plan sets or awaits.
 
     One number holds for all functions of a card, those of its other PCI slot included (torvalds/linux,
     drivers/net/ethernet/mellanox/mlx5/core/lib/nv_param.c: ``total_vfs`` of the global class).
@@ -160,7 +160,7 @@ def _waiting(context: Context, interface: Interface, wanted: int, now: int) -> S
 
 
 def _refusal(context: Context, interface: Interface, wanted: int) -> str:
-    """Return why the number can't be set; empty when it can."""
+    """Return why the number can't be set; empty if it can."""
     nic = interface.nic
     if nic is None:
         return "it has no PCI function that could have virtual ones"
@@ -239,7 +239,7 @@ def _change(context: Context, interface: Interface, wanted: int, now: int, refus
 
 
 def _roce_bond(context: Context, interface: Interface) -> str:
-    """Return the RDMA device of the bond that a port is in (``mlx5_bond_0``), empty without one.
+    """Return the RDMA device of a port's bond (``mlx5_bond_0``), empty without one.
 
     In legacy mode there is none beside virtual functions (drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c:
     mlx5_lag_check_prereq).

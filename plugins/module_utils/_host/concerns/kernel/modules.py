@@ -22,7 +22,7 @@ from ...spec.host import HostSpec
 _COUNTED = ("ib_cm", "ib_umad", "ib_uverbs", "iw_cm", "rdma_cm", "rdma_ucm")
 # Read by systemd-modules-load.service: one name a line, # and ; start comments (modules-load.d(5)).
 LOAD_FILE = "/etc/modules-load.d/rdma-fabric.conf"
-# Loading the modules of some devices initialises them, which takes a while.
+# Loading some modules initialises devices, which takes a while.
 _SECONDS = 120.0
 _NOT_FOR_THIS_KERNEL = (
     "the module does not fit the running kernel; next: install the build of it for this kernel (uname -r), or reboot "
@@ -36,7 +36,7 @@ _NOT_SIGNED = (
     "Secure Boot is on and the kernel knows no key that signed the module; next: enrol the key that signed it "
     "(mokutil --import) or use a signed module, and run again"
 )
-# Texts of modprobe(8), which prints those of init_module(2).
+# Messages of modprobe(8), which prints those of init_module(2).
 ERRORS = MappingProxyType(
     {
         "not found in directory": _MISSING,
@@ -56,7 +56,7 @@ ERRORS = MappingProxyType(
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each wanted module that is not loaded, or not loaded at boot, and for what is not wanted."""
+    """Return a step for each module of the spec that is not loaded now or at boot, and for unwanted ones."""
     if context.removing:
         return _unloading(context)
     missing = missing_modules(context)
@@ -130,7 +130,7 @@ def _tidy(unwanted: list[str]) -> Step:
 
 
 def _unloading(context: Context) -> ConcernPlan:
-    """Return a step for each module that was not loaded before the first run and that certainly nobody uses."""
+    """Return a step for each module that was not loaded before the first run and is certainly unused."""
     steps, notices = [], []
     for name in sorted({kernel_name(given) for given in context.desired.get("unload_modules", [])}):
         known = context.actual.modules.get(name)
@@ -162,14 +162,14 @@ def _unloading(context: Context) -> ConcernPlan:
 
 
 def kernel_name(name: str) -> str:
-    """Return the name as ``/proc/modules`` writes it: modprobe takes - and _ for the same."""
+    """Return the name as in ``/proc/modules``: modprobe treats - and _ alike."""
     return name.replace("-", "_")
 
 
 def wanted_modules(context: Context) -> list[str]:
-    """Return the names of the modules that are to be loaded at every boot; what the kernel has built in is left out.
+    """Return the names of the modules to load at every boot, without those built into the kernel.
 
-    So is a name that the kernel has no module of, unless the host's own file lists it: another kernel had it.
+    A name without a module is left out, too, unless our file lists it: then another kernel had it.
     """
     listed = listed_modules(context)
     wanted = {kernel_name(name) for name in context.desired["kernel_modules"]} - set(missing_modules(context))
@@ -179,14 +179,14 @@ def wanted_modules(context: Context) -> list[str]:
 
 
 def missing_modules(context: Context) -> list[str]:
-    """Return the wanted names that the kernel has no module of (modinfo)."""
+    """Return the names of the spec for which the kernel has no module (modinfo)."""
     wanted = {kernel_name(name) for name in context.desired["kernel_modules"]}
     modules = context.actual.modules
     return sorted(name for name in wanted if name in modules and modules[name].get("missing"))
 
 
 def listed_modules(context: Context) -> list[str]:
-    """Return the names that the host's own file lists now."""
+    """Return the names that our file lists now."""
     lines = context.boot_files.get(LOAD_FILE, "").splitlines()
     return [kernel_name(line.strip()) for line in lines if line.strip() and not line.lstrip().startswith(("#", ";"))]
 
@@ -197,13 +197,13 @@ def load_file(names: Iterable[str]) -> str:
 
 
 def boot_files(context: Context) -> dict[str, str]:
-    """Return the file that loads the wanted modules, none when there are none."""
+    """Return the file that loads the modules at boot, none if there are none."""
     names = wanted_modules(context)
     return {LOAD_FILE: load_file(names)} if names else {}
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how a module is loaded, now or at boot or both, or unloaded when everything of ours goes."""
+    """Return how a module is loaded, now, at boot or both, or unloaded in a removal."""
     key = key_of(step)
     if key == LOAD_FILE:
         return Work([PutFile(LOAD_FILE, load_file(wanted_modules(context)))])
@@ -222,13 +222,13 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for a module to be unloaded that was not loaded before the first run."""
+    """Add a module to the spec's list to unload, if it was not loaded before the first run."""
     if original == "not loaded":
         desired.setdefault("unload_modules", []).append(key)
 
 
 def _unload(name: str) -> Run:
-    """Return how one module goes; modprobe -r takes along what it needed and nobody else does, a driver included."""
+    """Return how a module is unloaded; modprobe -r would also unload what only it needed, including a driver."""
     return Run(("rmmod", name), _SECONDS)
 
 

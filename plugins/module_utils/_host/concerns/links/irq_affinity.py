@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Puts interrupts of NICs on CPUs, one after the other, and keeps irqbalance from moving them.
+"""Assigns interrupts of NICs to CPUs in turn, and keeps irqbalance from moving them.
 
-The boot unit sets them again at boot; irqbalance is told by files that it reads whenever it starts.
+The boot unit assigns them again at boot; irqbalance reads files of ours whenever it starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ...spec.interfaces import LOCAL_NODE
 
 CONCERN: Final = "irq_affinity"
 IRQBALANCE = "irqbalance"
-# Steps on an interface after which its driver may use other interrupts.
+# After these steps about an interface its driver may use other interrupts.
 _RENEWING = ("eswitch", "mtu", "link", "queues", "qos")
 _MANAGED = (
     "the kernel keeps the CPUs of this interrupt to itself (a managed interrupt, or one that can't be moved); next: "
@@ -40,7 +40,7 @@ Rule = Union[str, Dict[str, str]]
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each interface with an interrupt on other CPUs than it is asked for."""
+    """Return a step for each interface with an interrupt on other CPUs than those of the spec."""
     steps = [step for interface in context.interfaces for step in _steps(context, interface)]
     return steps, [] if context.removing else _remarks(context)
 
@@ -50,7 +50,7 @@ def _facts(context: Context) -> Interrupts:
 
 
 def _irqs(context: Context, interface: Interface) -> dict[str, str]:
-    """Return the CPUs of the interrupts of an interface by number, in their order."""
+    """Return the CPUs of an interface's interrupts by number, in order."""
     read = _facts(context).get("interfaces", {}).get(interface.key)
     return {irq: read["irqs"][irq] for irq in sorted(read["irqs"], key=int)} if read else {}
 
@@ -86,13 +86,13 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
 
 
 def _renewed(context: Context, interface: Interface) -> bool:
-    """Return whether an earlier step lets the driver use other interrupts."""
+    """Return whether the driver may use other interrupts after an earlier step."""
     planned = {step["id"]: step["concern"] for step in context.earlier if is_executable(step)}
     return "driver" in planned.values() or any(f"{concern}:{interface.key}" in planned for concern in _RENEWING)
 
 
 def _rule(context: Context, interface: Interface, wanted: Rule) -> tuple[Rule, str]:
-    """Return on which CPUs the interrupts go, and why that can't be done, empty when it can."""
+    """Return the CPUs for the interrupts, and why they can't be assigned, empty if they can."""
     if not isinstance(wanted, str):
         return wanted, ""
     if interface.nic is None:
@@ -107,7 +107,7 @@ def _rule(context: Context, interface: Interface, wanted: Rule) -> tuple[Rule, s
 
 
 def _local(context: Context, nic: Nic) -> tuple[Rule, str]:
-    """Return the CPUs of a function's NUMA node; those that isolcpus keeps free are left out."""
+    """Return the CPUs of a function's NUMA node, without those isolated by isolcpus."""
     facts = _facts(context)
     if nic["numa_node"] is None and context.actual.facts["system"]["numa_nodes"] > 1:
         return LOCAL_NODE, "the firmware does not tell its NUMA node; give a list of CPUs"
@@ -119,7 +119,7 @@ def _local(context: Context, nic: Nic) -> tuple[Rule, str]:
 
 
 def _in_turn(rule: Rule, count: int) -> list[str]:
-    """Return the CPUs of each of so many interrupts, empty for one that is left alone."""
+    """Return the CPUs of each interrupt, empty for one that is left alone."""
     if not isinstance(rule, str):
         return [rule.get(str(place), "") for place in range(count)]
     if rule == LOCAL_NODE:
@@ -129,7 +129,7 @@ def _in_turn(rule: Rule, count: int) -> list[str]:
 
 
 def _remarks(context: Context) -> list[str]:
-    """Name interrupts that a CPU serves which is none of theirs; the kernel moves them when they come next."""
+    """Return a notice about interrupts still on other CPUs; the kernel moves them when they occur next."""
     remarks = []
     for interface in context.interfaces:
         read = _facts(context).get("interfaces", {}).get(interface.key)
@@ -144,7 +144,7 @@ def _remarks(context: Context) -> list[str]:
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how the interrupts of one function get their CPUs: those that its driver uses when the step runs."""
+    """Return how the interrupts that a function's driver uses when the step runs are assigned to CPUs."""
     address, to = key_of(step), step["to"]
     former: dict[str, str] = as_planned(step["from"], dict)
     rule: Rule = to if isinstance(to, str) else as_planned(to, dict)
@@ -161,14 +161,14 @@ def _setting(address: str, rule: Rule) -> Found:
 
 
 def _writes(host: Host, address: str, rule: Rule) -> list[SetAttribute]:
-    """Return the writes that are still to be done."""
+    """Return the writes that are still needed."""
     irqs = interrupts_of(host, address)
     wanted = [(affinity_file(irq), cpus) for irq, cpus in zip(irqs, _in_turn(rule, len(irqs))) if cpus]
     return [SetAttribute(path, cpus) for path, cpus in wanted if host.read(path).strip() != cpus]
 
 
 def plan_irqbalance(context: Context) -> ConcernPlan:
-    """Return a step that tells irqbalance which interrupts to leave alone, or that it may have them again."""
+    """Return a step that has irqbalance leave these interrupts alone, or manage them again."""
     facts = _facts(context).get("irqbalance")
     wanted = boot_files(context)
     if facts is None or (facts["policy"] and not wanted):
@@ -209,17 +209,18 @@ def _refused_policy(context: Context, facts: Irqbalance) -> Step:
 
 
 def _functions(context: Context) -> list[str]:
-    """Return the addresses of the functions whose interrupts are placed."""
+    """Return the addresses of the functions whose interrupts are assigned."""
     if context.removing:
         return []
     return [one.key for one in context.interfaces if one.nic is not None and one.wanted[CONCERN]]
 
 
 def boot_files(context: Context) -> dict[str, str]:
-    """Return irqbalance's drop-in and the script that it asks about each interrupt, none where nothing is placed.
+    """Return irqbalance's drop-in and policy script, none if no interrupts are assigned.
 
-    ``ban=true`` takes an interrupt from it (irqbalance(1), --policyscript); it gets the function's directory in
-    /sys/bus/pci/devices. The name of the script tells its text, so the running process tells which one it has asked.
+    irqbalance runs the script for each interrupt with the function's directory in /sys/bus/pci/devices; ``ban=true``
+    makes it leave the interrupt alone (irqbalance(1), --policyscript). The script's name contains a digest of its text,
+    so that the arguments of the running process show which version it uses.
     """
     facts = _facts(context).get("irqbalance")
     functions = _functions(context)
@@ -239,12 +240,12 @@ def _script_of(files: Mapping[str, str]) -> str:
 
 
 def _asks(running: str | None, script: str) -> bool:
-    """Return whether a running irqbalance has our script, or none of ours where it is to have none."""
+    """Return whether a running irqbalance uses this script, or none of ours if there should be none."""
     return running is None or (script in running.split() if script else IRQBALANCE_SCRIPT not in running)
 
 
 def work_irqbalance(context: Context, step: Step) -> Work:
-    """Return how irqbalance gets its files and reads them; a script that is left is removed with other leftovers."""
+    """Return how irqbalance's files are written and read; an old script is removed with other orphaned files."""
     facts = _facts(context).get("irqbalance")
     systemd = facts is not None and facts["systemd"]
     reload: list[Operation] = [
@@ -266,6 +267,6 @@ def work_irqbalance(context: Context, step: Step) -> Work:
 
 
 _MEANINGS = MappingProxyType({"EIO": _MANAGED, "EPERM": _MANAGED})
-# Original CPUs are told by the place of each interrupt among those of its function.
+# Original CPUs are kept by the index of each interrupt among those of its function.
 HANDLER = Handler(work, _MEANINGS, restores(CONCERN, dict), parts=True)
 HANDLER_OF_IRQBALANCE = Handler(work_irqbalance)

@@ -30,7 +30,7 @@ ERRORS = MappingProxyType(
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each interface whose administrative state differs from the wanted one."""
+    """Return a step for each interface whose administrative state differs from the spec."""
     steps = []
     for interface in context.interfaces:
         wanted, netdev = interface.wanted["state"], interface.netdev
@@ -74,7 +74,7 @@ def _down(context: Context, interface: Interface) -> Step:
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how the administrative state of one interface is set."""
+    """Return how the administrative state of an interface is set."""
     key, to = key_of(step), str(step["to"])
     name = context.port_name(context.interface_of(key))
 

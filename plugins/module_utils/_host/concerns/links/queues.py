@@ -41,7 +41,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def found(context: Context, interface: Interface) -> Mapping[str, Queue]:
-    """Return what the facts tell of the queues of an interface."""
+    """Return the facts about the queues of an interface."""
     return context.actual.facts["queues"].get(interface.key, {})
 
 
@@ -94,7 +94,7 @@ def _shown(number: int | None) -> str:
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how the queues of one interface are set."""
+    """Return how the queues of an interface are set."""
     name = context.port_name(context.interface_of(key_of(step)))
     former: dict[str, int] = as_planned(step["from"], dict)
     wanted: dict[str, int] = as_planned(step["to"], dict)

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Huge pages, now and at boot.
 
-tmpfiles.d(5) is early enough for all but the largest pages. Of those there may not be enough unbroken memory by then,
-so the kernel reserves them before anything else runs. Neither goes by the kernel's default size, as ``vm.nr_hugepages``
-does: the next boot's ``default_hugepagesz`` may be another one.
+tmpfiles.d(5) is early enough for all but the largest pages. For those memory may be too fragmented by then, so the
+kernel reserves them before anything else runs. Neither depends on the kernel's default size, as ``vm.nr_hugepages``
+does: the next boot may have another ``default_hugepagesz``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...spec.host import HostSpec
 from ...spec.memory import PAGE_SIZES
 
 CONCERN = "hugepages"
-# Programs, the page cache and the kernel itself need the rest.
+# The rest is for programs, the page cache and the kernel itself.
 _MOST_OF_MEMORY = 0.9
 TMPFILES_FILE = "/etc/tmpfiles.d/90-rdma-fabric-hugepages.conf"
 _UNTOLD: Hugepages = {"sizes": [], "memory": None, "pages": {}}
@@ -52,17 +52,17 @@ class Pool(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return what its step and its fact are called by."""
+        """Return the key of the pool's step and fact."""
         return self.size if self.node is None else f"{self.size}:{self.node}"
 
     @property
     def place(self) -> str:
-        """Return where the pages are, for a sentence."""
+        """Return where the pages are, in words."""
         return "" if self.node is None else f" on NUMA node {self.node}"
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each of our files that differs and for each pool, or one refusal when memory lacks."""
+    """Return a step for each of our files and pools that differs, or one refusal if there is not enough memory."""
     wanted = list(pools(context))
     refusal = _too_much(context, wanted)
     if refusal is not None:
@@ -81,7 +81,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def pools(context: Context) -> Iterator[Pool]:
-    """Yield every wanted pool, in the order of sizes and nodes."""
+    """Yield every pool of the spec, ordered by size and node."""
     for size, wanted in sorted(context.desired["hugepages"].items(), key=lambda item: PAGE_SIZES[item[0]]):
         if isinstance(wanted, dict):
             yield from (Pool(size, node, pages) for node, pages in wanted.items())
@@ -90,7 +90,7 @@ def pools(context: Context) -> Iterator[Pool]:
 
 
 def _waits_for_reboot(context: Context, pool: Pool) -> bool:
-    """Return whether a kernel argument reserves the pages that is not in effect yet: there is memory for them then."""
+    """Return whether a kernel argument reserves the pages and is not in effect yet; then there is memory for them."""
     if context.removing or pool.node is not None or not takes_argument(pool.size, pool.wanted):
         return False
     now = found(context)["pages"].get(pool.key) or 0
@@ -99,7 +99,7 @@ def _waits_for_reboot(context: Context, pool: Pool) -> bool:
 
 
 def _later(context: Context, pool: Pool) -> str:
-    """Return what becomes of pages that only a kernel argument reserves, whose step may be refused."""
+    """Return the note on pages that only a kernel argument reserves, whose step may be refused."""
     pages = f"{pool.wanted} huge pages of {pool.size}"
     if told_of(context.actual.facts)["cannot"]:
         return f"{pages} are reserved neither now nor by a reboot: the refused kernel argument says why"
@@ -168,12 +168,12 @@ def _file_step(context: Context, path: str) -> Step:
 
 
 def found(context: Context) -> Hugepages:
-    """Return what the facts tell of huge pages, nothing for a host that was not asked."""
+    """Return the facts about huge pages, empty if they were not read."""
     return context.actual.facts["settings"].get("hugepages", _UNTOLD)
 
 
 def boot_files(context: Context) -> dict[str, str]:
-    """Return our file, none when it has nothing to say."""
+    """Return our file, none if it would be empty."""
     lines: list[str] = []
     for size, wanted in context.desired["hugepages"].items():
         if not supports(context.actual.facts, size):
@@ -190,7 +190,7 @@ def _line(directory: str, pages: int) -> str:
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how a pool gets its pages, or one of our files is written."""
+    """Return how the pages of a pool are reserved, or one of our files written."""
     key = key_of(step)
     if key.startswith("/"):
         return context.work_of_files({key: boot_files(context)[key]})
@@ -205,7 +205,7 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the pages that there were."""
+    """Add the original number of pages to the spec."""
     if isinstance(original, bool) or not isinstance(original, int):
         return
     size, _colon, node = key.partition(":")

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Gives interfaces and RDMA devices their names.
 
-The file comes first: a run that is ended right after it finds the name wrong and goes on from there. udev reads changed
-files by itself; telling it only saves it a few seconds of doubt.
+The file comes first: if the run is killed after it, the next one finds the name wrong and goes on. udev reads changed
+files by itself; the reload only saves a few seconds.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ERRORS = MappingProxyType(
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how a name is given now or at boot or both, how a naming file goes, how the initramfs is made again."""
+    """Return how a name is set now, at boot or both, a naming file removed, or the initramfs rebuilt."""
     key = key_of(step)
     if key == STAMP:
         return _initramfs(context, step)
@@ -81,7 +81,7 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the name that an interface, an RDMA device or a representor had."""
+    """Add the original name of an interface, an RDMA device or representors to the spec."""
     if key == representors.KEY and isinstance(original, dict):
         for address, names in representors.originals_by_port(original).items():
             wanted_interface(desired, address)["representor_names"] = names
@@ -151,7 +151,7 @@ def _rename_line(current: str, wanted: str, *, goes_down: bool) -> str:
 
 
 def _batch(lines: str) -> list[Operation]:
-    """Return how ``ip`` does all of this in one process."""
+    """Return how ``ip`` executes these lines in one process."""
     return [PutFile(BATCH, f"# {MARKER}\n{lines}", 0o600), Run(("ip", "-batch", BATCH)), _NO_BATCH]
 
 

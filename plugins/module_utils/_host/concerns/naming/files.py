@@ -63,12 +63,12 @@ def representors_path(address: str) -> str:
 
 
 def is_naming_file(path: str) -> bool:
-    """Say whether a file of ours names something."""
+    """Return whether a file of ours gives names."""
     return path.startswith((LINKS, RULES, RDMA_RULES, REPRESENTOR_RULES))
 
 
 def replaced_by(context: Context, interface: Interface) -> ReplacedLink | None:
-    """Return the ``.link`` file that ours takes the place of, as ``competing_rules.read_others`` tells it."""
+    """Return the ``.link`` file that ours replaces, from ``competing_rules.read_others``."""
     return context.actual.facts["naming"]["link_files"].get(interface.name)
 
 
@@ -164,7 +164,7 @@ def representors_refusal(interface: Interface) -> str:
 
 
 def wanted_files(context: Context) -> Files:
-    """Return the naming files of everything that shall have a name; those of a device that is away stay as they are."""
+    """Return the naming files for the names of the spec; those of an absent device stay as they are."""
     program = context.actual.facts["naming"]["rdma"]
     files: Files = {}
     matched = set()
@@ -193,7 +193,7 @@ def wanted_files(context: Context) -> Files:
 
 
 def boot_files(context: Context) -> Files:
-    """Return every file that naming wants on the host."""
+    """Return every naming file that the host needs."""
     files = wanted_files(context)
     early = in_initramfs(files)
     if early and rebuilds_initramfs(context):
@@ -202,14 +202,14 @@ def boot_files(context: Context) -> Files:
 
 
 def undo_of_file(context: Context, path: str) -> str:
-    """Return how the former state of a naming file comes back, in words; a run that removes it may not find it."""
+    """Return how a naming file is restored, in words; in a removal it may not exist."""
     if context.removing:
         return f"write {path}" if path in context.boot_files else f"leave {path} away"
     return context.boot_undo_said(path)
 
 
 def fate_of_file(context: Context, path: str) -> str:
-    """Return what becomes of a naming file, for the detail of a step."""
+    """Return what happens to a naming file, for the detail of a step."""
     return f"{path} is removed" if context.removing else f"{path} names it at boot"
 
 
@@ -224,7 +224,7 @@ def in_initramfs(files: Mapping[str, str]) -> Files:
 
 
 def rebuilds_initramfs(context: Context) -> bool:
-    """Say whether an initramfs of this host may name network interfaces, and a program here can make it again."""
+    """Return whether the host's initramfs may name network interfaces and the host has a program that rebuilds it."""
     initramfs = context.actual.facts["naming"]["initramfs"]
     return bool(initramfs and initramfs["network"] and initramfs["update"])
 
@@ -240,7 +240,7 @@ def _as_they_are(context: Context, address: str, key: str) -> Files:
 
 
 def _of_entries_without_device(context: Context, matched: Collection[str]) -> Files:
-    """Return the files that give the names of entries which no device of the host fits now.
+    """Return the files with the names of entries that match no device of the host now.
 
     An entry with ``mac`` or ``current_name`` does not say where its device is, but the file with its name does: that
     of no other device, of those ``matched`` by their address.

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compares the names that interfaces have with those they shall have, and with what configuration knows. Pure.
+"""Compares the present names of interfaces with those of the spec and of network configuration. Pure.
 
-An interface that its manager does not find any more has no address and no route after the next boot.
+An interface whose new name its manager does not know has no address and no route after the next boot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .representors import Representors
 
 
 def refusal_of_unknown_name(context: Context, name: Name) -> str:
-    """Return why an interface can't be renamed as long as configuration knows it by its present name, else nothing."""
+    """Return why a rename must wait until network configuration has the new name; empty if it need not."""
     netdev, current, wanted = name.netdev, name.current, name.wanted
     files = without_new_name(_references(context), current, wanted)
     if files:
@@ -45,16 +45,16 @@ def refusal_of_unknown_name(context: Context, name: Name) -> str:
 
 
 def notice_of_old_name(context: Context, name: Name) -> str:
-    """Return what is left to do about configuration that knows an interface by both names, nothing without any."""
+    """Return what to remove from configuration that has both names of an interface, empty if nothing."""
     current, wanted, references = name.current, name.wanted, _references(context)
     files = references.get(current, []) if references.get(wanted) else []
     return f"{', '.join(files)} still has {current}; remove it there once the host runs with {wanted}" if files else ""
 
 
 def leads_back(context: Context, name: Name) -> bool:
-    """Return whether the host's configuration would find the interface if it got its present name back after a boot.
+    """Return whether the host's configuration has the interface's present name, so that a revert after a boot works.
 
-    Where it only knows the new one, the present name is what would cut the host off.
+    If it has only the new name, going back to the present one would cut the host off.
     """
     current, wanted = name.current, name.wanted
     now, then = (owner_of(context.actual, name.netdev, each) for each in (current, wanted))
@@ -72,7 +72,7 @@ def _references(context: Context) -> Mapping[str, list[str]]:
 
 @dataclass(frozen=True)
 class Name:
-    """One interface that shall have a name."""
+    """An interface with a name in the spec."""
 
     interface: Interface
     netdev: Netdev
@@ -102,10 +102,10 @@ class Name:
 
 
 class Names:
-    """All wanted names of a host, sorted by what becomes of them.
+    """All names of the spec, grouped by what happens to them.
 
     ``overruled``: why a boot would give another name, by current name. ``turns``: renames now, in order. ``staged``:
-    uplinks, which get their name at boot. ``kept``: names that are right and that a boot would not give. ``refusals``:
+    uplinks, which get their name at boot. ``kept``: names that are right now but missing in our files. ``refusals``:
     why a rename can't be done, by current name.
     """
 
@@ -152,7 +152,7 @@ class Names:
 
 
 def _overruled(context: Context, name: Name) -> str:
-    """Return why a boot would not give the name although our file says it; empty when nothing stands against it."""
+    """Return why the next boot would give another name despite our file; empty if it would not."""
     if name.interface.nic is None:
         return ""
     others = context.actual.facts["naming"]["others"].get(name.current, [])

@@ -12,7 +12,7 @@ _TEMPORARY = "rdmatmp"
 
 
 class Rename(NamedTuple):
-    """A name that is to change; ``key`` says what of, in the order in which renames without a reason for one come."""
+    """A rename; ``key`` identifies its subject and is the default order."""
 
     key: str
     current: str
@@ -20,7 +20,7 @@ class Rename(NamedTuple):
 
 
 class Parking(NamedTuple):
-    """Who holds the name that a rename needs, and the temporary name that it gets until its own turn."""
+    """The holder of a name that a rename needs, and its temporary name until its own turn."""
 
     key: str
     holder: str
@@ -28,14 +28,14 @@ class Parking(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """One rename when its turn comes: its name by then, and who has to be parked before."""
+    """A rename in order: the subject's name at that moment, and the holder to park first."""
 
     rename: Rename
     current: str
     parking: Parking | None
 
     def exchange(self, what: str) -> list[str]:
-        """Say who is parked before, nothing where nobody is; ``what`` are the things that are renamed."""
+        """Return a note about the holder that is parked first, if any; ``what`` names the renamed things."""
         if self.parking is None:
             return []
         return [f"two {what} exchange names: {self.parking.holder} is parked as {self.parking.temporary} first"]
@@ -62,9 +62,9 @@ def in_turn(renames: Iterable[Rename], taken: Container[str]) -> list[Turn]:
 def refusals_of(
     names: Iterable[str], refused: Mapping[str, str], reason: Callable[[str, Mapping[str, str]], str]
 ) -> dict[str, str]:
-    """Return why renames of these current names can't be done: ``refused``, and what follows from it.
+    """Return why renames of these current names can't be done: ``refused``, and those that fail because of them.
 
-    ``reason`` says why one can't be done beside those that are refused so far, or nothing: a refused one keeps its
+    ``reason`` returns why a rename can't be done given the refusals so far, empty if it can: a refused one keeps its
     name, so others may fall with it.
     """
     waiting, refusals = list(names), dict(refused)
@@ -80,7 +80,7 @@ def refusals_of(
 
 
 def _order(renames: dict[str, Rename]) -> tuple[list[str], list[str]]:
-    """Return the current names in their order, and those of them whose wanted name has to be freed by parking."""
+    """Return the current names in order, and those whose wanted name must be freed by parking its holder."""
     order: list[str] = []
     circles: list[str] = []
 

@@ -36,7 +36,7 @@ from .order import Turn
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step for each name that is not right now or not kept at boot, in an order in which names are free."""
+    """Return a step for each name that differs from the spec now or at boot, in an order in which names are free."""
     steps, said = representors.plan(context)
     names = context.once(Names)
     steps += [_rename(context, names.by_current[turn.rename.current], turn) for turn in names.turns]
@@ -92,7 +92,7 @@ def _interrupts(name: Name) -> str:
 
 
 def _taken_over(name: Name) -> list[str]:
-    """Say which settings of another's ``.link`` file our file has, as udev uses ours alone."""
+    """Return a note about settings copied from another ``.link`` file, as udev uses only ours."""
     if name.replaced is None:
         return []
     lines = [line for line in name.replaced["lines"] if not line.startswith("[")]
@@ -143,7 +143,7 @@ def _at_boot(context: Context, name: Name) -> Step:
 
 
 def _after_boot(context: Context, name: Name) -> str:
-    """Say what becomes of a name that cuts the host off."""
+    """Return a note about how a rename is reverted if it cuts the host off."""
     if not leads_back(context, name):
         return (
             f"the host can't take it back, as no configuration knows {name.current} any more: leave {name.current} "
@@ -168,7 +168,7 @@ def _refused(context: Context, name: Name, refusal: str, *, lost: bool = False) 
 
 
 def _notices(context: Context, names: Names) -> list[str]:
-    """Name configuration that knows interfaces by the names that they lose too, and renames that wait for a boot."""
+    """Return notices about configuration that also has the old names, and renames that wait for a boot."""
     losing = [names.by_current[turn.rename.current] for turn in names.turns] + names.staged
     left = [(name, notice_of_old_name(context, name)) for name in losing]
     found = [f"{context.target_of(name.interface)}: {said}" for name, said in left if said]
@@ -200,7 +200,7 @@ def _tidy(context: Context, planned: Iterable[Step]) -> list[Step]:
 
 
 def _lost_name(context: Context, path: str) -> str:
-    """Return what the next boot interrupts without a file that gives an interface or RDMA device the name it has."""
+    """Return what the next boot interrupts if a file is removed that gives an interface or RDMA device its name."""
     nic = context.actual.nics.get(_key_of_file(path).partition(rdma.SUFFIX)[0])
     port = context.actual.port_of(nic) if nic is not None else None
     text = context.boot_files[path]

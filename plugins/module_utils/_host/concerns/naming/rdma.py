@@ -17,13 +17,13 @@ from ...facts.host_state import Interface
 from .files import Files, fate_of_file, rdma_file, rdma_path, reason_of_file, undo_of_file
 from .order import Rename, Turn, in_turn, refusals_of
 
-# Ends the keys of these steps: the key without it is that of the network interface's.
+# The suffix of the keys of these steps; the key without it is that of the network interface's step.
 SUFFIX = ":rdma"
 
 
 @dataclass(frozen=True)
 class Device:
-    """One RDMA device that shall have a name; ``program`` is the path of iproute2's rdma."""
+    """An RDMA device with a name in the spec; ``program`` is the path of iproute2's rdma."""
 
     interface: Interface
     current: str
@@ -38,7 +38,7 @@ class Device:
 
 
 class Devices:
-    """All wanted names of RDMA devices, sorted by what becomes of them, as ``names.Names`` does for interfaces."""
+    """All names of RDMA devices in the spec, grouped as ``names.Names`` groups those of interfaces."""
 
     def __init__(self, context: Context) -> None:
         self.refusals: dict[str, str] = {}
@@ -96,7 +96,7 @@ def _no_device(interface: Interface) -> str:
 
 
 def plan(context: Context) -> list[Step]:
-    """Return a step for each RDMA device whose name is not right now or not kept at boot."""
+    """Return a step for each RDMA device whose name, now or at boot, differs from the spec."""
     devices = Devices(context)
     steps = [_rename(context, devices.by_current[turn.rename.current], turn) for turn in devices.turns]
     steps += [_keep(context, device) for device in devices.kept]

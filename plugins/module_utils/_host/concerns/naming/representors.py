@@ -22,7 +22,7 @@ from ...spec.interfaces import DIGITS, SUBFUNCTION
 from .files import representors_file, representors_path, representors_refusal
 from .order import Rename, Turn, in_turn, refusals_of
 
-# Ends the keys of steps about a port's rule; the step that renames what is there has the key without an address.
+# The suffix of the keys of steps about a port's rule; the step that renames present representors has no address.
 SUFFIX = ":representors"
 KEY = "representors"
 _PORT_NAME = re.compile(rf"pf\d+(?P<kind>vf|{SUBFUNCTION})(?P<number>\d{{1,{DIGITS}}})")
@@ -30,7 +30,7 @@ _MOST_NAMED = 4
 
 
 class Representor(NamedTuple):
-    """One representor that shall have a name; ``goes_down``: it has to be down for a rename."""
+    """A representor with a name in the spec; ``goes_down``: it must be down for a rename."""
 
     address: str
     port_name: str
@@ -40,12 +40,12 @@ class Representor(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return what it is called by whatever its name is: its port's address and its port name."""
+        """Return the representor's identity, independent of its name: its port's address and its port name."""
         return f"{self.address} {self.port_name}"
 
 
 class Representors:
-    """Representors of a host whose names differ, sorted by what becomes of them.
+    """Representors whose names differ from the spec, grouped by what happens to them.
 
     ``turns``: renames now, in order. ``held``: why others keep their names, by current name.
     """
@@ -64,7 +64,7 @@ class Representors:
         return frozenset(turn.rename.current for turn in self.turns) - {turn.rename.wanted for turn in self.turns}
 
     def of_key(self, key: str) -> Representor:
-        """Return the one that a turn's key means."""
+        """Return the representor of a turn's key."""
         return next(found for found in self.by_current.values() if found.key == key)
 
     def _refused(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ class Representors:
 
 
 def wanted_name(prefix: str, port_name: str) -> str | None:
-    """Return the name of a representor, None for one that stands for something else than a function of this host."""
+    """Return the wanted name of a representor, None if it does not represent a function of this host."""
     found = _PORT_NAME.fullmatch(port_name)
     if found is None:
         return None
@@ -95,7 +95,7 @@ def wanted_name(prefix: str, port_name: str) -> str | None:
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return the step that renames representors, and one for each port whose rule is not there.
+    """Return the step that renames representors, and one for each port whose rule is missing.
 
     They come before interfaces get their names: a representor may have taken one of those.
     """
@@ -199,7 +199,7 @@ def _refused(context: Context, interface: Interface, refusal: str) -> Step:
 
 
 def _unseen(context: Context, interface: Interface) -> list[str]:
-    """Say that representors are there which nothing ties to their port."""
+    """Return a notice about representors that can't be matched to their port."""
     switched = present_mode(context.actual, interface) == SWITCHDEV
     if not interface.functions or not switched or _representors_of(context, interface):
         return []
@@ -210,7 +210,7 @@ def _unseen(context: Context, interface: Interface) -> list[str]:
 
 
 def originals_by_port(original: Mapping[str, object]) -> dict[str, dict[str, str]]:
-    """Return the names that representors had, by the address of their port and their port name."""
+    """Return the original names of representors, by address of the port and port name."""
     found: dict[str, dict[str, str]] = {}
     for key, name in original.items():
         address, _space, port_name = key.partition(" ")

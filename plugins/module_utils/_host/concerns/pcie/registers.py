@@ -37,7 +37,7 @@ from ...spec.persisted import wished_in
 from .remarks import some
 
 CONCERN, CONSENT = "pcie", "acs_change"
-# What keeps traffic from the straight way; source validation (bit 0) may stay, it only checks who sends.
+# The bits that redirect traffic; source validation (bit 0) only checks the sender and may stay.
 CLEARED = REQUEST_REDIRECT | COMPLETION_REDIRECT | UPSTREAM_FORWARDING
 # Their switches need other values on either side, and their data-direct function an IOMMU group with the GPU.
 _ASYMMETRIC = ("ConnectX-8", "ConnectX-9")
@@ -68,7 +68,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def lasting(context: Context) -> dict[str, int | str]:
-    """Return the part of the wish that the boot unit brings about: what is not refused and does not wait."""
+    """Return the settings that the boot unit sets: those that are not refused and don't wait."""
     if context.removing:
         return {}
     wanted = context.desired["pcie"]
@@ -84,7 +84,7 @@ def lasting(context: Context) -> dict[str, int | str]:
 
 
 def _is_kept(context: Context) -> bool:
-    """Return whether the boot unit clears ACS already: that was consented to, and needs it no more."""
+    """Return whether the boot unit clears ACS already, which needs no further consent."""
     wishes = wished_in(context.boot_files.get(WISHES_FILE)) or []
     return any("acs" in wish.get("pcie", {}) for wish in wishes)
 
@@ -150,7 +150,7 @@ def _read_request_step(context: Context, address: str, now: int, wanted: int, re
 
 
 def _environment(context: Context) -> str:
-    """Say why registers of PCIe can't be set from here; empty when they can."""
+    """Return why PCIe registers can't be set from here; empty if they can."""
     system = context.actual.facts["system"]
     if context.actual.facts["pcie"]["virtual"]:
         return "this is a virtual machine: bridges and registers of its devices belong to the machine that it runs on"
@@ -163,7 +163,7 @@ def _environment(context: Context) -> str:
 
 
 def _isolation(context: Context) -> str:
-    """Say who relies on the isolation that ACS gives; empty when nobody does."""
+    """Return who relies on the isolation by ACS, in words; empty if nobody does."""
     held = context.actual.facts["pcie"]["passed_through"]
     if held:
         return (
@@ -188,7 +188,7 @@ def _asymmetric(context: Context, nics: Sequence[str]) -> str:
 
 
 def _former(context: Context) -> list[Step]:
-    """Return the steps that bring original values back; what can't be read any more has none."""
+    """Return the steps that restore original values, none for registers that can't be read any longer."""
     pcie = context.actual.facts["pcie"]
     steps = []
     for key, original in sorted(context.desired["pcie"].get("registers", {}).items()):
@@ -215,7 +215,7 @@ def _former(context: Context) -> list[Step]:
 
 
 def work(_context: Context, step: Step) -> Work:
-    """Return how a register gets its value, or its former one back."""
+    """Return how a register is set or restored."""
     what, address = key_of(step).split(":", 1)
     former, wanted = as_planned(step["from"], int), as_planned(step["to"], int)
 
@@ -231,7 +231,7 @@ def work(_context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the value that a register had."""
+    """Add the original value of a register to the spec."""
     if isinstance(original, int):
         desired["pcie"].setdefault("registers", {})[key] = original
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Says what slows traffic between NICs and GPUs down. Pure; nothing here changes a host."""
+"""Reports what slows traffic between NICs and GPUs down. Pure; nothing here changes a host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_NAMED = 4
 def remarks(actual: HostState, wanted: PcieSpec) -> list[str]:
     """Return one sentence for each kind of flaw: redirected traffic, translated addresses, strict order, slow links.
 
-    ``wanted`` is ``pcie`` of the desired state: what it asks for has steps, so nothing is said about it.
+    ``wanted`` is ``pcie`` of the spec: its settings have steps, so there is no notice about them.
     """
     found = [_translated(actual), _strict(actual), _narrow(actual), _slow(actual)]
     if wanted["acs"] is None:
@@ -48,7 +48,7 @@ def _redirected(actual: HostState) -> str:
 
 
 def _translated(actual: HostState) -> str:
-    """Name NICs of the host's own drivers whose addresses an IOMMU translates, where GPUs are."""
+    """Return a notice about NICs whose addresses an IOMMU translates, on hosts with GPUs."""
     if not actual.facts["gpus"]:
         return ""
     names = [
@@ -64,7 +64,7 @@ def _translated(actual: HostState) -> str:
 
 
 def _strict(actual: HostState) -> str:
-    """Name NICs that may not let writes pass each other, where GPUs are: devices may unless the BIOS forbids it."""
+    """Return a notice about NICs without relaxed ordering, on hosts with GPUs; only the BIOS disables it."""
     if not actual.facts["gpus"]:
         return ""
     functions = actual.facts["pcie"]["functions"]
@@ -74,9 +74,9 @@ def _strict(actual: HostState) -> str:
 
 
 def _narrow(actual: HostState) -> str:
-    """Name narrow links.
+    """Return notices about narrow links.
 
-    The memory of a GPU on NVLink-C2C does not go over its own, which is x2 of a VR200 (NVIDIA/nccl, its topology).
+    The memory of a GPU on NVLink-C2C is not reached by its PCIe link, which is x2 on a VR200 (NVIDIA/nccl, topology).
     """
     gpus = [gpu for gpu in actual.facts["gpus"] if not is_on_c2c(gpu["vendor"], gpu["device"])]
     names = [
@@ -88,7 +88,7 @@ def _narrow(actual: HostState) -> str:
 
 
 def _slow(actual: HostState) -> str:
-    """Name slow links of NICs; an idle GPU slows its link down by itself."""
+    """Return notices about slow links of NICs; an idle GPU slows its link down by itself."""
     names = [
         f"{nic['address']} ({nic['link']['speed_gts']:g} of {possible(nic['link'])['speed_gts']:g} GT/s)"
         for nic in actual.fabric_nics()
@@ -111,5 +111,5 @@ def _about(names: Sequence[str], what: str, advice: str) -> str:
 
 
 def some(names: Iterable[str]) -> str:
-    """Return the first few names, and how many there are beside them."""
+    """Return the first few names, and the number of others."""
     return named(list(names), _MOST_NAMED)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decides how GPUs give NICs access to their memory, and tells how it stands and who manages it. Pure.
+"""Decides how GPUs give NICs access to their memory, and reports the present state and who manages it. Pure.
 
 The rules, with their sources:
 - DMA-BUF needs the open GPU kernel modules from R515, a GPU of Turing or newer and an RDMA stack that registers DMA-BUF
@@ -30,7 +30,7 @@ PEERMEM_GPU_DRIVER = 470
 # Modules of a stack that took peer-memory clients in one of its releases.
 _EXPORTERS = ("ib_core", "ib_uverbs")
 _VENDOR_STACKS = ("mlnx-ofed", "doca-ofed")
-# The first two digits of an NVIDIA GPU's device id tell the generation (the public PCI id list).
+# The first two digits of an NVIDIA GPU's device id identify the generation (the public PCI id list).
 _GENERATIONS = {
     "Pascal": ("13", "15", "1b", "1c"),
     "Volta": ("1d",),
@@ -43,16 +43,16 @@ _GENERATIONS = {
 _GENERATION_OF = {digits: name for name, all_digits in _GENERATIONS.items() for digits in all_digits}
 _BEFORE_OPEN_MODULES = ("Pascal", "Volta")
 _UNTOLD: Symbols = {"peer_memory": None, "dma_buf": None}
-# The GPU Operator labels a node so where it runs the GPU driver in a container; "pre-installed" means the host's own.
+# The GPU Operator's label of a node whose GPU driver runs in a container; "pre-installed" means the host's own.
 _OPERATOR_LABEL = "nvidia.com/gpu.deploy.driver"
 
 
 class Situation(NamedTuple):
-    """What the choice depends on.
+    """The facts that the choice depends on.
 
-    ``running`` and ``on_disk`` are the symbols as ``read_peer_memory`` tells them, ``modules`` those on the disk.
+    ``running`` and ``on_disk`` are the symbols from ``read_peer_memory``, ``modules`` those on the disk.
     ``stack_replaced`` says that a stack with peer-memory symbols will run before peer memory is set up. ``exporter`` is
-    the module that takes peer-memory clients, None where nothing tells it.
+    the module that takes peer-memory clients, None if unknown.
     """
 
     gpu_devices: Sequence[str]
@@ -68,7 +68,7 @@ class Situation(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The mechanism, why it is that one, and what stands in its way (empty when nothing does)."""
+    """The mechanism, the reason for it, and what prevents it (empty if nothing does)."""
 
     mechanism: str
     cause: str
@@ -98,7 +98,7 @@ def decide(wanted: str, situation: Situation) -> Decision:
 
 
 def without_gpudirect(devices: Sequence[str]) -> str:
-    """Return what is to be said of GPUs whose memory no NIC reaches, by their PCI device ids."""
+    """Return the notice about GPUs whose memory no NIC reaches, by their PCI device ids."""
     names = " and ".join(sorted({gpu_name(device) or device for device in devices}))
     return (
         f"{names} has no GPUDirect RDMA, neither by nvidia-peermem nor by DMA-BUF: its programs send from host memory "
@@ -107,7 +107,7 @@ def without_gpudirect(devices: Sequence[str]) -> str:
 
 
 def generation(device: str) -> str | None:
-    """Return the generation of a GPU by its PCI device id (four hex digits); None when the table has none."""
+    """Return the generation of a GPU by its PCI device id (four hex digits), None if unknown."""
     return _GENERATION_OF.get(device.lower()[:2])
 
 
@@ -132,9 +132,9 @@ def _missing_for_dma_buf(situation: Situation, driver: int) -> list[str]:
 
 
 def _registers_dma_buf(situation: Situation) -> bool:
-    """Say whether the RDMA stack registers DMA-BUF regions: by the symbol, by the kernel's version only without it.
+    """Return whether the RDMA stack registers DMA-BUF regions: by the symbol, or by the kernel's version if unknown.
 
-    ib_uverbs, which has the symbol, may not be loaded yet: the modules on the disk tell then.
+    ib_uverbs, which has the symbol, may not be loaded yet; then the modules on the disk count.
     """
     if situation.running["dma_buf"]:
         return True
@@ -169,7 +169,7 @@ def _symbol_obstacle(mechanism: str, situation: Situation) -> str:
 
 
 def _file_obstacle(mechanism: str, situation: Situation) -> str:
-    """Judge the module's file: whether it is there, and whether it was built with the symbols of the stack."""
+    """Return what is wrong with the module's file: missing, or built without the symbols of the stack."""
     if situation.modules is None:
         return ""
     module = situation.modules.get(MODULE_OF[mechanism])
@@ -187,17 +187,17 @@ def _file_obstacle(mechanism: str, situation: Situation) -> str:
 
 
 def nvidia_gpus(actual: HostState) -> list[Gpu]:
-    """Return the GPUs that peer memory is about."""
+    """Return the GPUs of NVIDIA."""
     return [gpu for gpu in actual.facts["gpus"] if pci_id(gpu["vendor"]) == NVIDIA]
 
 
 def reachable_gpus(actual: HostState) -> list[Gpu]:
-    """Return the GPUs whose memory NICs can be given access to."""
+    """Return the GPUs whose memory NICs can reach."""
     return [gpu for gpu in nvidia_gpus(actual) if has_gpudirect(pci_id(gpu["device"]))]
 
 
 def situation_of(actual: HostState, stack_replaced: bool = False) -> Situation:
-    """Return what the choice of a mechanism depends on, from the facts of a host."""
+    """Return the facts of a host that the choice of a mechanism depends on."""
     state, stack = actual.facts.get("peer_memory"), actual.stack
     return Situation(
         gpu_devices=[pci_id(gpu["device"]) for gpu in nvidia_gpus(actual)],
@@ -219,7 +219,7 @@ def loaded_mechanisms(actual: HostState) -> list[str]:
 
 
 def operator_evidence(actual: HostState, labels: Mapping[str, str]) -> list[str]:
-    """Return what shows that the GPU Operator's driver container owns the GPU driver; empty when nothing does."""
+    """Return evidence that the GPU Operator's driver container owns the GPU driver, empty if there is none."""
     state = actual.facts.get("peer_memory")
     found = list(state["operator"]) if state is not None else []
     if labels.get(_OPERATOR_LABEL) == "true":
@@ -228,7 +228,7 @@ def operator_evidence(actual: HostState, labels: Mapping[str, str]) -> list[str]
 
 
 def summarize(actual: HostState) -> dict[str, object]:
-    """Return the state in a few values: what is active, what ``auto`` would choose and why, who owns it."""
+    """Return a summary: the active mechanism, the choice of ``auto`` and its reason, and the owner."""
     decision = decide(AUTO, situation_of(actual))
     loaded = loaded_mechanisms(actual)
     state = actual.facts["peer_memory"]

@@ -80,10 +80,10 @@ ERRORS: Mapping[str, str] = MappingProxyType(
 
 
 class Wish(NamedTuple):
-    """What is asked for, decided for this host.
+    """The peer memory of the spec, and the decision for this host.
 
-    ``operator`` shows that the GPU Operator's driver container owns the GPU driver. ``left_alone``: there is nothing
-    here to set up, because it does, or because the host has no NIC of NVIDIA or no GPU that one could reach.
+    ``operator`` is evidence that the GPU Operator's driver container owns the GPU driver. ``left_alone``: nothing is
+    set up, because it does, or because the host has no NIC of NVIDIA or no GPU that one could reach.
     """
 
     asked_by: str
@@ -93,7 +93,7 @@ class Wish(NamedTuple):
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return a step when a module has to be loaded, unloaded, or kept from the next boot; without a request none."""
+    """Return a step if a module must be loaded or unloaded now or at boot, none if the spec has no peer memory."""
     wish = wish_of(context)
     if wish is None or context.removing:
         return _returning(context)
@@ -145,7 +145,7 @@ def _notices(wish: Wish) -> list[str]:
 
 
 def _without_clients(context: Context, wish: Wish) -> list[str]:
-    """Say what becomes of a module whose RDMA stack goes: it is there now, so nothing stands in its way."""
+    """Return a notice about a loaded module whose RDMA stack this plan replaces."""
     flavours = [
         as_planned(step["to"], dict)["flavour"]
         for step in context.earlier
@@ -161,7 +161,7 @@ def _without_clients(context: Context, wish: Wish) -> list[str]:
 
 
 def _divided(actual: HostState, wish: Wish) -> list[str]:
-    """Name GPUs in parts (MIG): what peer memory is good for there (MIG User Guide, deployment considerations)."""
+    """Return a notice about GPUs divided by MIG, without NCCL (MIG User Guide, deployment considerations)."""
     divided = actual.facts.get("mig", {})
     if not divided or wish.decision.mechanism == NONE:
         return []
@@ -210,7 +210,7 @@ def _step(wording: Wording, *, now: bool, boot: bool, detail: str, status: str =
 
 
 def _returning(context: Context) -> ConcernPlan:
-    """Return a step when a module is to be unloaded that was not loaded before the first run, or one it replaced."""
+    """Return the step of a removal that unloads modules and loads those that they replaced."""
     actual = context.actual
     loaded = loaded_mechanisms(actual)
     before: list[str] = context.desired.get("peer_memory_before", loaded)
@@ -244,7 +244,7 @@ def _target(actual: HostState) -> str:
 
 
 def _used(actual: HostState, wanted: Sequence[str]) -> str:
-    """Return which module can't be unloaded now because GPU programs use it; empty when none has to be or all can."""
+    """Return which modules can't be unloaded now because GPU programs use them, in words; empty if none."""
     used = [
         name for name in loaded_mechanisms(actual) if name not in wanted and actual.modules[MODULE_OF[name]]["refcount"]
     ]
@@ -252,7 +252,7 @@ def _used(actual: HostState, wanted: Sequence[str]) -> str:
 
 
 def wish_of(context: Context) -> Wish | None:
-    """Return what is wanted of peer memory, None when nobody asks for anything."""
+    """Return the peer memory of the spec, None if it has none."""
     own = context.desired["peer_memory"]
     requests = requests_for(context, "peer_memory")
     if own is None and not requests:
@@ -283,7 +283,7 @@ def _replaces_stack(context: Context) -> bool:
 
 
 def files_of(mechanism: str) -> dict[str, str]:
-    """Return the files that keep a mechanism over a reboot; one without a module needs none."""
+    """Return the files that load a mechanism's module at boot, none for one without a module."""
     if mechanism not in MODULE_OF:
         return {}
     return {
@@ -293,7 +293,7 @@ def files_of(mechanism: str) -> dict[str, str]:
 
 
 def wanted_files(context: Context, wish: Wish) -> dict[str, str]:
-    """Return the files that this host needs of ours: none where the module is loaded at boot by somebody else's."""
+    """Return our files that this host needs, none if other files load the module at boot."""
     mechanism = wish.decision.mechanism
     state = context.actual.facts.get("peer_memory")
     at_boot = state["loaded_at_boot"] if state is not None else {}
@@ -304,7 +304,7 @@ def wanted_files(context: Context, wish: Wish) -> dict[str, str]:
 
 
 def boot_files(context: Context) -> dict[str, str]:
-    """Return every file that peer memory wants; what it wrote stays while nobody asks for anything else."""
+    """Return every file that peer memory needs; present ones stay if the spec has no peer memory."""
     wish = wish_of(context)
     if wish is not None and not wish.left_alone:
         return {} if wish.decision.obstacle else wanted_files(context, wish)
@@ -312,17 +312,17 @@ def boot_files(context: Context) -> dict[str, str]:
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how the modules of ``step["from"]`` become those of ``step["to"]``, now, at boot, or both."""
+    """Return how the modules of ``step["from"]`` are replaced by those of ``step["to"]``, now, at boot, or both."""
     before: list[str] = as_planned(step["from"], list)
     wanted: list[str] = as_planned(step["to"], list)
     do, undo = _of_files(context)
     if step["when"] == BOOT:
         return Work(do, undo)
     away = [name for name in before if name not in wanted]
-    # Not modprobe -r: it takes along what the module needed and nobody else does, the GPU driver included.
+    # Not modprobe -r, which would also unload what only this module needed, including the GPU driver.
     do += [Run(("rmmod", MODULE_OF[name]), _SECONDS) for name in away]
     do += [Run(("modprobe", name), _SECONDS) for name in wanted]
-    # 1: it never came to be loaded.
+    # 1: it was never loaded.
     back: list[Operation] = [
         Run(("rmmod", MODULE_OF[name]), _SECONDS, accepted=(0, 1)) for name in wanted if name not in before
     ]
@@ -336,13 +336,13 @@ def work(context: Context, step: Step) -> Work:
 
 
 def restore(desired: HostSpec, _key: str, original: Value) -> None:
-    """Ask for the modules that were loaded before the first run."""
+    """Add the modules that were loaded before the first run to the spec."""
     if isinstance(original, list):
         desired["peer_memory_before"] = [name for name in original if name in MODULE_OF]
 
 
 def _of_files(context: Context) -> tuple[list[Operation], list[Operation]]:
-    """Return how our files become those that are wanted, and how that is taken back; a removal has steps for them."""
+    """Return how our files are written or removed, and how that is undone; a removal has separate steps for them."""
     if context.removing:
         return [], []
     files = boot_files(context)

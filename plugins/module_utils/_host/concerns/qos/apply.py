@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes settings of RoCE QoS, by files of the vendor's driver or by dcb."""
+"""Sets RoCE QoS, by files of the vendor's driver or by dcb."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from . import settings
 from .settings import CUTTING, UNIT_FILE, boot_files, name_of, value_of
 
 _SECONDS = 30.0
-# The driver takes the link down and up; optics of 400 Gb/s take their time.
+# The driver takes the link down and up, which is slow with optics of 400 Gb/s.
 _LINK_SECONDS = 60.0
 _CM_SECONDS = 10.0
 # Whoever sets sizes (mlnx_qos --buffer_size) takes the buffers from the driver until that is loaded anew: manual_buffer
@@ -72,7 +72,7 @@ ERRORS = MappingProxyType(
 
 
 class _Subject(NamedTuple):
-    """What a step is about: the interface, what the facts tell of its port, its names for operations, the values."""
+    """The subject of a step: the interface, the facts of its port, its names in operations, and the values."""
 
     interface: Interface
     port: QosPort
@@ -86,14 +86,14 @@ class _Subject(NamedTuple):
         return settings.has_file(self.port, which)
 
 
-# The way from one value to another; None is one that is not known, or that the kernel has by itself.
+# Operations that change a value to another; None is an unknown value or the kernel's default.
 _Change = Callable[[_Subject, Value, Value], List[Operation]]
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how one setting of one interface is made, or one of our files written."""
+    """Return how a setting of an interface is set, or one of our files written."""
     if key_of(step).startswith("/"):
-        # systemd reads a new unit when it is first asked for it, a changed one only when it is told to.
+        # systemd reads a new unit when it is first used, but a changed one only on a reload.
         path = key_of(step)
         return context.work_of_files({path: boot_files(context)[path]}, [RELOAD_UNITS] if path == UNIT_FILE else [])
     setting, _colon, key = key_of(step).partition(":")
@@ -125,19 +125,19 @@ def work(context: Context, step: Step) -> Work:
 
 
 def _read(host: Host, subject: _Subject, setting: str) -> Value:
-    """Read a setting again, by the names that the port and its device have now."""
+    """Read a setting by the present names of the port and its device."""
     device = fill(subject.device, host) if setting in OF_DEVICE else None
     port = read_port(Probe(host), fill(subject.name, host), device, subject.interface.nic, (setting,))
     found = settings.present(port, setting)
     if setting == "dscp_priority" and subject.now is None and found is not None:
-        # Of a table that could not be read before, the wanted part counts.
+        # Only the wanted part of a table counts that could not be read before.
         asked = _table(subject.to)
         return qos_values.compact({dscp: to for dscp, to in _table(found).items() if dscp in asked})
     return found
 
 
 def restore(desired: HostSpec, key: str, original: Value) -> None:
-    """Ask for the value that a setting had; a directory of RDMA-CM that was not there is removed again."""
+    """Add the original value of a setting to the spec; a directory of RDMA-CM that did not exist is removed again."""
     setting, _colon, interface = key.partition(":")
     if setting not in _CHANGES:
         return
@@ -149,7 +149,7 @@ def restore(desired: HostSpec, key: str, original: Value) -> None:
 
 
 def _device_of(interface: Interface, port: QosPort) -> str:
-    """Return the RDMA device for an operation: as a placeholder where it belongs to a PCI function of its own."""
+    """Return the RDMA device for an operation: a placeholder if it belongs to a PCI function of its own."""
     nic = interface.nic
     name = _rdma_name(port)
     return f"{{rdma:{nic['address']}}}" if nic is not None and name in nic["rdma"] else name
@@ -204,7 +204,7 @@ def _entries(verb: str, name: str, table: Mapping[int, int]) -> Operation:
 
 
 def _set_priorities(subject: _Subject, now: Value, to: Value) -> list[Operation]:
-    """Write what differs between the two tables."""
+    """Return the writes for the differences of the two tables."""
     present, wanted = _table(now or {}), _table(to)
     differing = {dscp: priority for dscp, priority in wanted.items() if present.get(dscp) != priority}
     if subject.has(qos_paths.DSCP2PRIO):
@@ -243,7 +243,7 @@ def _set_ets(subject: _Subject, _now: Value, to: Value) -> list[Operation]:
 
 
 def _set_ecn(subject: _Subject, now: Value, to: Value) -> list[Operation]:
-    """Write the switches that differ; the driver answers EPERM where one is on already."""
+    """Return the writes for switches that differ; the driver returns EPERM for one that is on already."""
     before: dict[str, list[int]] = as_planned(now or {}, dict)
     after: dict[str, list[int]] = as_planned(to, dict)
     do: list[Operation] = []
@@ -279,7 +279,7 @@ _NOTIFICATION_PRIORITY = _notification("cnp_priority")
 
 
 def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
-    """Return what makes the directory that holds the setting: RDMA-CM, configfs, and mkdir(2) in it."""
+    """Return how the directory of the setting is created: load RDMA-CM, mount configfs, and mkdir(2)."""
     host = settings.of_host(context)
     do: list[Operation] = []
     if not host["rdma_cm"]:
@@ -291,7 +291,7 @@ def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
             WaitFor(f"{qos_paths.RDMA_CM} of the kernel", lambda host: host.exists(qos_paths.RDMA_CM), _CM_SECONDS)
         )
     if settings.is_renamed(context, subject.interface):
-        # Either name may have had a directory: it only means something while a device has that name.
+        # Either name may have a directory, which only has a meaning while a device has that name.
         do.append(Run(("mkdir", qos_paths.directory(subject.device)), _SECONDS, (0, 1)))
     elif subject.now is None:
         do.append(Run(("mkdir", qos_paths.directory(subject.device)), _SECONDS))
@@ -299,7 +299,7 @@ def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
 
 
 def _without_former_name(context: Context, subject: _Subject) -> list[Operation]:
-    """Return what removes the directory of a name that the device has no more."""
+    """Return how the directory of the device's former name is removed."""
     former = _rdma_name(subject.port)
     if not former or not settings.is_renamed(context, subject.interface):
         return []
