@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.files import
     notices_of,
     recap,
 )
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Wish, survey
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Options, survey
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory, write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 
@@ -40,7 +40,7 @@ class ActionModule(FabricAction):
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Sort what the hosts have into classes and write the files; see the module's documentation."""
-        wish = wish_of(arguments)
+        options = options_of(arguments)
         variables = variables_of_hosts(task_vars)
         facts = facts_of(arguments["hosts"], arguments["facts"] or {}, variables)
         unread = [host for host in arguments["hosts"] if host not in facts]
@@ -48,7 +48,7 @@ class ActionModule(FabricAction):
         # A class keeps the name of its group although not every host of that was read now.
         own = {path.stem for path in written_earlier(folder, "group_vars")}
         groups = {name: hosts for name, hosts in (task_vars.get("groups") or {}).items() if name not in own}
-        fleet = survey(facts, wish, groups)
+        fleet = survey(facts, options, groups)
         if not fleet.classes:
             raise ActionFailure(nothing_found(fleet, unread))
         policy_from = policy_elsewhere(variables.get("localhost") or {}, folder)
@@ -98,7 +98,7 @@ class ActionModule(FabricAction):
         }
 
 
-def wish_of(arguments: Mapping[str, Any]) -> Wish:
+def options_of(arguments: Mapping[str, Any]) -> Options:
     """Return what the user chose; raises ActionFailure with what can't be."""
     problems = []
     mtu, vfs = arguments["mtu"], arguments["vfs"]
@@ -112,7 +112,7 @@ def wish_of(arguments: Mapping[str, Any]) -> Wish:
         )
     if problems:
         raise ActionFailure("\n".join(problems))
-    return Wish(mtu, vfs, arguments["rename"])
+    return Options(mtu, vfs, arguments["rename"])
 
 
 def facts_of(hosts: list[str], given: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:

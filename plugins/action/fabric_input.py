@@ -43,7 +43,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import v
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variable_files import unread_files, unreadable_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import compare
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import load, run_of, wishes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import host_inputs_of, load, run_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import violations_of_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_cluster import RESOURCE_ROWS, SETTING_ROWS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
@@ -162,8 +162,8 @@ class ActionModule(FabricAction):
         loaded, limit = load(path), task_vars.get("ansible_limit")
         hosts = taking_part(list(spec["hosts"]), task_vars.get("groups") or {}, limit, self._loader)
         run = run_of(spec, task_vars, plain)
-        wishes = wishes_of(hosts, spec["hosts"], task_vars, plain)
-        violations, said = compare(f"sealed plan {path}", loaded, run, wishes, limited=bool(limit))
+        inputs = host_inputs_of(hosts, spec["hosts"], task_vars, plain)
+        violations, said = compare(f"sealed plan {path}", loaded, run, inputs, limited=bool(limit))
         if violations:
             raise InvalidInput(violations)
         return {"plans": loaded.plans, "hosts": {host: loaded.hosts[host] for host in hosts}}, said

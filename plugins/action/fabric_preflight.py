@@ -93,9 +93,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import
     without_consent,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.rehearsal import (
+    options_to_rehearse,
     rehearse_wire_test,
     why_no_command,
-    wish_to_rehearse,
 )
 
 # Who only looks whether a run could reach its end does not sit out an outage.
@@ -247,14 +247,14 @@ class ActionModule(ChartAction):
             if labels_are_pushed(arguments) and removal is None:
                 found.append(rehearse_labelling(connection, drivers=_has_drivers(arguments["spec"])))
             if nodes.tested and removal is None:
-                wish = wish_to_rehearse(
+                options = options_to_rehearse(
                     arguments["wire_networks"],
                     arguments["wire_resources"],
                     arguments["wire_namespace"],
                     arguments["wire_gpu_resource"] or "",
                 )
                 image, spec, runtime = arguments["wire_image"], arguments["spec"], arguments["wire_runtime_class"] or ""
-                found.append(rehearse_wire_test(connection, spec, wish, image, nodes.tested, runtime_class=runtime))
+                found.append(rehearse_wire_test(connection, spec, options, image, nodes.tested, runtime_class=runtime))
             problems += [f"the cluster: {problem}" for rehearsal in found for problem in rehearsal.problems]
             api_servers, unknown = read_api_servers(connection, client.server) if nodes.interrupted else ({}, [])
         return {

@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import parse_host_document
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import document_of, text_of
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import run_of, wishes_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import host_inputs_of, run_of
 
 _MOST_LINES = 20
 
@@ -37,8 +37,8 @@ class ActionModule(FabricAction):
         refused = refused_lines(found)
         if refused:
             raise ActionFailure("\n".join([f"{path} was not written, as steps are refused:", *refused]))
-        wishes = wishes_of(hosts, spec["hosts"], task_vars, plain) if hosts else {}
-        sealed = {host: (wishes[host], seal(found[host]["plan"], found[host]["facts"])) for host in hosts}
+        inputs = host_inputs_of(hosts, spec["hosts"], task_vars, plain) if hosts else {}
+        sealed = {host: (inputs[host], seal(found[host]["plan"], found[host]["facts"])) for host in hosts}
         document = document_of(run_of(spec, task_vars, plain), sealed)
         text = text_of(document)
         changed = not (path.is_file() and path.read_text(encoding="utf-8", errors="replace") == text)

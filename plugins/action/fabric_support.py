@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.rend
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import BadRecording, load_recording
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Patience
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Wish, inspect
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Scope, inspect
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key, key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import spec_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
@@ -155,7 +155,7 @@ class ActionModule(ClusterAction):
             wanted = [key_of(body) for body in objects_of(render(whole(spec, variables)[0]))]
             if not wanted:
                 return "", [], [], []
-        wish = Wish(
+        scope = Scope(
             wanted,
             arguments["set"],
             (spec or {}).get("namespace") or arguments["namespace"],
@@ -169,7 +169,7 @@ class ActionModule(ClusterAction):
                 client = self.client(arguments)
             except ApiFault as fault:
                 return "", [], [gap("the cluster", str(fault))], []
-            found = inspect(Connection(client, patience=_PATIENCE, notify=self.progress), wish)
+            found = inspect(Connection(client, patience=_PATIENCE, notify=self.progress), scope)
         unread = [gap(what, why) for what, why in found.unread]
         return client.server, cluster_parts(found, client.server), unread, [gap(*each) for each in found.left_out]
 

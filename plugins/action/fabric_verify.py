@@ -27,8 +27,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair impor
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
     AT_ONCE,
     MOST_AT_ONCE,
+    ProofOptions,
     Surroundings,
-    Wish,
     make_plan,
     plan_lines,
 )
@@ -110,7 +110,7 @@ class ActionModule(ClusterAction):
                         arguments, self._around(arguments, {}, pods, task_vars), pods, client, run_dir
                     )
                 facts = facts_of(arguments["spec"], run_dir)
-                plan = make_plan(wish_of(arguments), self._around(arguments, facts, pods, task_vars))
+                plan = make_plan(options_of(arguments), self._around(arguments, facts, pods, task_vars))
                 request = request_of(arguments, plan, pods.run, facts)
                 pods.try_out(first_pods(request))
                 if self.check_mode:
@@ -145,7 +145,7 @@ class ActionModule(ClusterAction):
         """Test the pairs of one node until there is a verdict on each network."""
         node, namespaces = arguments["node"], {arguments["namespace"] or each["namespace"] for each in around.networks}
         cluster = NeighbourCluster(pods.connection, arguments["spec"].get("namespace") or DEFAULT_NAMESPACE)
-        proof = NodeProof(node, wish_of(arguments), around, cluster, partial(facts_of_host, run_dir), is_test_pod)
+        proof = NodeProof(node, options_of(arguments), around, cluster, partial(facts_of_host, run_dir), is_test_pod)
         started, tested = Stopwatch(), 0
         parts: list[documents.Document] = []
         with interruptible(pods.stop):
@@ -252,9 +252,9 @@ def check_arguments(arguments: dict[str, Any]) -> None:
         raise InvalidInput(flaws)
 
 
-def wish_of(arguments: dict[str, Any]) -> Wish:
+def options_of(arguments: dict[str, Any]) -> ProofOptions:
     """Return what the arguments ask for."""
-    return Wish(
+    return ProofOptions(
         networks=arguments["networks"],
         resources=resources_by_network(arguments["resources"]),
         schedule=arguments["pairs"],

@@ -37,7 +37,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import 
     wait_for_jobs,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.objects import Json
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import EVICT, Verdict, Wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import EVICT, DrainOptions, Verdict
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import (
     DELETED,
     boot_of,
@@ -163,7 +163,7 @@ class ActionModule(ClusterAction):
     def _look(self, cluster: NodeCluster, arguments: dict[str, Any], kept: Before | None, found: Json) -> None:
         """See that a node that was drained may be interrupted now. Raises ActionFailure with all that forbids it."""
         self._mark_again(cluster, arguments, kept, found)
-        problems = in_the_way(cluster, _wishes(arguments))
+        problems = in_the_way(cluster, _options(arguments))
         if problems:
             anew = "was registered again since it was drained, and " if self._anew else ""
             raise ActionFailure(
@@ -220,7 +220,7 @@ class ActionModule(ClusterAction):
     def _drain(self, cluster: NodeCluster, arguments: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
         before = is_cordoned(found)
         limit = unlimited(float(arguments["timeout"]))
-        drain = Drain(cluster, cluster.name, _wishes(arguments), limit, self.progress)
+        drain = Drain(cluster, cluster.name, _options(arguments), limit, self.progress)
         try:
             planned = drain.plan()
         except DrainFailed as failure:
@@ -325,8 +325,8 @@ def _standing(cluster: NodeCluster, err: ApiFault | Unanswered | None = None) ->
         return {"gone": False, "unanswered": isinstance(silence, Unanswered)}
 
 
-def _wishes(arguments: Mapping[str, Any]) -> Wishes:
-    return Wishes(
+def _options(arguments: Mapping[str, Any]) -> DrainOptions:
+    return DrainOptions(
         everything=arguments["pods"] == "all",
         resources=tuple(arguments["resources"]),
         force=arguments["force"],

@@ -29,8 +29,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding, SlotRefused
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
     Keep,
+    SlotRequest,
     Wait,
-    Wish,
     group_problem,
     limit_of,
     slot_name,
@@ -59,18 +59,18 @@ class ActionModule(ClusterAction):
         limit, limit_of_domain = _checked(arguments)
         node, process = arguments["node"], running_play()
         run = arguments["run"] or f"{own_user()}-{process.rpartition('/')[2] or os.getppid()}"
-        wish = Wish(node, run, limit, frozenset(arguments["rollout"]), arguments["domain"])
+        request = SlotRequest(node, run, limit, frozenset(arguments["rollout"]), arguments["domain"])
         group, namespace, duration = arguments["group"], arguments["namespace"], arguments["duration"]
         with task_environment(self._environment()):
             try:
                 connection = self.waiting_connection(arguments)
 
                 def within(domain: str, limit: int) -> Holding:
-                    own, asked = domain_group(group, domain), replace(wish, limit=limit, domain="")
+                    own, asked = domain_group(group, domain), replace(request, limit=limit, domain="")
                     shelf = SlotShelf(connection, own, namespace, nodes=domain)
                     return Holding(shelf, asked, own, namespace, duration, process, of_domain=domain)
 
-                whole = Holding(SlotShelf(connection, group, namespace), wish, group, namespace, duration, process)
+                whole = Holding(SlotShelf(connection, group, namespace), request, group, namespace, duration, process)
                 answer = self._bring(connection, Slots(whole, limit_of_domain, within), arguments)
             except (ApiFault, SlotRefused, Unanswered) as err:
                 raise ActionFailure(f"node {node}: {err}", node=node) from err
@@ -104,10 +104,10 @@ class ActionModule(ClusterAction):
         else:
             found = slots.give_back(any_run=any_run) if state == "given_back" else slots.fail(reason)
         lost = holding.lost(lease) if lease and not found and not holding.held(any_run=any_run) else ""
-        notices = [_lost(holding.wish.node, lease, lost)] if lost else []
+        notices = [_lost(holding.request.node, lease, lost)] if lost else []
         if state == "failed" and not self.check_mode:
             found = found or (slots.fail_anew(reason) if lost else [])
-            notices += _tell(connection, holding.wish, reason) if found or lost else []
+            notices += _tell(connection, holding.request, reason) if found or lost else []
         answer = self._result(bool(found), slot_name(holding.group, found[0].index) if found else "")
         return {**answer, "lost": lost, "notices": notices}
 
@@ -118,7 +118,7 @@ class ActionModule(ClusterAction):
                 held = slots.take(limit, self.progress)
         except SlotRefused as refused:
             raise SlotRefused(f"{refused}. {_NEXT_STEP}") from refused
-        healed = f"node {holding.wish.node} continues where another run left it: {held.healed}"
+        healed = f"node {holding.request.node} continues where another run left it: {held.healed}"
         notices = [healed] if held.healed else []
         answer = self._result(held.taken, slot_name(holding.group, held.slot.index))
         return {**answer, "waited": round(held.waited, 1), "notices": notices}
@@ -150,19 +150,19 @@ def _lost(node: str, lease: str, now: str) -> str:
     )
 
 
-def _tell(connection: Connection, wish: Wish, reason: str) -> list[str]:
+def _tell(connection: Connection, request: SlotRequest, reason: str) -> list[str]:
     """Say on the node, and in an Event about it, what it has failed by; return what could not be said and why."""
-    event = warning_of(wish.node, _FAILED, reason, wish.run, datetime.now(timezone.utc))
+    event = warning_of(request.node, _FAILED, reason, request.run, datetime.now(timezone.utc))
 
     def attempt(node: Json) -> bool | None:
         patch = to_fail(node, reason).patch
-        return True if patch is None or patch_node(connection, wish.node, patch) is not None else None
+        return True if patch is None or patch_node(connection, request.node, patch) is not None else None
 
     try:
         create_event(connection, event)
-        write_node(connection, wish.node, attempt)
+        write_node(connection, request.node, attempt)
     except ApiFault as fault:
-        return [f"only the slot of node {wish.node} says why it failed: {fault}"]
+        return [f"only the slot of node {request.node} says why it failed: {fault}"]
     return []
 
 

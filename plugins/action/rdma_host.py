@@ -100,8 +100,8 @@ class ActionModule(HostAction):
         if arguments["timeout"] < 0:
             raise ActionFailure(f"timeout: {arguments['timeout']} is negative; 0 means no limit")
         name = str(task_vars.get("inventory_hostname", ""))
-        wish, said = self._as_the_task_sees_it(name, arguments, task_vars)
-        desired = check_spec(wish)
+        given, said = self._as_the_task_sees_it(name, arguments, task_vars)
+        desired = check_spec(given)
         recorded = arguments["recording"]
         output = Path(arguments["output_file"]).expanduser() if arguments["output_file"] else None
         if output is not None:

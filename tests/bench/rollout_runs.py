@@ -26,9 +26,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import Slots, domain_group, domain_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Drain
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import Wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import DrainOptions
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.ready import boot_of, wait_for_node
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Wish
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import SlotRequest
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.process import running_play
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.node_cluster import NodeCluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf import SlotShelf
@@ -133,8 +133,8 @@ def _turn(rollout: Rollout, run: str, node: str, connection: Connection) -> None
 
     def held(group: str, limit: int, selector: str) -> Holding:
         shelf = SlotShelf(connection, group, rollout.namespace, nodes=selector)
-        wish = Wish(node, run, limit, frozenset(nodes), "" if selector else domain)
-        return Holding(shelf, wish, group, rollout.namespace, DURATION, running_play(), of_domain=selector)
+        request = SlotRequest(node, run, limit, frozenset(nodes), "" if selector else domain)
+        return Holding(shelf, request, group, rollout.namespace, DURATION, running_play(), of_domain=selector)
 
     whole = held(GROUP, rollout.limit, "")
     slots = Slots(whole, 1, lambda rack, limit: held(domain_group(GROUP, rack), limit, rack))
@@ -142,7 +142,7 @@ def _turn(rollout: Rollout, run: str, node: str, connection: Connection) -> None
 
     cluster = NodeCluster(connection, node)
     cluster.present()
-    drain = Drain(cluster, node, Wishes(resources=DEVICES), LONGEST_WAIT, _silent)
+    drain = Drain(cluster, node, DrainOptions(resources=DEVICES), LONGEST_WAIT, _silent)
     drain.plan()
     cluster.write(lambda found: to_cordon(found, Mark("bench", run, "bench", "now", boot=boot_of(found))))
     drain.run()

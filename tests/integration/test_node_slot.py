@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Wish
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import SlotRequest
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.slot_shelf import SlotShelf
 from ansible_collections.rdma.fabric.tests.integration.slot_place import Place, made_place
 from ansible_collections.rdma.fabric.tests.lab.api import Api
@@ -81,8 +81,8 @@ def test_many_runs_at_once_never_exceed_the_limit(place: Place) -> None:
     def work(number: int, shelf: SlotShelf, api: Api) -> list[int]:
         counted = []
         for turn in range(3):
-            wish = Wish(f"node-{number}-{turn}", f"run-{number}", limit)
-            holding = Holding(shelf, wish, "many", place.namespace, 600)
+            request = SlotRequest(f"node-{number}-{turn}", f"run-{number}", limit)
+            holding = Holding(shelf, request, "many", place.namespace, 600)
             holding.take(300.0, lambda _text: None)
             live = api.call("GET", place.leases)["items"]
             counted.append(sum(bool(lease["spec"].get("holderIdentity")) for lease in live))

@@ -15,7 +15,7 @@ from typing import Any, Mapping
 from .cordon import Mark, Step, is_cordoned, mark_of, marked
 from .drain import Cluster
 from .objects import Json
-from .pods import EVICT, REFUSE, Wishes, is_test_pod, judge, what_it_holds
+from .pods import EVICT, REFUSE, DrainOptions, is_test_pod, judge, what_it_holds
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def mark_again(before: Before, mark: Mark) -> Mark:
     return replace(mark, unschedulable=before.unschedulable, boot=before.boot, devices=before.devices)
 
 
-def in_the_way(cluster: Cluster, wishes: Wishes) -> list[str]:
+def in_the_way(cluster: Cluster, options: DrainOptions) -> list[str]:
     """Return what forbids to interrupt a node that was drained: that it takes pods, and pods that hold its devices.
 
     Pods of DaemonSets, and others that a drain leaves alone, forbid nothing, nor do those of a wire test. Raises
@@ -93,10 +93,10 @@ def in_the_way(cluster: Cluster, wishes: Wishes) -> list[str]:
         return ["it was deleted"]
     takes_pods = "it was uncordoned by somebody else, so pods may come to it; find out who needs it"
     found = [] if is_cordoned(node) else [takes_pods]
-    holding = replace(wishes, everything=False, selected=cluster.selected())
+    holding = replace(options, everything=False, selected=cluster.selected())
     pods = [pod for pod in cluster.pods() if not is_test_pod(pod)]
     for verdict in judge(pods, holding, cluster.has_daemon_set):
         if verdict.action in (EVICT, REFUSE):
-            held = next(what_it_holds(pod, wishes.resources) for pod in pods if pod["metadata"]["uid"] == verdict.uid)
+            held = next(what_it_holds(pod, options.resources) for pod in pods if pod["metadata"]["uid"] == verdict.uid)
             found.append(f"pod {verdict} has come to it: {held}")
     return found

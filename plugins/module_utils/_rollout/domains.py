@@ -71,7 +71,7 @@ class Slots:
 
         Raises SlotRefused; what was taken for it is given back then.
         """
-        if not self.whole.wish.domain:
+        if not self.whole.request.domain:
             held = self.whole.take(limit, progress)
             if held.left_in:
                 # What an earlier run has of a domain is healed and given back with the rest.
@@ -87,17 +87,17 @@ class Slots:
                 with suppress(Unanswered, SlotRefused):
                     domain.give_back()
             raise
-        if held.left_in not in ("", self.whole.wish.domain):
+        if held.left_in not in ("", self.whole.request.domain):
             # The label of the node has changed since: it counts where it is now, and keeps nobody there from a turn.
             self.within(held.left_in, 0).give_back(any_run=True)
         return replace(held, healed=held.healed or first.healed, waited=first.waited + held.waited)
 
     def look(self) -> Take | Keep | Wait:
         """Return what the node could do now. Raises SlotRefused when no further node may begin."""
-        if self.whole.wish.domain:
+        if self.whole.request.domain:
             move = self._domain().look()
             if isinstance(move, Wait):
-                return Wait(f"{self.whole.wish.domain}: {move.why}")
+                return Wait(f"{self.whole.request.domain}: {move.why}")
         return self.whole.look()
 
     def give_back(self, *, any_run: bool = False) -> list[Slot]:
@@ -111,8 +111,8 @@ class Slots:
                 self.within(slot.domain, 0).give_back(any_run=any_run)
 
         found = self.whole.give_back(any_run=any_run, before=free)
-        if not found and self.whole.wish.domain:
-            self.within(self.whole.wish.domain, 0).give_back(any_run=any_run)
+        if not found and self.whole.request.domain:
+            self.within(self.whole.request.domain, 0).give_back(any_run=any_run)
         return found
 
     def fail(self, reason: str) -> list[Slot]:
@@ -126,11 +126,11 @@ class Slots:
 
     def fail_anew(self, reason: str) -> list[Slot]:
         """Leave both behind for a node that has lost that of all nodes. Raises SlotRefused."""
-        if self.whole.wish.domain:
-            self.within(self.whole.wish.domain, 0).fail(reason)
+        if self.whole.request.domain:
+            self.within(self.whole.request.domain, 0).fail(reason)
         return self.whole.fail_anew(reason)
 
     def _domain(self) -> Holding:
-        node, domain = self.whole.wish.node, self.whole.wish.domain
+        node, domain = self.whole.request.node, self.whole.request.domain
         is_out = bool(self.whole.held(any_run=True)) and self.whole.shelf.is_short(node)
         return self.within(domain, 0 if is_out else self.limit)

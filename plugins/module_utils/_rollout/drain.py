@@ -19,7 +19,7 @@ from typing import Callable, Protocol, Sequence
 from .cordon import is_cordoned
 from .objects import Json
 from .pace import Clock, Pace
-from .pods import EVICT, FINISHED, REFUSE, Verdict, Wishes, controller_of, judge
+from .pods import EVICT, FINISHED, REFUSE, DrainOptions, Verdict, controller_of, judge
 
 # A pod of the same controller that appears this often on a cordoned node will do so for ever.
 _MOST_RETURNS = 3
@@ -93,7 +93,7 @@ class Drain:
 
     cluster: Cluster
     name: str
-    wishes: Wishes
+    options: DrainOptions
     limit: float
     progress: Callable[[str], None]
     pending: dict[str, _Pending] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Drain:
     def _look(self, recent: bool) -> list[Verdict]:
         pods, selected = self.cluster.pods(recent=recent), self.cluster.selected(recent=recent)
         self.last = {str(pod["metadata"]["uid"]): pod for pod in pods}
-        return judge(pods, replace(self.wishes, selected=selected), self.cluster.has_daemon_set)
+        return judge(pods, replace(self.options, selected=selected), self.cluster.has_daemon_set)
 
     def _take_in(self, verdicts: list[Verdict], started: float) -> None:
         """Keep the books: what has ended, what is new. Who has to leave is pending from then on."""

@@ -24,7 +24,21 @@ from typing import Callable, Mapping, Protocol, Sequence
 from .drain import Unanswered
 from .objects import Json
 from .pace import Clock, Pace, kept_back
-from .slots import Keep, Slot, Stop, Take, Wait, Watch, Wish, busy_of, decide, lease_of, lowest_free, slot_name, slot_of
+from .slots import (
+    Keep,
+    Slot,
+    SlotRequest,
+    Stop,
+    Take,
+    Wait,
+    Watch,
+    busy_of,
+    decide,
+    lease_of,
+    lowest_free,
+    slot_name,
+    slot_of,
+)
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 # A slot is renewed by the first look after this share of its duration.
@@ -117,7 +131,7 @@ class Holding:
     """
 
     shelf: Shelf
-    wish: Wish
+    request: SlotRequest
     group: str
     namespace: str
     duration: int
@@ -227,7 +241,7 @@ class Holding:
 
         def with_busy(busy: Mapping[str, str]) -> Take | Keep | Wait | Stop:
             short, gone = (partial(answers.about, now=now) for answers in (self._short, self._gone))
-            return decide(self.wish, slots, busy, self._over, is_short=short, is_gone=gone)
+            return decide(self.request, slots, busy, self._over, is_short=short, is_gone=gone)
 
         move = with_busy(self._busy)
         if isinstance(move, Wait) and self._busy and now - self._busy_at >= _ASKED_EVERY:
@@ -253,7 +267,7 @@ class Holding:
 
     def held(self, *, any_run: bool = False) -> list[Slot]:
         """Return the slots that the node has in this run, or in any."""
-        return [slot for slot in self._slots() if slot.node == self.wish.node and (any_run or self._is_ours(slot))]
+        return [slot for slot in self._slots() if slot.node == self.request.node and (any_run or self._is_ours(slot))]
 
     def give_back(self, *, any_run: bool = False, before: Callable[[Slot], None] = lambda _slot: None) -> list[Slot]:
         """Free the node's slot; return what was freed. ``before`` is called for each. Raises SlotRefused."""
@@ -280,7 +294,7 @@ class Holding:
         """
         for _attempt in range(_MOST_WRITES):
             slots = self._slots()
-            if any(slot.node == self.wish.node for slot in slots):
+            if any(slot.node == self.request.node for slot in slots):
                 return []
             (free,) = lowest_free(slots, {slot.index for slot in slots if slot.node}, 1)
             mine = replace(self._mine(free), failed=reason, process="")
@@ -327,7 +341,7 @@ class Holding:
         return [slot for slot in self._parsed.values() if slot is not None]
 
     def _is_ours(self, slot: Slot) -> bool:
-        return slot.run == self.wish.run
+        return slot.run == self.request.run
 
     def _is_over(self, slot: Slot, now: float) -> bool:
         over = self.watch.is_over(slot, now)
@@ -355,13 +369,13 @@ class Holding:
     def _mine(self, slot: Slot) -> Slot:
         return Slot(
             slot.index,
-            node=self.wish.node,
-            run=self.wish.run,
+            node=self.request.node,
+            run=self.request.run,
             renewed=self.shelf.today().strftime(_TIME),
             duration=self.duration,
             process=self.process,
             # Who goes on with a slot gives that of its domain back as well.
-            domain=self.wish.domain or (slot.domain if slot.node == self.wish.node else ""),
+            domain=self.request.domain or (slot.domain if slot.node == self.request.node else ""),
             live=slot.live,
         )
 
@@ -376,14 +390,14 @@ class Holding:
             age = (self.shelf.today() - datetime.strptime(f"{slot.renewed}+0000", f"{_TIME}%z")).total_seconds()
         except ValueError:
             return True
-        is_other = self.wish.domain not in ("", slot.domain)
+        is_other = self.request.domain not in ("", slot.domain)
         return is_other or not 0 <= age < self.duration * _RENEWED_AFTER
 
     def _where(self) -> str:
         return f" of {self.of_domain}" if self.of_domain else ""
 
     def _said(self, why: str) -> str:
-        return f"node {self.wish.node} waits for a slot{self._where()}: {why}"
+        return f"node {self.request.node} waits for a slot{self._where()}: {why}"
 
 
 def _takes_new(move: Take | Keep | Wait) -> bool:

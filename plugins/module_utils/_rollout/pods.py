@@ -31,7 +31,7 @@ FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True)
-class Wishes:
+class DrainOptions:
     """What a drain is asked for.
 
     ``everything`` takes every pod, not only those that hold devices; ``resources`` are patterns of the names of
@@ -60,15 +60,15 @@ class Verdict:
         return f"{self.namespace}/{self.name}"
 
 
-def judge(pods: Iterable[Json], wishes: Wishes, has_daemon_set: Callable[[str, str], bool]) -> list[Verdict]:
+def judge(pods: Iterable[Json], options: DrainOptions, has_daemon_set: Callable[[str, str], bool]) -> list[Verdict]:
     """Return a verdict on each pod, by namespace and name; ``has_daemon_set`` is asked for (namespace, name)."""
-    verdicts = [_verdict(pod, wishes, has_daemon_set) for pod in pods]
+    verdicts = [_verdict(pod, options, has_daemon_set) for pod in pods]
     return sorted(verdicts, key=lambda verdict: (verdict.namespace, verdict.name))
 
 
-def _verdict(pod: Json, wishes: Wishes, has_daemon_set: Callable[[str, str], bool]) -> Verdict:
+def _verdict(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, str], bool]) -> Verdict:
     metadata = pod["metadata"]
-    action, reason = _decide(pod, wishes, has_daemon_set)
+    action, reason = _decide(pod, options, has_daemon_set)
     return Verdict(
         namespace=str(metadata.get("namespace") or ""),
         name=str(metadata["name"]),
@@ -79,9 +79,9 @@ def _verdict(pod: Json, wishes: Wishes, has_daemon_set: Callable[[str, str], boo
     )
 
 
-def _decide(pod: Json, wishes: Wishes, has_daemon_set: Callable[[str, str], bool]) -> tuple[str, str]:
-    held = "every pod has to leave" if wishes.everything else what_it_holds(pod, wishes.resources)
-    stays = _why_it_stays(pod, wishes, held)
+def _decide(pod: Json, options: DrainOptions, has_daemon_set: Callable[[str, str], bool]) -> tuple[str, str]:
+    held = "every pod has to leave" if options.everything else what_it_holds(pod, options.resources)
+    stays = _why_it_stays(pod, options, held)
     if stays:
         return STAY, stays
     if _has_finished(pod):
@@ -90,35 +90,35 @@ def _decide(pod: Json, wishes: Wishes, has_daemon_set: Callable[[str, str], bool
     of_daemon_set = owner.get("kind") == "DaemonSet" and str(owner.get("apiVersion", "")).startswith("apps/")
     if of_daemon_set and has_daemon_set(str(metadata.get("namespace") or ""), str(owner.get("name"))):
         return STAY, f"the DaemonSet {owner.get('name')} would bring it back at once"
-    forbids = _why_it_forbids(pod, wishes, owner, orphan=of_daemon_set)
+    forbids = _why_it_forbids(pod, options, owner, orphan=of_daemon_set)
     if forbids and not metadata.get("deletionTimestamp"):
         return REFUSE, forbids
     return EVICT, held
 
 
-def _why_it_stays(pod: Json, wishes: Wishes, held: str) -> str:
+def _why_it_stays(pod: Json, options: DrainOptions, held: str) -> str:
     """Return why a pod stays whatever controls it, or an empty string."""
     metadata = pod["metadata"]
     if MIRROR in (metadata.get("annotations") or {}):
         return "it is a static pod of the kubelet"
     if (metadata.get("labels") or {}).get(SKIP_LABEL) == "true":
         return f"its label {SKIP_LABEL} says so"
-    if wishes.selected is not None and metadata["uid"] not in wishes.selected:
+    if options.selected is not None and metadata["uid"] not in options.selected:
         return "the pod selector does not take it"
     if not held:
         return "it holds no RDMA device, GPU or secondary network"
-    return "it has finished and no longer holds anything" if _has_finished(pod) and not wishes.everything else ""
+    return "it has finished and no longer holds anything" if _has_finished(pod) and not options.everything else ""
 
 
-def _why_it_forbids(pod: Json, wishes: Wishes, owner: Json, *, orphan: bool) -> str:
+def _why_it_forbids(pod: Json, options: DrainOptions, owner: Json, *, orphan: bool) -> str:
     """Return what evicting a pod would lose that nobody has allowed to lose, or an empty string."""
     if is_test_pod(pod):
         return ""
-    if orphan and not wishes.force:
+    if orphan and not options.force:
         return f"its DaemonSet {owner.get('name')} is gone, so nothing recreates it (force: true evicts it)"
-    if _has_empty_dir(pod) and not wishes.delete_empty_dir:
+    if _has_empty_dir(pod) and not options.delete_empty_dir:
         return "the data in its emptyDir volumes would be lost (delete_empty_dir: true evicts it)"
-    if not owner and not wishes.force:
+    if not owner and not options.force:
         return "it has no controller, so nothing recreates it elsewhere (force: true evicts it)"
     return ""
 

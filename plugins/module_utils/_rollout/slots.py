@@ -71,7 +71,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Wish:
+class SlotRequest:
     """Who wants a slot: the node, its run, and how many nodes may be out of service (0: any number).
 
     ``rollout`` are the nodes that the run takes in turn: what an earlier run left of them, this one mends. ``domain``
@@ -87,7 +87,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Take:
-    """Write the wish into this slot, which was read as it is in ``slot.live`` (empty: it has to be created).
+    """Write the request into this slot, which was read as it is in ``slot.live`` (empty: it has to be created).
 
     ``others`` are slots that would do as well, for one of several who all want to take one now.
     """
@@ -252,7 +252,7 @@ def busy_of(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def decide(
-    wish: Wish,
+    request: SlotRequest,
     slots: Sequence[Slot],
     busy: Mapping[str, str],
     over: Collection[int],
@@ -266,24 +266,24 @@ def decide(
     again; ``is_short`` is asked for that. So is one whose node failed in another run and ``is_gone`` since: nobody is
     left to look at.
     """
-    own = [slot for slot in slots if slot.node == wish.node]
+    own = [slot for slot in slots if slot.node == request.node]
     if own:
-        return _with_own(wish, own, over)
+        return _with_own(request, own, over)
     others = [slot for slot in slots if slot.node]
-    failed = [slot for slot in others if slot.failed and (slot.run == wish.run or slot.node not in wish.rollout)]
-    gone = [slot for slot in failed if slot.run != wish.run and is_gone(slot.node)]
+    failed = [slot for slot in others if slot.failed and (slot.run == request.run or slot.node not in request.rollout)]
+    gone = [slot for slot in failed if slot.run != request.run and is_gone(slot.node)]
     if len(failed) > len(gone):
         return Stop(_named([slot for slot in failed if slot not in gone]))
     others = [slot for slot in others if slot not in gone]
-    if wish.node in busy:
-        return Wait(f"an operator upgrades this node ({busy[wish.node]}){_LEFT_BEHIND}")
+    if request.node in busy:
+        return Wait(f"an operator upgrades this node ({busy[request.node]}){_LEFT_BEHIND}")
     left = [slot for slot in others if slot.index in over and not slot.failed and is_short(slot.node)]
     taken = [slot for slot in others if slot.index not in over or slot.failed or slot in left]
     of_operator = sorted(set(busy) - {slot.node for slot in taken})
-    if wish.limit and len(taken) + len(of_operator) >= wish.limit:
-        return Wait(_why_full(wish.limit, taken, left, [f"{node} ({busy[node]})" for node in of_operator]))
+    if request.limit and len(taken) + len(of_operator) >= request.limit:
+        return Wait(_why_full(request.limit, taken, left, [f"{node} ({busy[node]})" for node in of_operator]))
     # Without limit, as many as are taken are enough to keep out of each other's way.
-    room = (wish.limit - len(of_operator) if wish.limit else 2 * len(taken) + 1) - len(taken)
+    room = (request.limit - len(of_operator) if request.limit else 2 * len(taken) + 1) - len(taken)
     first, *others = lowest_free(slots, {slot.index for slot in taken}, room)
     return Take(first, others=tuple(others))
 
@@ -295,9 +295,9 @@ def lowest_free(slots: Sequence[Slot], held: Collection[int], count: int) -> lis
     return [read.get(number) or Slot(number) for number in numbers]
 
 
-def _with_own(wish: Wish, own: Sequence[Slot], over: Collection[int]) -> Take | Keep | Wait:
+def _with_own(request: SlotRequest, own: Sequence[Slot], over: Collection[int]) -> Take | Keep | Wait:
     """Return what a node does that has a slot already: in this run, or from one that failed or has died."""
-    kept = [slot for slot in own if slot.run == wish.run and not slot.failed]
+    kept = [slot for slot in own if slot.run == request.run and not slot.failed]
     if kept:
         return Keep(kept[0])
     left = [slot for slot in own if slot.failed or slot.index in over]

@@ -168,7 +168,7 @@ def _entry(slot: Slot, at: int, each: HostClass, fleet: Fleet) -> list[str]:
     lines = [f"  # {_describe(port)}"]
     lines += [f"  # {text}" for text in _down(slot, each)]
     lines.append(f'  - pci: "{port.pci}"')
-    if fleet.wish.rename:
+    if fleet.options.rename:
         lines.append(f"    name: {slot.name}")
     lines += _mtu_lines(slot, port, fleet)
     lines += _function_lines(slot, port, fleet)
@@ -178,7 +178,7 @@ def _entry(slot: Slot, at: int, each: HostClass, fleet: Fleet) -> list[str]:
 def _mtu_lines(slot: Slot, port: Port, fleet: Fleet) -> list[str]:
     if slot.mtu is None:
         return [f"    # {slot.unset_mtu}"] if slot.unset_mtu else []
-    if slot.rail and fleet.wish.mtu is not None:
+    if slot.rail and fleet.options.mtu is not None:
         why = f"requested; {port.mtu} now" if port.mtu != slot.mtu else "requested; the same now"
     else:
         now = sorted({one.mtu for one in slot.ports if one.mtu is not None})
@@ -190,11 +190,11 @@ def _mtu_lines(slot: Slot, port: Port, fleet: Fleet) -> list[str]:
 def _function_lines(slot: Slot, port: Port, fleet: Fleet) -> list[str]:
     if slot.vfs is None:
         return []
-    why = "requested" if slot.rail and fleet.wish.vfs is not None else "as it is now"
+    why = "requested" if slot.rail and fleet.options.vfs is not None else "as it is now"
     lines = [f"    vfs: {slot.vfs} # {why}; up to {port.most_vfs}"]
     if slot.vfs and why == "requested" and slot.link_layer == INFINIBAND:
         lines.append("    vf_guids: deterministic # without GUIDs, functions of InfiniBand ports have no link")
-    if slot.vfs and slot.mtu and slot.rail and fleet.wish.mtu is not None:
+    if slot.vfs and slot.mtu and slot.rail and fleet.options.mtu is not None:
         lines.append(f"    vf_mtu: {slot.mtu} # functions do not follow the port by themselves")
     return lines
 
@@ -239,7 +239,7 @@ def _kernel_modules(each: HostClass) -> list[str]:
 def clashes(fleet: Fleet) -> list[str]:
     """Return where the name of a rail belongs to another port on some host: a device plugin can't tell them apart."""
     names = {slot.ports[at].netdev for each in fleet.classes for slot in each.slots for at in range(len(each.hosts))}
-    if fleet.wish.rename:
+    if fleet.options.rename:
         names = {slot.name for each in fleet.classes for slot in each.slots if slot.rail}
     hosts = [*fleet.without, *(host for each in fleet.classes for host in each.hosts)]
     return [

@@ -102,7 +102,7 @@ def _ports(fleet: Fleet) -> list[tuple[Slot, int]]:
 
 def _name(slot: Slot, at: int, fleet: Fleet) -> str:
     """Return the name that the interface of a rail will have on one host."""
-    return slot.name if fleet.wish.rename else slot.ports[at].netdev
+    return slot.name if fleet.options.rename else slot.ports[at].netdev
 
 
 def _resource(slot: Slot, fleet: Fleet) -> str:

@@ -30,7 +30,7 @@ Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Wish:
+class Options:
     """What the user chose: MTU of Ethernet rails and number of virtual functions (None leaves both), and the names."""
 
     mtu: int | None = None
@@ -140,10 +140,10 @@ class Fleet:
 
     classes: tuple[HostClass, ...]
     without: tuple[Host, ...]
-    wish: Wish = Wish()
+    options: Options = Options()
 
 
-def survey(facts: Mapping[str, Facts], wish: Wish, groups: Mapping[str, Collection[str]]) -> Fleet:
+def survey(facts: Mapping[str, Facts], options: Options, groups: Mapping[str, Collection[str]]) -> Fleet:
     """Sort hosts into classes and their ports into rails, storage and the rest.
 
     ``facts`` are those of ``rdma_info`` by host, ``groups`` the inventory's, whose names stand for other hosts. Raises
@@ -165,17 +165,17 @@ def survey(facts: Mapping[str, Facts], wish: Wish, groups: Mapping[str, Collecti
     taken.update({host: set() for host in facts})
     classes, without = [], []
     for members in by_key.values():
-        found_class = _class_of(members, wish, taken)
+        found_class = _class_of(members, options, taken)
         if found_class.slots:
             classes.append(found_class)
             taken[found_class.name] = set()
         else:
             without += [replace(host, ports=(), left_out=_all_left_out(found_class, host)) for host in members]
-    violations = [violation for each in classes for violation in _no_room(each, wish)]
+    violations = [violation for each in classes for violation in _no_room(each, options)]
     if violations:
         raise InvalidInput(violations)
     ordered = sorted(classes, key=lambda each: (-len(each.hosts), each.name))
-    return Fleet(tuple(ordered), tuple(without), wish)
+    return Fleet(tuple(ordered), tuple(without), options)
 
 
 def read_host(name: str, facts: Facts) -> Host:
@@ -259,15 +259,15 @@ def _listed(values: Iterable[Any]) -> str:
     return one_line(", ".join(map(str, values)))
 
 
-def _class_of(hosts: Sequence[Host], wish: Wish, taken: Mapping[str, Collection[str]]) -> HostClass:
+def _class_of(hosts: Sequence[Host], options: Options, taken: Mapping[str, Collection[str]]) -> HostClass:
     columns = [tuple(host.ports[at] for host in hosts) for at in range(len(hosts[0].ports))]
     linked = [column for column in columns if any(port.up for port in column)]
     paired = [column for column in linked if column[0].gpus]
     rails = paired or linked
     preset = preset_of([column[0].pci for column in rails])
     storage = [column for column in linked if preset and column not in rails and column[0].pci in preset.storage]
-    slots = [_slot(f"rail{at}", column, wish) for at, column in enumerate(rails)]
-    slots += [_slot(f"storage{at}", column, wish) for at, column in enumerate(storage)]
+    slots = [_slot(f"rail{at}", column, options) for at, column in enumerate(rails)]
+    slots += [_slot(f"storage{at}", column, options) for at, column in enumerate(storage)]
     left_out = Counter(each for host in hosts for each in host.left_out)
     for column in columns:
         if column not in rails and column not in storage:
@@ -286,17 +286,17 @@ def _why_no_rail(column: Sequence[Port]) -> str:
     return "it has a link, and no GPU is near it: add it where it carries storage or another network"
 
 
-def _slot(name: str, column: tuple[Port, ...], wish: Wish) -> Slot:
+def _slot(name: str, column: tuple[Port, ...], options: Options) -> Slot:
     """Return the slot of one port of each host. MTU and functions are those of most hosts unless the user chose them.
 
     The MTU of IPoIB follows the partition, which the subnet manager rules, so none is set, nor is one that the host
     variables refuse. A function of a guest has no functions of its own.
     """
     rail = not name.startswith("storage")
-    mtu = wish.mtu if wish.mtu is not None and rail else _of_most([port.mtu for port in column])
+    mtu = options.mtu if options.mtu is not None and rail else _of_most([port.mtu for port in column])
     if mtu is not None and mtu_problem(mtu):
         mtu = None
-    vfs = wish.vfs if wish.vfs is not None and rail else _of_most([port.vfs for port in column]) or None
+    vfs = options.vfs if options.vfs is not None and rail else _of_most([port.vfs for port in column]) or None
     physical = column[0].function == "pf"
     return Slot(name, column, mtu if column[0].link_layer == ETHERNET else None, vfs if physical else None)
 
@@ -347,10 +347,10 @@ def _all_left_out(found: HostClass, host: Host) -> tuple[LeftOut, ...]:
     return tuple(each for each, _count in found.left_out if (each.pci, each.netdev) in own)
 
 
-def _no_room(found: HostClass, wish: Wish) -> list[Violation]:
+def _no_room(found: HostClass, options: Options) -> list[Violation]:
     """Return the ports that can't have as many virtual functions as the user asked for."""
     violations = []
-    for slot in found.slots if wish.vfs else ():
+    for slot in found.slots if options.vfs else ():
         for host, port in zip(found.hosts, slot.ports):
             if slot.rail and slot.vfs and port.most_vfs < slot.vfs:
                 problem = f"has room for {port.most_vfs} virtual functions, but {slot.vfs} are requested"

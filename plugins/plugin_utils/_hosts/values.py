@@ -66,7 +66,7 @@ def with_variables_of_task(
     desired, violations, notices = parse_host_variables(host, given)
     all_hosts = spec.get("hosts") or {}
     # Of two hosts with the same GUIDs the later one is told of it.
-    others = {name: wish for name, wish in all_hosts.items() if name != host}
+    others = {name: other for name, other in all_hosts.items() if name != host}
     violations = [*wrong, *violations, *shared_guids({**others, host: desired}).get(host, [])]
     policy = spec.get("cluster_policy") or {}
     violations += conflicting_modes(policy.get("spec"), {host: desired})

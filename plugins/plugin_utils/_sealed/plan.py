@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The plan of a whole run as a file that others approve: its shape, its digest, and what differs from it now. Pure.
 
-Hosts with equal wishes, facts and steps are one entry. The same run makes the same bytes. Of objects only digests are
+Hosts with equal input, facts and steps are one entry. The same run makes the same bytes. Of objects only digests are
 kept, of Secrets without their values, so the file has no secret.
 """
 
@@ -60,7 +60,7 @@ _REQUESTS = "requests"
 _ABSENT = object()
 
 
-class Wish(NamedTuple):
+class HostInput(NamedTuple):
     """What the variables of one host ask for: the desired state, and the variables of runs that it has."""
 
     desired: Json
@@ -76,18 +76,19 @@ class Run(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A sealed plan that was read: the parts of the run, and for each host its wish and its own sealed plan."""
+    """A sealed plan that was read: the parts of the run, and for each host its input and its own sealed plan."""
 
     run: Run
-    wishes: dict[str, Wish]
+    inputs: dict[str, HostInput]
     plans: list[Json]
     hosts: dict[str, Json]
 
 
-def wish_of(desired: Mapping[str, Any], variables: Mapping[str, Any]) -> Wish:
-    """Return what of a host's wishes is sealed.
+def host_input_of(desired: Mapping[str, Any], variables: Mapping[str, Any]) -> HostInput:
+    """Return the part of a host's input that is sealed.
 
-    How Ansible reaches the host is no wish. What policies of the cluster ask of it may hold a proxy with a password.
+    How Ansible reaches the host is not part of it. What policies of the cluster request may hold a proxy with a
+    password.
     """
     kept: Json = _given({key: value for key, value in desired.items() if key != "connection_address"})
     if _REQUESTS in kept:
@@ -95,7 +96,7 @@ def wish_of(desired: Mapping[str, Any], variables: Mapping[str, Any]) -> Wish:
         kept[_REQUESTS] = digest_of([{**request, "source": ""} for request in kept[_REQUESTS]])
     consents = kept.pop("consents", {})
     kept.update({CONSENTS[name][len(_PREFIX) :]: True for name, given in consents.items() if given})
-    return Wish(kept, dict(variables))
+    return HostInput(kept, dict(variables))
 
 
 def _given(value: Any) -> Any:
@@ -125,12 +126,12 @@ def _without_values(body: Mapping[str, Any]) -> Json:
     return {key: sorted(value) if key in ("data", "stringData") and value else value for key, value in body.items()}
 
 
-def document_of(run: Run, hosts: Mapping[str, tuple[Wish, Mapping[str, Any]]]) -> Json:
-    """Return the sealed plan of a run: ``hosts`` has the wish of each and what ``_host.run.sealed.seal`` returns."""
+def document_of(run: Run, hosts: Mapping[str, tuple[HostInput, Mapping[str, Any]]]) -> Json:
+    """Return the sealed plan of a run: ``hosts`` has the input of each and what ``_host.run.sealed.seal`` returns."""
     classes: dict[str, Json] = {}
     for host in sorted(hosts, key=natural_key):
-        wish, sealed = hosts[host]
-        body = {**wish._asdict(), "facts": sealed["facts"], "steps": sealed["steps"]}
+        host_input, sealed = hosts[host]
+        body = {**host_input._asdict(), "facts": sealed["facts"], "steps": sealed["steps"]}
         classes.setdefault(_canonical(body), {"hosts": {}, **body})["hosts"][host] = sealed["machine"]
     content = {"format": FORMAT, "version": VERSION, **run._asdict(), "plans": list(classes.values())}
     return {**content, "digest": digest(content)}
@@ -169,16 +170,16 @@ def read(source: str, document: Any) -> Loaded:
         found += _wrong_parts(source, f"plans[{number}]", plan, _PLAN_PARTS)
     if found:
         raise InvalidInput(found)
-    wishes: dict[str, Wish] = {}
+    inputs: dict[str, HostInput] = {}
     hosts: dict[str, Json] = {}
     for number, plan in enumerate(plans):
         check_sealed({**plan, "machine": ""}, f"{source}: plans[{number}]")
         for host, machine in plan["hosts"].items():
-            wishes[host] = Wish(plan["desired"], plan["variables"])
+            inputs[host] = HostInput(plan["desired"], plan["variables"])
             hosts[host] = {"plan": number, "machine": str(machine)}
     shared = [{"facts": plan["facts"], "steps": plan["steps"]} for plan in plans]
     run = Run(document["settings"], document["objects"], document["policies"])
-    return Loaded(run, wishes, shared, hosts)
+    return Loaded(run, inputs, shared, hosts)
 
 
 def _wrong_parts(source: str, path: str, document: Any, parts: Mapping[str, type]) -> list[Violation]:
@@ -190,25 +191,25 @@ def _wrong_parts(source: str, path: str, document: Any, parts: Mapping[str, type
 
 
 def compare(
-    source: str, loaded: Loaded, run: Run, wishes: Mapping[str, Wish], limited: bool
+    source: str, loaded: Loaded, run: Run, inputs: Mapping[str, HostInput], limited: bool
 ) -> tuple[list[Violation], list[Notice]]:
     """Return what is another one now than when the plan was sealed, and the hosts that it is not used for.
 
-    ``wishes`` are those of the hosts that take part in this run; with ``limited`` there may be others.
+    ``inputs`` are those of the hosts that take part in this run; with ``limited`` there may be others.
     """
     found = [
         *(_setting(name, old, new) for name, old, new in _changes(loaded.run.settings, run.settings)),
         *_objects(source, loaded.run.objects, run.objects),
         *_policies(loaded.run.policies, run.policies),
     ]
-    for host, wish in wishes.items():
-        if host in loaded.wishes:
-            found += _wish(host, loaded.wishes[host], wish)
-    missing = [host for host in wishes if host not in loaded.hosts]
+    for host, host_input in inputs.items():
+        if host in loaded.inputs:
+            found += _changed_input(host, loaded.inputs[host], host_input)
+    missing = [host for host in inputs if host not in loaded.hosts]
     if missing:
         hint = f"{_AGAIN}, or leave them out with --limit"
         found.append(Violation(source, "plans", f"has no plan of {named(missing)}", hint))
-    beside = sorted(set(loaded.hosts).difference(wishes), key=natural_key)
+    beside = sorted(set(loaded.hosts).difference(inputs), key=natural_key)
     if limited or not beside:
         return found, []
     return found, [Notice(source, "plans", f"has plans of hosts that are not in this run: {named(beside)}")]
@@ -239,7 +240,7 @@ def _setting(name: str, old: Any, new: Any) -> Violation:
     return Violation("variables", f"{_PREFIX}{name}", _problem(old, new), _AGAIN)
 
 
-def _wish(host: str, sealed: Wish, now: Wish) -> list[Violation]:
+def _changed_input(host: str, sealed: HostInput, now: HostInput) -> list[Violation]:
     changes = [*_changes(sealed.desired, now.desired), *_changes(sealed.variables, now.variables)]
     return [_of_host(host, place, old, new) for place, old, new in changes[:_MOST_PLACES]]
 

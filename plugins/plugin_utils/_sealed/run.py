@@ -20,7 +20,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values import value_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
-from .plan import OF_HOSTS, SETTINGS, Loaded, Run, Wish, digests_of, policies_of, read, wish_of
+from .plan import OF_HOSTS, SETTINGS, HostInput, Loaded, Run, digests_of, host_input_of, policies_of, read
 
 # A thousand hosts of which no two are equal take about 10 MB.
 MAX_PLAN_BYTES = 256 * 1024 * 1024
@@ -63,15 +63,15 @@ def _chart_of(spec: Mapping[str, Any]) -> dict[str, str]:
     return {f"Helm release {chart['namespace']}/{chart['release']}": digest_of(kept)}
 
 
-def wishes_of(
+def host_inputs_of(
     hosts: Iterable[str], desired: Mapping[str, Mapping[str, Any]], task_vars: Mapping[str, Any], convert: Convert
-) -> dict[str, Wish]:
-    """Return the wish of each host: its desired state, and the variables of runs that it has."""
+) -> dict[str, HostInput]:
+    """Return the input of each host: its desired state, and the variables of runs that it has."""
     hostvars = variables_of_hosts(task_vars)
     # Of a host that it does not know, hostvars has a value that fails whatever it is asked for.
     wanted = list(hosts)
     known = {host: hostvars[host] for host in wanted if host in hostvars}
-    return {host: wish_of(desired[host], _of_runs(known.get(host, {}), convert)) for host in wanted}
+    return {host: host_input_of(desired[host], _of_runs(known.get(host, {}), convert)) for host in wanted}
 
 
 def _of_runs(variables: Mapping[str, Any], convert: Convert) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from .variable import HOST, Variable
 _HOST = ("host",)
 
 
-def _wish(short: str, kind: str, *meaning: str, elements: str = "") -> Variable:
+def _setting(short: str, kind: str, *meaning: str, elements: str = "") -> Variable:
     return Variable(short, kind, meaning, _HOST, HOST, elements=elements)
 
 
@@ -20,8 +20,8 @@ def _consent(short: str, *meaning: str) -> Variable:
     return Variable(f"allow_{short}", "bool", meaning, _HOST, HOST, asked=True)
 
 
-WISHES = (
-    _wish(
+SETTINGS = (
+    _setting(
         "interfaces",
         "list",
         "The host's interfaces. Each entry selects one by C(pci), C(mac) or C(current_name).",
@@ -30,13 +30,15 @@ WISHES = (
         "C(irq_affinity), C(routes) and C(routing-policy). Settings that are not given stay unchanged.",
         elements="dict",
     ),
-    _wish(
+    _setting(
         "roce_qos",
         "dict",
         "RoCE QoS (trust, PFC, ECN, ToS and more) of every Ethernet interface of C(rdma_fabric_interfaces).",
     ),
-    _wish("kernel_modules", "list", "Kernel modules to load, now and at boot.", elements="str"),
-    _wish("kernel_arguments", "list", "Arguments of the kernel's command line, such as C(iommu=pt).", elements="str"),
+    _setting("kernel_modules", "list", "Kernel modules to load, now and at boot.", elements="str"),
+    _setting(
+        "kernel_arguments", "list", "Arguments of the kernel's command line, such as C(iommu=pt).", elements="str"
+    ),
     Variable(
         "netns_mode",
         "str",
@@ -45,19 +47,19 @@ WISHES = (
         HOST,
         choices=("shared", "exclusive"),
     ),
-    _wish("sysctls", "dict", "Settings below C(/proc/sys) by name, now and at boot."),
-    _wish("multirail_sysctls", "bool", "Whether to add the settings that several interfaces in one subnet need."),
-    _wish("limits", "dict", "C(memlock), V(unlimited) or KiB, and C(nofile), for logins and services."),
-    _wish(
+    _setting("sysctls", "dict", "Settings below C(/proc/sys) by name, now and at boot."),
+    _setting("multirail_sysctls", "bool", "Whether to add the settings that several interfaces in one subnet need."),
+    _setting("limits", "dict", "C(memlock), V(unlimited) or KiB, and C(nofile), for logins and services."),
+    _setting(
         "hugepages",
         "dict",
         "Huge pages by size, such as V(1Gi). Instead of a number, give a mapping of NUMA nodes to numbers.",
     ),
-    _wish("driver", "dict", "How the NIC driver is installed, or which one."),
-    _wish("peer_memory", "dict", "C(mechanism) and C(state) of GPUDirect."),
-    _wish("pcie", "dict", "C(acs) (V(direct)) and C(max_read_request) in bytes, for GPUDirect RDMA."),
-    _wish("node_labels", "dict", "Labels of the host's node."),
-    _wish(
+    _setting("driver", "dict", "How the NIC driver is installed, or which one."),
+    _setting("peer_memory", "dict", "C(mechanism) and C(state) of GPUDirect."),
+    _setting("pcie", "dict", "C(acs) (V(direct)) and C(max_read_request) in bytes, for GPUDirect RDMA."),
+    _setting("node_labels", "dict", "Labels of the host's node."),
+    _setting(
         "protected_interfaces",
         "list",
         "Interfaces that must never be interrupted, in addition to those that are detected.",
@@ -76,7 +78,7 @@ WISHES = (
         most=MOST_SECONDS,
         unit="seconds",
     ),
-    _wish(
+    _setting(
         "firmware_allow",
         "list",
         "Parameters of a card's firmware that may be set although the collection does not know their effect.",
@@ -127,4 +129,4 @@ CONSENTS = (
         "Without it the run says that a reboot is needed, and why.",
     ),
 )
-ROWS = (*WISHES, *CONSENTS)
+ROWS = (*SETTINGS, *CONSENTS)

@@ -14,7 +14,7 @@ SECTIONS: dict[str, tuple[Variable, ...]] = {
     "Input of the cluster side": (*rows_cluster.INPUTS, *rows_cluster.RESOURCE_ROWS),
     "Settings of the cluster side": rows_cluster.SETTING_ROWS,
     "The push": rows_cluster.PUSH,
-    "Hosts": rows_hosts.WISHES,
+    "Hosts": rows_hosts.SETTINGS,
     "Consents": rows_hosts.CONSENTS,
     "Runs": rows_runs.RUN,
     "Hosts in turn, and taking everything back": rows_turns.ROWS,

@@ -60,7 +60,7 @@ REGISTERED = frozenset(
 )
 """What roles and playbooks register for those that come after them; names that nobody else needs begin with ``_``."""
 # Those that ask for something on a host. A consent, or the address that Ansible connects to, asks for nothing.
-WISHES = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
+SETTINGS = tuple(name for name in HOST_VARIABLES if name.startswith(PREFIX) and name not in CONSENTS.values())
 # Read by the role rdma.fabric.host itself, wherever they are set.
 _OF_THE_ROLE = (CONSENTS["reboot"], f"{PREFIX}recording")
 PATTERN = f"{PREFIX}hosts_pattern"
@@ -94,7 +94,7 @@ class VariableSurvey:
         self._nested: dict[str, str] = {}
         self._looked = False
         # Of a host variable that a host has as well, the host's counts.
-        self._only_controller = [name for name in WISHES if name in controller]
+        self._only_controller = [name for name in SETTINGS if name in controller]
         self._note_unknown(controller)
 
     def look(self, host: str, variables: Mapping[str, Any]) -> None:
@@ -185,17 +185,17 @@ def around_the_fabric(
         problem = f"is {pattern!r}, which matches no host of the inventory"
         return [Violation(SOURCE, PATTERN, problem, "ansible-inventory --graph shows its groups and hosts")], []
     outside: list[str] = []
-    wishes: set[str] = set()
-    looked_for = [name for name in WISHES if not hosts or name not in controller]
+    settings: set[str] = set()
+    looked_for = [name for name in SETTINGS if not hosts or name not in controller]
     for host in sorted(set(hostvars).difference(hosts)):
         variables = hostvars[host]
         found = [name for name in looked_for if name in variables]
         if found:
             outside.append(host)
-            wishes.update(found)
+            settings.update(found)
     if not outside:
         return [], []
-    asked = f"{', '.join(sorted(wishes))} of {named(outside)}"
+    asked = f"{', '.join(sorted(settings))} of {named(outside)}"
     if hosts:
         problem = f"is {pattern!r}, which leaves hosts out: nothing reads {asked}"
         return [], [Notice(SOURCE, PATTERN, problem, "right when the run is for the others only")]
@@ -214,7 +214,7 @@ def not_of_inventory(
     """
     return [
         name
-        for name in (*WISHES, *CONSENTS.values())
+        for name in (*SETTINGS, *CONSENTS.values())
         if name in of_task
         and name not in _OF_THE_ROLE
         and _as_read(name, template(of_task[name]))

@@ -24,8 +24,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
     Plan,
+    ProofOptions,
     Surroundings,
-    Wish,
     make_plan,
     networks_to_test,
     node_row,
@@ -65,7 +65,7 @@ class NodeProof:
     """One node and its neighbours. ``around`` is all but nodes and facts; ``facts_of`` returns those of a host."""
 
     node: str
-    wish: Wish
+    options: ProofOptions
     around: Surroundings
     cluster: Cluster
     facts_of: Callable[[str], Json | None]
@@ -82,7 +82,7 @@ class NodeProof:
         if self.node not in self._host_of:
             hint = "give it as its host has it in rdma_fabric_node_name, else in the inventory"
             raise ActionFailure(f"node {self.node} is of no host of the fabric ({hint})")
-        networks = networks_to_test(self.wish, self.around)
+        networks = networks_to_test(self.options, self.around)
         body = self.cluster.node(self.node)
         own = node_row(body) if body else None
         if own is None or not own["ready"]:
@@ -114,7 +114,7 @@ class NodeProof:
                 self._leave_out(each, "no other node of the fabric is in service with a free device")
         if not planned:
             return None
-        return {"schedule": "node", "networks": planned, "left_out": [], "tests": self.wish.tests}
+        return {"schedule": "node", "networks": planned, "left_out": [], "tests": self.options.tests}
 
     def pairs_of(self, plan: Plan) -> list[str]:
         """Return one line for each network of a plan that is not carried out."""
@@ -157,7 +157,7 @@ class NodeProof:
     def _planned(self, found: _OnNetwork, neighbour: Json) -> Json:
         hosts = [self._host_of[each["name"]] for each in (self._own, neighbour)]
         around = self.around._replace(nodes=[self._own, neighbour], hosts={host: self.facts_of(host) for host in hosts})
-        (planned,) = make_plan(self.wish._replace(networks=[found.network["network"]]), around)["networks"]
+        (planned,) = make_plan(self.options._replace(networks=[found.network["network"]]), around)["networks"]
         found.label = network_label(planned)
         return dict(planned)
 

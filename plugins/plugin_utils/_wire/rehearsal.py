@@ -20,7 +20,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rehearsal import Rehearsal, rehearse_proof
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.pair import Settings
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import Surroundings, Wish, networks_to_test
+from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
+    ProofOptions,
+    Surroundings,
+    networks_to_test,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 
 from .pods import ClusterPods, resources_by_network
@@ -31,9 +35,11 @@ _RUN = "rehearsal"
 _SECONDS = 60
 
 
-def wish_to_rehearse(networks: Sequence[str], resources: dict[str, Any], namespace: str | None, gpu: str) -> Wish:
+def options_to_rehearse(
+    networks: Sequence[str], resources: dict[str, Any], namespace: str | None, gpu: str
+) -> ProofOptions:
     """Return what a wire test is asked for, as far as it can be looked at before."""
-    return Wish(networks, resources_by_network(resources), "all", namespace, _SECONDS, _SECONDS, gpu)
+    return ProofOptions(networks, resources_by_network(resources), "all", namespace, _SECONDS, _SECONDS, gpu)
 
 
 def why_no_command(client: Client) -> list[str]:
@@ -46,19 +52,25 @@ def why_no_command(client: Client) -> list[str]:
 
 
 def rehearse_wire_test(
-    connection: Connection, spec: dict[str, Any], wish: Wish, image: str | None, node: str, *, runtime_class: str
+    connection: Connection,
+    spec: dict[str, Any],
+    options: ProofOptions,
+    image: str | None,
+    node: str,
+    *,
+    runtime_class: str,
 ) -> Rehearsal:
     """Return what would keep the test of ``node`` from its end. Raises ApiFault where the server gives no answer."""
-    names, namespace = set(wish.networks), wish.namespace
+    names, namespace = set(options.networks), options.namespace
     asked = [each for each in networks_of(spec) if not names or {each["name"], each["network"]} & names]
-    flaws = [f"the wire test: {wish.gpu!r} {each.problem}; {each.hint}" for each in gpu_problems(wish.gpu, image)]
+    flaws = [f"the wire test: {options.gpu!r} {each.problem}; {each.hint}" for each in gpu_problems(options.gpu, image)]
     found = rehearse_proof(connection, sorted({namespace or each["namespace"] for each in asked}))
     if flaws or found.problems:
         return replace(found, problems=[*flaws, *found.problems])
     pods = ClusterPods(connection, _RUN, connection.notify)
     networks, attachments, namespaces = pods.networks(spec, namespace)
     try:
-        tested = networks_to_test(wish, Surroundings(networks, [], attachments, namespaces, {}, {}))
+        tested = networks_to_test(options, Surroundings(networks, [], attachments, namespaces, {}, {}))
         plan = {
             "networks": [
                 {**each, "namespace": namespace or each["namespace"], "nodes": {node: node}, "deadline": _SECONDS}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Inspection, Wish, inspect
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Inspection, Scope, inspect
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.pod_logs import MOST_BYTES
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.inventory import inventory_body
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import SET_LABEL, Key
@@ -67,8 +67,8 @@ class Cluster(FakeServer):
         return [query for _method, path, query in self.requests if path.endswith("/log")]
 
 
-def look(server: FakeServer, **wish: Any) -> Inspection:
-    return inspect(connect(server), Wish(**{"wanted": [AGENT], "set_name": "fabric", "namespace": "ns", **wish}))
+def look(server: FakeServer, **scope: Any) -> Inspection:
+    return inspect(connect(server), Scope(**{"wanted": [AGENT], "set_name": "fabric", "namespace": "ns", **scope}))
 
 
 def test_requests_do_not_grow_with_pods_but_for_logs_up_to_their_bound() -> None:

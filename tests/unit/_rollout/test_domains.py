@@ -18,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains impor
     domain_of,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Held, Holding, SlotRefused
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Wish, group_problem
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import SlotRequest, group_problem
 from ansible_collections.rdma.fabric.tests.unit._rollout.test_holding import (
     DURATION,
     Seat,
@@ -41,14 +41,16 @@ class Cluster:
 
 def slots(cluster: Cluster, seat: Seat, node: str, domain: str, *, limit: int = 1, run: str = "") -> Slots:
     """Return the slots of a node as ``seat``, a place at those of all nodes, has them; one clock for both."""
-    asked = Wish(node, run or f"run of {node}", limit, domain=domain)
+    asked = SlotRequest(node, run or f"run of {node}", limit, domain=domain)
 
-    def held(wish: Wish, at: Seat, of_domain: str = "") -> Holding:
-        return Holding(at, wish, "upgrade", "ns", DURATION, f"process of {wish.run}", of_domain, chance=lambda: 0.0)
+    def held(request: SlotRequest, at: Seat, of_domain: str = "") -> Holding:
+        return Holding(
+            at, request, "upgrade", "ns", DURATION, f"process of {request.run}", of_domain, chance=lambda: 0.0
+        )
 
     def within(name: str, own: int) -> Holding:
         place = OneClock(cluster.of(name), seat.turn, dead=seat.dead, clock=seat)
-        return held(Wish(node, asked.run, own), place, name)
+        return held(SlotRequest(node, asked.run, own), place, name)
 
     return Slots(held(asked, seat), 1, within)
 
@@ -109,7 +111,7 @@ def test_the_slot_of_the_domain_is_renewed_while_that_of_all_nodes_is_waited_for
     take(other)
     seat = Seat(cluster.whole)
     rival = OneClock(cluster.of("zone=a"), clock=seat)
-    watching = Holding(rival, Wish("a2", "rival", 1), "upgrade", "ns", DURATION, chance=lambda: 0.0)
+    watching = Holding(rival, SlotRequest("a2", "rival", 1), "upgrade", "ns", DURATION, chance=lambda: 0.0)
     refusals: list[str] = []
 
     def look() -> None:
@@ -132,8 +134,8 @@ def test_one_that_has_lost_its_domain_while_it_waited_takes_no_slot() -> None:
     def steal() -> None:
         place = cluster.of("zone=a")
         if place.nodes() == ["a1"]:
-            Holding(Seat(place), Wish("a1", "run of a1", 1), "upgrade", "ns", DURATION).give_back()
-            Holding(Seat(place), Wish("a2", "thief", 1), "upgrade", "ns", DURATION).take(1.0, lambda _text: None)
+            Holding(Seat(place), SlotRequest("a1", "run of a1", 1), "upgrade", "ns", DURATION).give_back()
+            Holding(Seat(place), SlotRequest("a2", "thief", 1), "upgrade", "ns", DURATION).take(1.0, lambda _text: None)
 
     seat.turn = steal
     with pytest.raises(SlotRefused, match="another run took its slot of zone=a meanwhile"):
@@ -195,7 +197,9 @@ def test_a_node_left_out_of_service_does_not_wait_for_one_that_waits_for_it() ->
     """The dead run knew no domains, so another node has the only slot of this one's."""
     cluster = Cluster(Server(short={"a1"}))
     take(slots(cluster, Seat(cluster.whole), "a1", "", run="dead"))
-    Holding(Seat(cluster.of("zone=a")), Wish("a2", "other", 1), "upgrade", "ns", DURATION).take(1.0, lambda _text: None)
+    Holding(Seat(cluster.of("zone=a")), SlotRequest("a2", "other", 1), "upgrade", "ns", DURATION).take(
+        1.0, lambda _text: None
+    )
     seat = Seat(cluster.whole, dead={"process of dead"})
     assert take(slots(cluster, seat, "a1", "zone=a", run="next")).healed
     assert cluster.of("zone=a").nodes() == ["a1", "a2"]
@@ -204,7 +208,9 @@ def test_a_node_left_out_of_service_does_not_wait_for_one_that_waits_for_it() ->
 def test_a_node_that_is_back_in_service_waits_for_its_domain_as_others_do() -> None:
     cluster = Cluster()
     take(slots(cluster, Seat(cluster.whole), "a1", "", run="dead"))
-    Holding(Seat(cluster.of("zone=a")), Wish("a2", "other", 1), "upgrade", "ns", DURATION).take(1.0, lambda _text: None)
+    Holding(Seat(cluster.of("zone=a")), SlotRequest("a2", "other", 1), "upgrade", "ns", DURATION).take(
+        1.0, lambda _text: None
+    )
     with pytest.raises(SlotRefused, match="no slot of zone=a"):
         take(slots(cluster, Seat(cluster.whole, dead={"process of dead"}), "a1", "zone=a", run="next"))
     assert cluster.of("zone=a").most == 1

@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import 
     unlimited,
     wait_for_jobs,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import Verdict, Wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import DrainOptions, Verdict
 from ansible_collections.rdma.fabric.tests.unit._rollout.objects import node, pod
 
 Json = dict[str, Any]
@@ -94,7 +94,7 @@ def memory(*names: str, **state: Any) -> Memory:
 
 
 def drain(cluster: Memory, limit: float = 60.0, said: list[str] | None = None) -> Drain:
-    return Drain(cluster, "n", Wishes(resources=("rdma/*",)), limit, (said if said is not None else []).append)
+    return Drain(cluster, "n", DrainOptions(resources=("rdma/*",)), limit, (said if said is not None else []).append)
 
 
 def failure(cluster: Memory, limit: float = 60.0) -> str:
@@ -384,6 +384,6 @@ def test_pods_that_came_to_a_drained_node_are_named_with_what_each_holds_unless_
     network = pod("b", holds=False)
     network["metadata"]["annotations"] = {"k8s.v1.cni.cncf.io/networks": "rail0"}
     cluster.held["uid-b"] = network
-    first, second = in_the_way(cluster, Wishes(resources=("rdma/*",), everything=True))
+    first, second = in_the_way(cluster, DrainOptions(resources=("rdma/*",), everything=True))
     assert first.startswith("pod ns/a has come to it: it has the resource rdma/")
     assert second == "pod ns/b has come to it: it is on the network rail0"

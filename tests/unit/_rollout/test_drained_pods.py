@@ -15,7 +15,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.pods import (
     REFUSE,
     SKIP_LABEL,
     STAY,
-    Wishes,
+    DrainOptions,
     judge,
 )
 from ansible_collections.rdma.fabric.tests.unit._rollout.objects import DAEMON_SET, pod
@@ -24,8 +24,8 @@ Json = dict[str, Any]
 RESOURCES = ("rdma/*", "nvidia.com/*")
 
 
-def verdict(body: Json, *, daemon_set: bool = True, **wishes: Any) -> tuple[str, str]:
-    asked = Wishes(**{"resources": RESOURCES, **wishes})
+def verdict(body: Json, *, daemon_set: bool = True, **options: Any) -> tuple[str, str]:
+    asked = DrainOptions(**{"resources": RESOURCES, **options})
     found = judge([body], asked, lambda *names: daemon_set and names == ("ns", "plugin"))[0]
     return found.action, found.reason
 
@@ -76,8 +76,8 @@ SKIPPED = with_metadata(pod(), labels={SKIP_LABEL: "true"})
         (with_metadata(pod(managed=False), deletionTimestamp="2026-01-01T00:00:00Z"), {}, EVICT, "rdma/"),
     ],
 )
-def test_a_pod_leaves_stays_or_forbids_the_drain(body: Json, wishes: Json, action: str, reason: str) -> None:
-    found = verdict(body, **wishes)
+def test_a_pod_leaves_stays_or_forbids_the_drain(body: Json, options: Json, action: str, reason: str) -> None:
+    found = verdict(body, **options)
     assert found[0] == action, found
     assert reason in found[1]
 
@@ -112,5 +112,5 @@ def test_what_holds_no_device_stays(body: Json) -> None:
 
 
 def test_verdicts_are_in_one_order() -> None:
-    asked = Wishes(resources=RESOURCES)
+    asked = DrainOptions(resources=RESOURCES)
     assert [str(found) for found in judge([pod("b"), pod("a")], asked, lambda *_names: True)] == ["ns/a", "ns/b"]

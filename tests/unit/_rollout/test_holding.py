@@ -24,7 +24,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding impor
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
     STATE_LABEL,
     Slot,
-    Wish,
+    SlotRequest,
     slot_name,
     slot_of,
 )
@@ -144,13 +144,13 @@ def lease_name(held: Held) -> str:
     return slot_name("upgrade", held.slot.index)
 
 
-def holding(seat: Seat, node: str = "n1", run: str = "", limit: int = 1, **wish: Any) -> Holding:
-    asked = Wish(node, run or f"run of {node}", limit, **wish)
+def holding(seat: Seat, node: str = "n1", run: str = "", limit: int = 1, **request: Any) -> Holding:
+    asked = SlotRequest(node, run or f"run of {node}", limit, **request)
     return Holding(seat, asked, "upgrade", "ns", DURATION, process=f"process of {asked.run}", chance=lambda: 0.0)
 
 
-def take(seat: Seat, node: str = "n1", *, within: float = 1.0, said: list[str] | None = None, **wish: Any) -> Held:
-    return holding(seat, node, **wish).take(within, (said if said is not None else []).append)
+def take(seat: Seat, node: str = "n1", *, within: float = 1.0, said: list[str] | None = None, **request: Any) -> Held:
+    return holding(seat, node, **request).take(within, (said if said is not None else []).append)
 
 
 class Turns:

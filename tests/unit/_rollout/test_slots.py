@@ -15,11 +15,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     STATE_LABEL,
     Keep,
     Slot,
+    SlotRequest,
     Stop,
     Take,
     Wait,
     Watch,
-    Wish,
     busy_of,
     decide,
     lease_of,
@@ -30,8 +30,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
 from ansible_collections.rdma.fabric.tests.sweeps import examples, some_of
 
 
-def wish(node: str = "n1", run: str = "r1", limit: int = 2, rollout: tuple[str, ...] = ()) -> Wish:
-    return Wish(node, run, limit, frozenset(rollout))
+def request(node: str = "n1", run: str = "r1", limit: int = 2, rollout: tuple[str, ...] = ()) -> SlotRequest:
+    return SlotRequest(node, run, limit, frozenset(rollout))
 
 
 def held(index: int, node: str, run: str = "other", *, failed: str = "", process: str = "") -> Slot:
@@ -40,14 +40,14 @@ def held(index: int, node: str, run: str = "other", *, failed: str = "", process
 
 def after(
     slots: list[Slot],
-    who: Wish | None = None,
+    who: SlotRequest | None = None,
     *,
     busy: dict[str, str] | None = None,
     over: tuple[int, ...] = (),
     short: tuple[str, ...] = (),
     gone: tuple[str, ...] = (),
 ) -> Take | Keep | Wait | Stop:
-    return decide(who or wish(), slots, busy or {}, over, is_short=short.__contains__, is_gone=gone.__contains__)
+    return decide(who or request(), slots, busy or {}, over, is_short=short.__contains__, is_gone=gone.__contains__)
 
 
 class TestLimit:
@@ -79,7 +79,7 @@ class TestLimit:
 class TestFreeSlots:
     def test_the_lowest_free_slot_is_taken(self) -> None:
         empty = Slot(1, live={"metadata": {"resourceVersion": "9"}})
-        move = after([held(0, "n2"), empty, held(2, "n3")], wish(limit=3))
+        move = after([held(0, "n2"), empty, held(2, "n3")], request(limit=3))
         assert move == Take(empty)
         assert isinstance(move, Take)
         assert move.slot.live == empty.live
@@ -91,7 +91,7 @@ class TestFreeSlots:
         assert "n3" in move.why
 
     def test_zero_is_without_limit(self) -> None:
-        move = after([held(0, "n2"), held(1, "n3")], wish(limit=0))
+        move = after([held(0, "n2"), held(1, "n3")], request(limit=0))
         assert isinstance(move, Take)
         assert move.slot == Slot(2)
 
@@ -110,7 +110,7 @@ class TestFreeSlots:
         self, limit: int, numbers: tuple[int, ...], busy: int, able: list[int]
     ) -> None:
         slots = [held(number, f"m{number}") for number in numbers]
-        move = after(slots, wish(limit=limit), busy={f"b{number}": "drain-required" for number in range(busy)})
+        move = after(slots, request(limit=limit), busy={f"b{number}": "drain-required" for number in range(busy)})
         assert isinstance(move, Take)
         assert [slot.index for slot in (move.slot, *move.others)] == able
         assert all(index + sum(number > index for number in numbers) + busy < limit for index in able)
@@ -123,7 +123,7 @@ class TestFreeSlots:
 class TestOperator:
     def test_nodes_that_the_operator_upgrades_count_once(self) -> None:
         busy = {"n2": "drain-required", "n9": "pod-restart-required"}
-        assert after([held(0, "n2")], wish(limit=3), busy=busy) == Take(Slot(1))
+        assert after([held(0, "n2")], request(limit=3), busy=busy) == Take(Slot(1))
         full = after([held(0, "n2")], busy=busy)
         assert isinstance(full, Wait)
         assert "operators upgrade n9 (pod-restart-required); one that is gone has left its label" in full.why
@@ -164,7 +164,7 @@ class TestDeadRuns:
 
     def test_the_slot_of_a_dead_run_is_free_once_its_node_is_in_service(self) -> None:
         left = held(0, "n2", "dead")
-        assert after([left], wish(limit=1), over=(0,)) == Take(left)
+        assert after([left], request(limit=1), over=(0,)) == Take(left)
 
     def test_a_node_left_out_of_service_counts_and_is_named_first(self) -> None:
         move = after([held(0, "n3"), held(1, "n2", "dead")], over=(1,), short=("n2",))
@@ -183,10 +183,10 @@ class TestDeadRuns:
 
 class TestFailedNodes:
     def test_a_failed_node_stops_those_not_begun(self) -> None:
-        move = after([held(0, "n2", "r1", failed="no links")], wish(limit=0, rollout=("n1", "n2")))
+        move = after([held(0, "n2", "r1", failed="no links")], request(limit=0, rollout=("n1", "n2")))
         assert isinstance(move, Stop)
         assert "n2 (run r1, failed: no links)" in move.why
-        assert isinstance(after([held(0, "n2", "r0", failed="no links")], wish(limit=0)), Stop)
+        assert isinstance(after([held(0, "n2", "r0", failed="no links")], request(limit=0)), Stop)
 
     @pytest.mark.parametrize("reason", ["failed: no links", "unreachable: no route"])
     def test_how_it_ended_is_said_once(self, reason: str) -> None:
@@ -204,8 +204,8 @@ class TestFailedNodes:
     def test_one_that_this_run_works_on_again_counts_as_taken(self) -> None:
         slots = [held(0, "n2", "r0", failed="no links")]
         both = ("n1", "n2")
-        assert isinstance(after(slots, wish(limit=1, rollout=both), over=(0,)), Wait)
-        assert isinstance(after(slots, wish("n2", limit=1, rollout=both)), Take)
+        assert isinstance(after(slots, request(limit=1, rollout=both), over=(0,)), Wait)
+        assert isinstance(after(slots, request("n2", limit=1, rollout=both)), Take)
 
 
 def test_a_slot_is_read_as_it_was_written() -> None:
@@ -279,7 +279,7 @@ def played(order: tuple[str, ...], limit: int) -> tuple[int, dict[int, tuple[int
                 plans[actor] = []
         elif actor not in plans:
             slots = [slot_of(versioned(index, *entry), "upgrade") for index, entry in stored.items()]
-            plans[actor] = [after([slot for slot in slots if slot], wish(actor, limit=limit))]
+            plans[actor] = [after([slot for slot in slots if slot], request(actor, limit=limit))]
         elif plans[actor]:
             move = plans[actor].pop()
             if isinstance(move, Take) and is_as_read(move.slot, stored):

@@ -12,7 +12,7 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.files import clashes, files_of, notices_of, recap
-from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Wish, survey
+from ansible_collections.rdma.fabric.plugins.plugin_utils._discover.rails import Fleet, Options, survey
 
 Json = dict[str, Any]
 
@@ -60,8 +60,8 @@ def host(nics: list[Json], uplinks: Collection[str] = (), down: Collection[str] 
     }
 
 
-def found(facts: dict[str, Json], wish: Wish | None = None, groups: dict[str, list[str]] | None = None) -> Fleet:
-    return survey(facts, wish or Wish(), groups or {})
+def found(facts: dict[str, Json], options: Options | None = None, groups: dict[str, list[str]] | None = None) -> Fleet:
+    return survey(facts, options or Options(), groups or {})
 
 
 def interfaces(files: dict[str, str], path: str) -> list[Json]:
@@ -157,7 +157,7 @@ def test_an_mtu_that_the_host_variables_refuse_is_left_out_with_a_notice(now: in
 def test_an_mtu_that_was_asked_for_takes_the_place_of_one_that_would_be_left_out() -> None:
     facts = host([nic(1)])
     facts["netdevs"][0]["mtu"] = 900
-    fleet = found({"a": facts}, Wish(mtu=9000))
+    fleet = found({"a": facts}, Options(mtu=9000))
     assert interfaces(files_of(fleet), "group_vars/connectx7_roce.yml")[0]["mtu"] == 9000
     assert notices_of(fleet) == []
 
@@ -194,7 +194,7 @@ def test_the_ports_of_a_known_machine_that_carry_storage_are_named_so() -> None:
 
 def test_kept_names_that_mean_another_port_elsewhere_are_told() -> None:
     facts = {"a": host([nic(1)]), "b": host([nic(2), nic(1)], uplinks=["0000:02:00.0"])}
-    (line,) = clashes(found(facts, Wish(rename=False)))
+    (line,) = clashes(found(facts, Options(rename=False)))
     assert line.startswith("look at b: eth0 is not a rail there (the uplink")
     assert clashes(found(facts)) == []
 
@@ -214,7 +214,7 @@ def test_what_a_host_says_never_becomes_a_template_or_a_line_of_its_own(text: st
     odd["netdevs"][2]["name"] = text
     odd["uplinks"] = [{"netdev": text, "pci": "0000:09:00.0", "reasons": [text], "needs": []}]
     odd["nics"][0]["family"] = text
-    files = files_of(found({"evil": odd}, Wish(rename=False)))
+    files = files_of(found({"evil": odd}, Options(rename=False)))
     templates = [leaf for content in files.values() for leaf in leaves(yaml.safe_load(content)) if "{{" in leaf]
     assert templates == ["{{ ansible_playbook_python }}"]
     (group,) = yaml.safe_load(files["hosts.yml"])["rdma_fabric"]["children"]

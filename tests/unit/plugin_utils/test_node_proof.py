@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours import in_order
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure
 from ansible_collections.rdma.fabric.plugins.plugin_utils._wire.node import NodeProof
-from ansible_collections.rdma.fabric.tests.unit._proof.wire.test_plan import RESOURCE, around, network, wish
+from ansible_collections.rdma.fabric.tests.unit._proof.wire.test_plan import RESOURCE, around, network, options
 
 Json = dict[str, Any]
 
@@ -63,7 +63,7 @@ def proof(nodes: Nodes, node: str = NODE, facts: Json | None = None, **there: An
     hosts = [NODE, *OTHERS]
     there = {"hosts": dict.fromkeys(hosts), "names": {host: host for host in hosts}, "nodes": [], **there}
     found = NodeProof(
-        node, wish(), around(**there), nodes, lambda _host: facts, lambda pod: bool(pod["metadata"]["labels"])
+        node, options(), around(**there), nodes, lambda _host: facts, lambda pod: bool(pod["metadata"]["labels"])
     )
     found.begin()
     return found

@@ -15,17 +15,17 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import (
     SETTINGS,
+    HostInput,
     Loaded,
     Run,
-    Wish,
     compare,
     digest,
     digests_of,
     document_of,
+    host_input_of,
     policies_of,
     read,
     text_of,
-    wish_of,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import run_of
 
@@ -42,10 +42,10 @@ ROLLOUT: dict[str, Any] = {
 SECRET = {**CONFIG, "kind": "Secret", "stringData": {"password": "hunter2"}}
 
 
-def wish(given: dict[str, Any], **of_runs: Any) -> Wish:
+def host_input(given: dict[str, Any], **of_runs: Any) -> HostInput:
     desired, violations, _notices = parse_host_variables("h", given)
     assert violations == []
-    return wish_of(desired, of_runs)
+    return host_input_of(desired, of_runs)
 
 
 def sealed(machine: str, *steps: dict[str, str]) -> dict[str, Any]:
@@ -57,30 +57,30 @@ def run(*objects: dict[str, Any], rollouts: Sequence[dict[str, Any]] = (ROLLOUT,
     return Run({**SETTINGS, **settings}, digests, policies_of(rollouts))
 
 
-HOSTS = {f"gpu-{number:02}": (wish(INTERFACES), sealed(f"m{number}", STEP)) for number in (10, 2, 1)}
-DOCUMENT = document_of(run(CONFIG, SECRET), {**HOSTS, "cpu-1": (wish({}), sealed(""))})
+HOSTS = {f"gpu-{number:02}": (host_input(INTERFACES), sealed(f"m{number}", STEP)) for number in (10, 2, 1)}
+DOCUMENT = document_of(run(CONFIG, SECRET), {**HOSTS, "cpu-1": (host_input({}), sealed(""))})
 
 
 def loaded(document: dict[str, Any] = DOCUMENT) -> Loaded:
     return read("plan.json", json.loads(text_of(document)))
 
 
-def changed(wishes: dict[str, Wish], now: Run | None = None, limited: bool = False) -> tuple[list[str], list[str]]:
-    found, said = compare("plan.json", loaded(), now or run(CONFIG, SECRET), wishes, limited)
+def changed(inputs: dict[str, HostInput], now: Run | None = None, limited: bool = False) -> tuple[list[str], list[str]]:
+    found, said = compare("plan.json", loaded(), now or run(CONFIG, SECRET), inputs, limited)
     return [each.sentence() for each in found], [each.sentence() for each in said]
 
 
-SAME = {host: HOSTS[host][0] for host in HOSTS} | {"cpu-1": wish({})}
+SAME = {host: HOSTS[host][0] for host in HOSTS} | {"cpu-1": host_input({})}
 
 
 def test_hosts_with_the_same_plan_are_one_entry_and_the_order_of_hosts_does_not_matter() -> None:
     assert [list(plan["hosts"]) for plan in DOCUMENT["plans"]] == [["cpu-1"], ["gpu-01", "gpu-02", "gpu-10"]]
-    turned = dict(reversed([*HOSTS.items(), ("cpu-1", (wish({}), sealed("")))]))
+    turned = dict(reversed([*HOSTS.items(), ("cpu-1", (host_input({}), sealed("")))]))
     assert text_of(document_of(run(SECRET, CONFIG), turned)) == text_of(DOCUMENT)
 
 
 def test_a_thousand_equal_hosts_take_a_line_each() -> None:
-    many = {f"gpu-{number:04}": (wish(INTERFACES), sealed(f"m{number}", STEP)) for number in range(1000)}
+    many = {f"gpu-{number:04}": (host_input(INTERFACES), sealed(f"m{number}", STEP)) for number in range(1000)}
     text = text_of(document_of(run(), many))
     assert text.count(STEP["line"]) == 1
     assert len(text.splitlines()) < 1100
@@ -100,7 +100,7 @@ def test_it_holds_no_secret() -> None:
         "driver": {"env": [{"name": "HTTP_PROXY", "value": "http://u:hunter2@p"}]},
     }
     desired = {**parse_host_variables("h", {"ansible_host": "10.0.0.7"})[0], "requests": [asks]}
-    text = text_of(document_of(run(SECRET), {"h": (wish_of(desired, {}), sealed(""))}))
+    text = text_of(document_of(run(SECRET), {"h": (host_input_of(desired, {}), sealed(""))}))
     assert "hunter2" not in text
     assert "10.0.0.7" not in text
     other = {**SECRET, "stringData": {"password": "other"}}
@@ -131,17 +131,17 @@ def test_it_holds_no_secret() -> None:
     ],
 )
 def test_a_changed_variable_is_named(given: dict[str, Any], said: str) -> None:
-    (found,) = changed({**SAME, "gpu-01": wish(given)})[0]
+    (found,) = changed({**SAME, "gpu-01": host_input(given)})[0]
     assert found.startswith(said)
     assert "site --check with rdma_fabric_plan_file" in found
 
 
 def test_how_a_host_is_reached_is_no_wish() -> None:
-    assert changed({**SAME, "gpu-01": wish({**INTERFACES, "ansible_host": "10.0.0.9"})}) == ([], [])
+    assert changed({**SAME, "gpu-01": host_input({**INTERFACES, "ansible_host": "10.0.0.9"})}) == ([], [])
 
 
 def test_a_changed_variable_of_the_run_is_named() -> None:
-    (of_host,) = changed({**SAME, "gpu-01": wish(INTERFACES, host_state="absent")})[0]
+    (of_host,) = changed({**SAME, "gpu-01": host_input(INTERFACES, host_state="absent")})[0]
     assert of_host.startswith('host gpu-01: rdma_fabric_host_state: is "absent" now, not given was sealed')
     (of_run,) = changed(SAME, run(CONFIG, SECRET, prune=False))[0]
     assert of_run.startswith("variables: rdma_fabric_prune: is false now, true was sealed")
@@ -172,7 +172,7 @@ def test_what_a_policy_says_otherwise_of_drains_is_named_by_its_place() -> None:
 
 
 def test_hosts_without_a_plan_are_refused_and_those_beside_the_run_are_told_unless_it_is_limited() -> None:
-    (found,) = changed({**SAME, "gpu-99": wish(INTERFACES)})[0]
+    (found,) = changed({**SAME, "gpu-99": host_input(INTERFACES)})[0]
     assert found.startswith("plan.json: plans: has no plan of gpu-99")
     few = {"gpu-01": SAME["gpu-01"]}
     assert changed(few) == (

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_support
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Inspection, Wish
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.inspection import Inspection, Scope
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import Run, ending_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._support import attention_of, gap
@@ -199,10 +199,10 @@ def test_what_the_cluster_shows_is_in_it_without_secrets(tmp_path: Path, monkeyp
 
 
 def test_what_is_looked_for_in_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wishes: list[Wish] = []
+    wishes: list[Scope] = []
 
-    def inspected(_connection: object, wish: Wish) -> Inspection:
-        wishes.append(wish)
+    def inspected(_connection: object, scope: Scope) -> Inspection:
+        wishes.append(scope)
         return Inspection()
 
     monkeypatch.setattr(fabric_support.ActionModule, "client", lambda _action, _arguments: Server())

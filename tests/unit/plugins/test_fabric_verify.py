@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.action import fabric_verify as fabric_verify_action
-from ansible_collections.rdma.fabric.plugins.action.fabric_verify import check_arguments, request_of, wish_of
+from ansible_collections.rdma.fabric.plugins.action.fabric_verify import check_arguments, options_of, request_of
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import AT_ONCE, MOST_AT_ONCE
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.modules import fabric_verify
@@ -40,7 +40,7 @@ def flaws(**changes: Any) -> list[str]:
 def test_pairs_at_a_time_that_a_controller_bears_are_what_the_proof_gets(parallel: int) -> None:
     assert flaws(parallel=parallel) == []
     asked = arguments(parallel=parallel)
-    assert wish_of(asked).parallel == parallel
+    assert options_of(asked).parallel == parallel
     assert request_of(asked, {}, "0a1b2c3d", {}).parallel == parallel
 
 

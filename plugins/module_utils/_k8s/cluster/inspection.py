@@ -32,7 +32,7 @@ _HOPELESS_OF_LOGS = _HOPELESS | {Fault.FORBIDDEN, Fault.THROTTLED}
 
 
 @dataclass(frozen=True)
-class Wish:
+class Scope:
     """What to look at: objects of the input, the set, its namespace, nodes of hosts by name.
 
     With ``whole_namespace`` every pod of the namespace counts: an operator that works there made them. ``logs`` is the
@@ -62,9 +62,9 @@ class Inspection:
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
 
-def inspect(connection: Connection, wish: Wish) -> Inspection:
+def inspect(connection: Connection, scope: Scope) -> Inspection:
     """Read everything that can be read of the set. A server without an answer ends it, and is told once."""
-    looking = _Looking(connection, wish)
+    looking = _Looking(connection, scope)
     try:
         looking.look()
     except ApiFault as fault:
@@ -75,8 +75,8 @@ def inspect(connection: Connection, wish: Wish) -> Inspection:
 class _Looking:
     """One inspection."""
 
-    def __init__(self, connection: Connection, wish: Wish) -> None:
-        self._connection, self._wish = connection, wish
+    def __init__(self, connection: Connection, scope: Scope) -> None:
+        self._connection, self._scope = connection, scope
         self._kinds = Kinds(lambda path: fetch_group(connection, path))
         self.found = Inspection()
 
@@ -91,7 +91,7 @@ class _Looking:
         pods = self._pods(objects)
         documents["pods"] = [pod_row(pod) for pod in pods]
         documents["events"] = self._events(objects, pods)
-        names = self._wish.nodes | {str((pod.get("spec") or {}).get("nodeName") or "") for pod in pods} - {""}
+        names = self._scope.nodes | {str((pod.get("spec") or {}).get("nodeName") or "") for pod in pods} - {""}
         nodes = self._tried("nodes", lambda: all_nodes(self._connection)) or []
         documents["nodes"] = [node_row(node) for node in nodes if node["metadata"]["name"] in names]
         documents["events_of_nodes"] = self._events_of_nodes(names)
@@ -117,7 +117,7 @@ class _Looking:
 
     def _recorded(self) -> Sequence[Key]:
         """Return what earlier runs have recorded of the set; a record that can't be read is one more thing to tell."""
-        key = inventory_key(self._wish.set_name, self._wish.namespace)
+        key = inventory_key(self._scope.set_name, self._scope.namespace)
         live = self._tried(str(key), lambda: get_object(self._connection, self._kinds, key))
         try:
             return [key, *recorded_keys(live)] if live else []
@@ -128,7 +128,7 @@ class _Looking:
     def _objects(self) -> list[Json]:
         """Return the objects of the set, kind by kind."""
         by_kind: dict[tuple[str, str], list[Key]] = {}
-        for key in union(self._wish.wanted, self._recorded()):
+        for key in union(self._scope.wanted, self._recorded()):
             by_kind.setdefault((key.group, key.kind), []).append(key)
         found: list[Json] = []
         for (group, kind), keys in sorted(by_kind.items()):
@@ -147,13 +147,13 @@ class _Looking:
         return [body for body in snapshot.everything() if self._is_ours(body)]
 
     def _is_ours(self, body: Json) -> bool:
-        return (body["metadata"].get("labels") or {}).get(SET_LABEL) == self._wish.set_name
+        return (body["metadata"].get("labels") or {}).get(SET_LABEL) == self._scope.set_name
 
     def _pods(self, objects: Sequence[Json]) -> list[Json]:
         """Return the pods of workloads of the set: one LIST for each namespace."""
         workloads = [body for body in objects if is_workload(str(body.get("kind")))]
         places = {str(body["metadata"].get("namespace", "")) for body in workloads}
-        whole = self._wish.namespace if self._wish.whole_namespace else ""
+        whole = self._scope.namespace if self._scope.whole_namespace else ""
         found: list[Json] = []
         for place in sorted(places | ({whole} - {""})):
             pods = self._listed("pods", "Pod", PODS, place)
@@ -186,17 +186,17 @@ class _Looking:
 
     def _logs(self, pods: Iterable[Json]) -> None:
         logs = logs_of(pods)
-        beyond = len(logs) - self._wish.logs
+        beyond = len(logs) - self._scope.logs
         if beyond > 0:
-            self.found.left_out.append((f"logs of {beyond} further containers", f"{self._wish.logs} at most are read"))
-        for number, log in enumerate(logs[: self._wish.logs]):
+            self.found.left_out.append((f"logs of {beyond} further containers", f"{self._scope.logs} at most are read"))
+        for number, log in enumerate(logs[: self._scope.logs]):
             try:
-                text, cut = read_log(self._connection, log, self._wish.lines)
+                text, cut = read_log(self._connection, log, self._scope.lines)
             except ApiFault as fault:
                 self.found.unread.append((str(log), str(fault)))
                 if fault.fault not in _HOPELESS_OF_LOGS:
                     continue
-                rest = len(logs[: self._wish.logs]) - number - 1
+                rest = len(logs[: self._scope.logs]) - number - 1
                 if rest:
                     self.found.unread.append((f"logs of {rest} further containers", "not tried after that"))
                 return

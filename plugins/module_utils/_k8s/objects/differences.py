@@ -66,7 +66,7 @@ def differences(found: Json, wanted: Json) -> list[Difference]:
     listed = [
         _difference(found, path, old, new, secret)
         for path, old, new in pairs
-        # What the server or a webhook sets by itself while it stores the object is nobody's wish.
+        # What the server or a webhook sets by itself while it stores the object is no change that anybody made.
         if (new is not ABSENT and not was_judged) or _is_ours(wanted, path) or _is_ours(found, path)
     ]
     if not listed and was_judged:

@@ -38,7 +38,7 @@ _MARGIN = 300
 _MOST_NAMED = 8
 
 
-class Wish(NamedTuple):
+class ProofOptions(NamedTuple):
     """What is asked for: networks by name (empty: all), resources by network, the schedule, a namespace for the pods.
 
     ``ready_timeout`` and ``test_timeout`` are in seconds. ``gpu`` is the resource of a GPU that each pod gets as well;
@@ -77,7 +77,7 @@ class Surroundings(NamedTuple):
     names: Mapping[str, str] = MappingProxyType({})
 
 
-def make_plan(wish: Wish, around: Surroundings) -> Plan:
+def make_plan(options: ProofOptions, around: Surroundings) -> Plan:
     """Return ``{"schedule", "networks", "left_out", "tests"}``; raises InvalidInput with everything that forbids it.
 
     Each network has ``network, namespace, resources, resource, rail, mtu, nodes, rounds, deadline``: ``resources`` that
@@ -85,26 +85,26 @@ def make_plan(wish: Wish, around: Surroundings) -> Plan:
     seconds after which its pods end themselves.
     """
     violations: list[Violation] = []
-    if wish.schedule not in SCHEDULES:
+    if options.schedule not in SCHEDULES:
         hint = f"one of {', '.join(SCHEDULES)}"
-        violations.append(Violation(_SOURCE, "pairs", f"{wish.schedule!r} is not a schedule", hint))
-    wanted = _wanted(wish, around, violations)
+        violations.append(Violation(_SOURCE, "pairs", f"{options.schedule!r} is not a schedule", hint))
+    wanted = _wanted(options, around, violations)
     node_of, left_out = _nodes_of_hosts(around)
     networks, pairs = [], 0
     for network in wanted:
-        planned, flaws, without = _planned(wish, around, network, node_of)
+        planned, flaws, without = _planned(options, around, network, node_of)
         networks.append(planned)
         violations += flaws
         left_out += without
-        pairs += _pairs(wish, len(planned["nodes"]))
+        pairs += _pairs(options, len(planned["nodes"]))
     violations += _too_many(pairs)
     if violations:
         raise InvalidInput(violations)
-    return {"schedule": wish.schedule, "networks": networks, "left_out": left_out, "tests": wish.tests}
+    return {"schedule": options.schedule, "networks": networks, "left_out": left_out, "tests": options.tests}
 
 
-def _pairs(wish: Wish, count: int) -> int:
-    return pair_count(count, wish.schedule) if wish.schedule in SCHEDULES else 0
+def _pairs(options: ProofOptions, count: int) -> int:
+    return pair_count(count, options.schedule) if options.schedule in SCHEDULES else 0
 
 
 def _too_many(pairs: int) -> list[Violation]:
@@ -114,33 +114,33 @@ def _too_many(pairs: int) -> list[Violation]:
     return [Violation(_SOURCE, "pairs", f"{pairs:,} pairs are more than the {MOST_PAIRS:,} of one run", hint)]
 
 
-def networks_to_test(wish: Wish, around: Surroundings) -> list[dict[str, Any]]:
+def networks_to_test(options: ProofOptions, around: Surroundings) -> list[dict[str, Any]]:
     """Return the networks that are asked for, each with the ``resources`` of its pods, whatever nodes there are.
 
     Raises InvalidInput with everything that is wrong with them.
     """
     violations: list[Violation] = []
-    found = [{**network, "resources": _resources(wish, network)} for network in _wanted(wish, around, violations)]
+    found = [{**network, "resources": _resources(options, network)} for network in _wanted(options, around, violations)]
     for network in found:
-        violations += _missing(network, wish.namespace or network["namespace"], around)
+        violations += _missing(network, options.namespace or network["namespace"], around)
         violations += [] if network["resources"] else [_no_resource(network)]
     if violations:
         raise InvalidInput(violations)
     return found
 
 
-def _wanted(wish: Wish, around: Surroundings, violations: list[Violation]) -> list[dict[str, Any]]:
+def _wanted(options: ProofOptions, around: Surroundings, violations: list[Violation]) -> list[dict[str, Any]]:
     if not around.networks:
         hint = "give a MacvlanNetwork, HostDeviceNetwork, IPoIBNetwork or NetworkAttachmentDefinition"
         violations.append(Violation(_SOURCE, "networks", "the fabric has no secondary network to test", hint))
     known = [network["network"] for network in around.networks]
-    for name in wish.resources:
+    for name in options.resources:
         if not _matching(name, around.networks):
             violations.append(_unknown("resources", name, known))
-    if not wish.networks:
+    if not options.networks:
         return list(around.networks)
     found: list[dict[str, Any]] = []
-    for name in wish.networks:
+    for name in options.networks:
         matching = _matching(name, around.networks)
         if not matching:
             violations.append(_unknown("networks", name, known))
@@ -218,13 +218,13 @@ def _node_of(
 
 
 def _planned(
-    wish: Wish, around: Surroundings, network: dict[str, Any], node_of: Mapping[str, str]
+    options: ProofOptions, around: Surroundings, network: dict[str, Any], node_of: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[Violation], list[dict[str, str]]]:
     """Return the plan of one network, what forbids it, and the hosts it leaves out."""
     name = network["network"]
-    namespace = wish.namespace or network["namespace"]
+    namespace = options.namespace or network["namespace"]
     flaws = _missing(network, namespace, around)
-    resources = _resources(wish, network)
+    resources = _resources(options, network)
     resource = " and ".join(resources)
     nodes = _with_resources(around, resources, node_of) if resources else []
     problem = _resource_problem(name, network, resource, nodes, node_of)
@@ -234,7 +234,7 @@ def _planned(
     why = f"the kubelet offers no {resource}"
     left_out = [{"host": node_of[node], "network": name, "why": why} for node in without]
     # More pairs than a run may have are refused by their number: made, they would take gigabytes.
-    turns = rounds(nodes, wish.schedule) if 0 < _pairs(wish, len(nodes)) <= MOST_PAIRS else []
+    turns = rounds(nodes, options.schedule) if 0 < _pairs(options, len(nodes)) <= MOST_PAIRS else []
     planned = {
         "network": name,
         "kind": network["kind"],
@@ -246,26 +246,26 @@ def _planned(
         "mtu": network["mtu"],
         "nodes": {node: node_of[node] for node in nodes},
         "rounds": [[list(pair) for pair in turn] for turn in turns],
-        "deadline": wish.ready_timeout + _longest(len(nodes), turns, wish) + _MARGIN,
+        "deadline": options.ready_timeout + _longest(len(nodes), turns, options) + _MARGIN,
     }
     return planned, flaws, left_out
 
 
-def _longest(pods: int, turns: Sequence[Sequence[Any]], wish: Wish) -> int:
+def _longest(pods: int, turns: Sequence[Sequence[Any]], options: ProofOptions) -> int:
     """Return the seconds that looking into pods and testing the pairs of every round may take."""
-    looks, batches = _batches(pods, wish), sum(_batches(len(turn), wish) for turn in turns)
-    programs = _PROGRAMS + (_GPU_PROGRAMS if wish.gpu else 0)
-    return looks * _REACH + batches * programs * (wish.test_timeout + _REACH)
+    looks, batches = _batches(pods, options), sum(_batches(len(turn), options) for turn in turns)
+    programs = _PROGRAMS + (_GPU_PROGRAMS if options.gpu else 0)
+    return looks * _REACH + batches * programs * (options.test_timeout + _REACH)
 
 
-def _batches(count: int, wish: Wish) -> int:
-    return -(-count // wish.parallel)
+def _batches(count: int, options: ProofOptions) -> int:
+    return -(-count // options.parallel)
 
 
-def _resources(wish: Wish, network: Mapping[str, Any]) -> list[str]:
+def _resources(options: ProofOptions, network: Mapping[str, Any]) -> list[str]:
     own = [network["resource"]] if network["resource"] else []
-    found = list(wish.resources.get(network["network"]) or wish.resources.get(network["name"]) or own)
-    return [*found, wish.gpu] if found and wish.gpu and wish.gpu not in found else found
+    found = list(options.resources.get(network["network"]) or options.resources.get(network["name"]) or own)
+    return [*found, options.gpu] if found and options.gpu and options.gpu not in found else found
 
 
 def _missing(network: Mapping[str, Any], namespace: str, around: Surroundings) -> list[Violation]:

@@ -32,7 +32,7 @@ from ansible_collections.rdma.fabric.tests.unit._proof.wire.memory_pods import (
     sides_of,
     table,
 )
-from ansible_collections.rdma.fabric.tests.unit._proof.wire.test_plan import RESOURCE, around, node, wish
+from ansible_collections.rdma.fabric.tests.unit._proof.wire.test_plan import RESOURCE, around, node, options
 
 Test = dict[str, Any]
 
@@ -243,14 +243,14 @@ def test_the_farthest_of_ways_is_known_where_all_are() -> None:
 def test_pods_ask_for_a_gpu_beside_the_device_of_their_network() -> None:
     there = {RESOURCE: 63, GPU: 8}
     nodes = [node("n1", allocatable=there), node("n2", allocatable=there), node("n3")]
-    plan = make_plan(wish(gpu=GPU), around(nodes=nodes, hosts={each["name"]: None for each in nodes}))
+    plan = make_plan(options(gpu=GPU), around(nodes=nodes, hosts={each["name"]: None for each in nodes}))
     (planned,) = plan["networks"]
     assert (planned["resources"], planned["resource"]) == ([RESOURCE, GPU], f"{RESOURCE} and {GPU}")
     assert plan["left_out"] == [
         {"host": "n3", "network": "default/rail0", "why": f"the kubelet offers no {RESOURCE} and {GPU}"}
     ]
     assert "gpu_bandwidth" in plan["tests"]
-    without = make_plan(wish(), around())
+    without = make_plan(options(), around())
     assert "gpu_bandwidth" not in without["tests"]
     # Two more programs with their servers may take their whole time.
     assert planned["deadline"] - without["networks"][0]["deadline"] == 4 * (60 + 60)
@@ -259,13 +259,13 @@ def test_pods_ask_for_a_gpu_beside_the_device_of_their_network() -> None:
 def test_a_resource_that_is_given_for_a_network_is_asked_for_once() -> None:
     there = {RESOURCE: 63, GPU: 8}
     nodes = [node("n1", allocatable=there), node("n2", allocatable=there)]
-    plan = make_plan(wish(gpu=GPU, resources={"rail0": [RESOURCE, GPU]}), around(nodes=nodes))
+    plan = make_plan(options(gpu=GPU, resources={"rail0": [RESOURCE, GPU]}), around(nodes=nodes))
     assert plan["networks"][0]["resources"] == [RESOURCE, GPU]
 
 
 def test_no_node_with_a_gpu_forbids_the_proof() -> None:
     with pytest.raises(InvalidInput, match=f"no node offers {RESOURCE} and {GPU}"):
-        make_plan(wish(gpu=GPU), around())
+        make_plan(options(gpu=GPU), around())
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire import plan as plan_module
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.endpoint import Choice
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.plan import (
+    ProofOptions,
     Surroundings,
-    Wish,
     device_limits,
     make_plan,
     networks_to_test,
@@ -38,7 +38,7 @@ class Counted(list[Json]):
         return super().__iter__()
 
 
-def wish(**changes: Any) -> Wish:
+def options(**changes: Any) -> ProofOptions:
     given: Json = {
         "networks": [],
         "resources": {},
@@ -47,7 +47,7 @@ def wish(**changes: Any) -> Wish:
         "ready_timeout": 180,
         "test_timeout": 60,
     }
-    return Wish(**{**given, **changes})
+    return ProofOptions(**{**given, **changes})
 
 
 def node(name: str, **changes: Any) -> Json:
@@ -90,14 +90,14 @@ def around(**changes: Any) -> Surroundings:
     return Surroundings(**{**given, **changes})
 
 
-def problems(asked: Wish, there: Surroundings) -> set[str]:
+def problems(asked: ProofOptions, there: Surroundings) -> set[str]:
     with pytest.raises(InvalidInput) as caught:
         make_plan(asked, there)
     return {violation.problem for violation in caught.value.violations}
 
 
 def test_two_nodes_make_one_pair() -> None:
-    plan = make_plan(wish(), around())
+    plan = make_plan(options(), around())
     (planned,) = plan["networks"]
     assert planned["nodes"] == {"n1": "n1", "n2": "n2"}
     assert planned["rounds"] == [[["n1", "n2"]]]
@@ -107,8 +107,8 @@ def test_two_nodes_make_one_pair() -> None:
 
 def test_a_network_for_pods_of_its_own_namespace_is_tested_there() -> None:
     there = around(networks=[network(isolated=True)], namespaces=["default", "tests"])
-    assert make_plan(wish(), there)["networks"][0]["namespace"] == "default"
-    elsewhere = wish()._replace(namespace="tests")
+    assert make_plan(options(), there)["networks"][0]["namespace"] == "default"
+    elsewhere = options()._replace(namespace="tests")
     assert problems(elsewhere, there) == {"Multus does not give it to pods of tests (namespaceIsolation)"}
     assert make_plan(elsewhere, there._replace(networks=[network()]))["networks"][0]["namespace"] == "tests"
 
@@ -116,7 +116,7 @@ def test_a_network_for_pods_of_its_own_namespace_is_tested_there() -> None:
 @pytest.mark.parametrize("copy", ["a-copy", "z-copy"])
 def test_a_host_that_tells_the_hostname_of_another_does_not_take_its_node(copy: str) -> None:
     hosts = {"n1": None, "n2": None, copy: {"system": {"hostname": "n1"}}}
-    plan = make_plan(wish(), around(hosts=hosts))
+    plan = make_plan(options(), around(hosts=hosts))
     assert plan["networks"][0]["nodes"] == {"n1": "n1", "n2": "n2"}
     assert plan["left_out"] == [
         {"host": copy, "network": "", "why": "the node n1 is found by its hostname or address, and is that of n1"}
@@ -124,9 +124,9 @@ def test_a_host_that_tells_the_hostname_of_another_does_not_take_its_node(copy: 
 
 
 def test_pods_may_live_long_enough_for_every_round_and_no_longer() -> None:
-    few = make_plan(wish(), around())["networks"][0]["deadline"]
+    few = make_plan(options(), around())["networks"][0]["deadline"]
     nodes = [node(f"n{number}") for number in range(8)]
-    many = make_plan(wish(), around(nodes=nodes, hosts={each["name"]: None for each in nodes}))["networks"][0][
+    many = make_plan(options(), around(nodes=nodes, hosts={each["name"]: None for each in nodes}))["networks"][0][
         "deadline"
     ]
     assert few > 180 + 60 * 5
@@ -136,8 +136,8 @@ def test_pods_may_live_long_enough_for_every_round_and_no_longer() -> None:
 def test_more_pairs_than_the_report_could_read_are_refused_before_any_is_tested() -> None:
     nodes = [node(f"n{number}") for number in range(448)]
     there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
-    assert problems(wish(), there) == {"100,128 pairs are more than the 100,000 of one run"}
-    (planned,) = make_plan(wish(schedule="hunt"), there)["networks"]
+    assert problems(options(), there) == {"100,128 pairs are more than the 100,000 of one run"}
+    (planned,) = make_plan(options(schedule="hunt"), there)["networks"]
     assert sum(map(len, planned["rounds"])) == 9 * 224
 
 
@@ -157,7 +157,7 @@ def test_pairs_of_thousands_of_nodes_are_refused_by_their_number(
     networks = [network(f"rail{rail}") for rail in range(8)]
     there = around(nodes=nodes, hosts={each["name"]: None for each in nodes}, networks=networks)
     nodes.looks = 0
-    found = problems(wish(schedule=schedule), there)
+    found = problems(options(schedule=schedule), there)
     assert found == {f"{pairs} pairs are more than the 100,000 of one run"}
     assert made == ([] if schedule == "all" else [5000] * 8)
     assert nodes.looks == 1 + len(networks), "nodes are looked through once, and once for each network"
@@ -165,10 +165,10 @@ def test_pairs_of_thousands_of_nodes_are_refused_by_their_number(
 
 def test_pods_of_a_large_cluster_live_until_all_pairs_of_a_round_had_their_turn() -> None:
     """A round of 40 pairs is measured 16 at a time, and 80 pods are looked into as many at a time."""
-    few = make_plan(wish(), around())["networks"][0]["deadline"] - 180 - 300 - 60
+    few = make_plan(options(), around())["networks"][0]["deadline"] - 180 - 300 - 60
     nodes = [node(f"n{number}") for number in range(80)]
     there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
-    (planned,) = make_plan(wish(schedule="hunt"), there)["networks"]
+    (planned,) = make_plan(options(schedule="hunt"), there)["networks"]
     assert [len(turn) for turn in planned["rounds"]] == [40] * 7
     assert planned["deadline"] == 180 + 300 + 60 * 5 + 7 * 3 * few
 
@@ -179,21 +179,23 @@ def test_pods_of_a_large_cluster_live_until_all_pairs_of_a_round_had_their_turn(
 def test_pods_live_as_long_as_pairs_that_are_tested_so_many_at_a_time_take(
     parallel: int, looks: int, batches: int
 ) -> None:
-    few = make_plan(wish(), around())["networks"][0]["deadline"] - 180 - 300 - 60
+    few = make_plan(options(), around())["networks"][0]["deadline"] - 180 - 300 - 60
     nodes = [node(f"n{number}") for number in range(80)]
     there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
-    (planned,) = make_plan(wish(schedule="hunt", parallel=parallel), there)["networks"]
+    (planned,) = make_plan(options(schedule="hunt", parallel=parallel), there)["networks"]
     assert planned["deadline"] == 180 + 300 + 60 * looks + 7 * batches * few
 
 
 @pytest.mark.parametrize("name", ["rail0", "default/rail0"])
 def test_networks_are_chosen_by_either_name(name: str) -> None:
     there = around(networks=[network(), network("rail1")])
-    assert [each["network"] for each in make_plan(wish(networks=[name, name]), there)["networks"]] == ["default/rail0"]
+    assert [each["network"] for each in make_plan(options(networks=[name, name]), there)["networks"]] == [
+        "default/rail0"
+    ]
 
 
 def test_everything_that_forbids_a_proof_is_told_at_once() -> None:
-    asked = wish(networks=["rail0", "nowhere"], resources={"nothing": ["x/y"]}, schedule="some", namespace="gone")
+    asked = options(networks=["rail0", "nowhere"], resources={"nothing": ["x/y"]}, schedule="some", namespace="gone")
     there = around(attachments=[], nodes=[node("n1", allocatable={}), node("n2", allocatable={RESOURCE: 0})])
     assert problems(asked, there) == {
         "'some' is not a schedule",
@@ -206,28 +208,28 @@ def test_everything_that_forbids_a_proof_is_told_at_once() -> None:
 
 
 def test_a_fabric_without_networks_has_nothing_to_prove() -> None:
-    assert problems(wish(), around(networks=[])) == {"the fabric has no secondary network to test"}
+    assert problems(options(), around(networks=[])) == {"the fabric has no secondary network to test"}
 
 
 def test_one_name_in_two_namespaces_needs_the_namespace() -> None:
     there = around(networks=[network(), network(namespace="other")], namespaces=["default", "other"])
-    assert problems(wish(networks=["rail0"]), there) == {"rail0 is in several namespaces"}
-    assert len(make_plan(wish(networks=["other/rail0"]), there)["networks"]) == 1
+    assert problems(options(networks=["rail0"]), there) == {"rail0 is in several namespaces"}
+    assert len(make_plan(options(networks=["other/rail0"]), there)["networks"]) == 1
 
 
 def test_a_resource_that_cannot_be_told_is_asked_for_and_may_be_given() -> None:
     there = around(networks=[network(resource=None, candidates=["rdma/a", RESOURCE])])
-    assert problems(wish(), there) == {f"several resources fit: rdma/a, {RESOURCE}"}
-    assert make_plan(wish(resources={"rail0": [RESOURCE]}), there)["networks"][0]["resources"] == [RESOURCE]
+    assert problems(options(), there) == {f"several resources fit: rdma/a, {RESOURCE}"}
+    assert make_plan(options(resources={"rail0": [RESOURCE]}), there)["networks"][0]["resources"] == [RESOURCE]
     none = around(networks=[network(resource=None, candidates=[])])
-    assert problems(wish(), none) == {"no device plugin of the fabric offers a resource"}
+    assert problems(options(), none) == {"no device plugin of the fabric offers a resource"}
 
 
 def test_a_pod_may_need_several_resources_of_a_node_that_offers_all_of_them() -> None:
     both = {RESOURCE: 63, "nvidia.com/hostdev": 2}
     nodes = [node("n1", allocatable=both), node("n2", allocatable=both), node("n3")]
     there = around(nodes=nodes, hosts=dict.fromkeys(("n1", "n2", "n3")))
-    asked = wish(resources={"rail0": ["nvidia.com/hostdev", RESOURCE]})
+    asked = options(resources={"rail0": ["nvidia.com/hostdev", RESOURCE]})
     plan = make_plan(asked, there)
     assert plan["networks"][0]["resource"] == f"nvidia.com/hostdev and {RESOURCE}"
     assert list(plan["networks"][0]["nodes"]) == ["n1", "n2"]
@@ -244,7 +246,9 @@ def test_hosts_that_take_no_part_are_told_with_the_reason() -> None:
         node("n5", allocatable={}),
     ]
     hosts = dict.fromkeys(["n1", "n2", "n3", "n4", "n5", "n6"])
-    left_out = {each["host"]: each["why"] for each in make_plan(wish(), around(nodes=nodes, hosts=hosts))["left_out"]}
+    left_out = {
+        each["host"]: each["why"] for each in make_plan(options(), around(nodes=nodes, hosts=hosts))["left_out"]
+    }
     assert left_out == {
         "n3": "the node is not Ready",
         "n4": "the node is cordoned",
@@ -255,16 +259,16 @@ def test_hosts_that_take_no_part_are_told_with_the_reason() -> None:
 
 def test_nodes_that_are_no_hosts_of_the_inventory_are_left_alone() -> None:
     nodes = [node("n1"), node("n2"), node("stranger3")]
-    assert set(make_plan(wish(), around(nodes=nodes))["networks"][0]["nodes"]) == {"n1", "n2"}
+    assert set(make_plan(options(), around(nodes=nodes))["networks"][0]["nodes"]) == {"n1", "n2"}
 
 
 def test_one_node_is_too_few() -> None:
-    assert problems(wish(), around(nodes=[node("n1")])) == {f"only the node n1 offers {RESOURCE}"}
+    assert problems(options(), around(nodes=[node("n1")])) == {f"only the node n1 offers {RESOURCE}"}
 
 
 def test_no_host_in_the_cluster_is_told_once() -> None:
     there = around(nodes=[node("other1"), node("other2")])
-    assert problems(wish(), there) == {"no host of the inventory is a Ready node of the cluster"}
+    assert problems(options(), there) == {"no host of the inventory is a Ready node of the cluster"}
 
 
 @pytest.mark.parametrize(
@@ -279,7 +283,7 @@ def test_no_host_in_the_cluster_is_told_once() -> None:
 )
 def test_a_host_is_found_under_another_name(host: str, changes: Json) -> None:
     facts = changes.pop("facts", None)
-    plan = make_plan(wish(), around(hosts={host: facts, "n2": None}, **changes))
+    plan = make_plan(options(), around(hosts={host: facts, "n2": None}, **changes))
     assert sorted(plan["networks"][0]["nodes"].values()) == ["a", "n2"]
 
 
@@ -289,7 +293,7 @@ def test_a_rail_is_told_by_the_facts() -> None:
         "netdevs": [{"name": name, "pci": address} for name, address in ports.items()],
         "rails": [{"rail": rail, "nic": address} for rail, address in enumerate(ports.values(), 2)],
     }
-    plan = make_plan(wish(), around(hosts={"n1": facts, "n2": None}))
+    plan = make_plan(options(), around(hosts={"n1": facts, "n2": None}))
     assert plan["networks"][0]["rail"] == 3
     assert "default/rail0, rail 3: 2 pods in default" in "\n".join(plan_lines(plan, "image"))
 
@@ -341,30 +345,30 @@ def test_facts_that_know_nothing_of_a_device_limit_nothing() -> None:
 
 
 def test_a_host_is_found_by_the_node_that_is_given_for_it_and_by_no_other_name() -> None:
-    plan = make_plan(wish(), around(hosts={"a": None, "n2": None}, names={"a": "n1"}))
+    plan = make_plan(options(), around(hosts={"a": None, "n2": None}, names={"a": "n1"}))
     assert plan["networks"][0]["nodes"] == {"n1": "a", "n2": "n2"}
-    assert problems(wish(), around(names={"n1": "gone"})) == {f"only the node n2 offers {RESOURCE}"}
+    assert problems(options(), around(names={"n1": "gone"})) == {f"only the node n2 offers {RESOURCE}"}
 
 
 def test_what_is_wrong_with_networks_is_told_whatever_nodes_there_are() -> None:
     networks = [network(), network("rail1", resource=None, candidates=["rdma/a", "rdma/b"])]
     there = around(networks=networks, nodes=[], hosts={}, attachments=["default/rail1"], namespaces=[])
     with pytest.raises(InvalidInput) as caught:
-        networks_to_test(wish(), there)
+        networks_to_test(options(), there)
     assert {violation.problem for violation in caught.value.violations} == {
         "there is no NetworkAttachmentDefinition default/rail0 in the cluster",
         "there is no namespace default for the test pods",
         "several resources fit: rdma/a, rdma/b",
     }
     with pytest.raises(InvalidInput, match="there is no namespace tests for the test pods"):
-        networks_to_test(wish(networks=["rail0"], namespace="tests"), around())
-    found = networks_to_test(wish(networks=["rail0"]), around(networks=networks, nodes=[], hosts={}))
+        networks_to_test(options(networks=["rail0"], namespace="tests"), around())
+    found = networks_to_test(options(networks=["rail0"]), around(networks=networks, nodes=[], hosts={}))
     assert [(each["name"], each["resources"]) for each in found] == [("rail0", [RESOURCE])]
 
 
 def test_a_round_of_the_printed_plan_names_its_first_pairs() -> None:
     nodes = [node(f"n{number:03}") for number in range(400)]
     there = around(nodes=nodes, hosts={each["name"]: None for each in nodes})
-    lines = plan_lines(make_plan(wish(schedule="hunt"), there), "image")
+    lines = plan_lines(make_plan(options(schedule="hunt"), there), "image")
     assert all(line.endswith(" and 192 more") for line in lines[3:])
     assert len("".join(lines)) < 2500

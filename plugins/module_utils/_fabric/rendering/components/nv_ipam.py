@@ -143,7 +143,7 @@ def controller(
 
 
 def _apart() -> Object:
-    """Return the wish that the two controllers run on two nodes; one node does as well."""
+    """Return an affinity that prefers two nodes for the two controllers; one node is enough."""
     same = {"matchExpressions": [{"key": "name", "operator": "In", "values": [CONTROLLER]}]}
     term = {"podAffinityTerm": {"labelSelector": same, "topologyKey": "kubernetes.io/hostname"}, "weight": 100}
     return {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
