@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every concern plans from and hands back, and what earlier steps do to what later ones plan for."""
+"""The context in which concerns plan, their results, and the effects of earlier steps on later ones."""
 
 from __future__ import annotations
 
@@ -38,34 +38,34 @@ if TYPE_CHECKING:
 
 ConcernPlan = Tuple[List[Step], List[str]]
 T = TypeVar("T")
-# End the keys of steps about the virtual functions of a port: what they are set up with, the driver they are bound to,
-# the MTU of their interfaces. The key of the step about their number ends with the port's address.
+# Suffixes of the keys of steps about the virtual functions of a port: their settings, their driver,
+# the MTU of their interfaces. The key of the step about their number is the port's address.
 SETTINGS = ":settings"
 DRIVER = ":driver"
 FUNCTIONS = ":vfs"
-# Stands among the settings of a function that is to be bound to its driver, and nothing else of it is said so.
+# Among the settings of a function: it must be bound to its driver.
 BOUND = "bound"
 
 
 @dataclass(frozen=True)
 class Context:
-    """The wanted and the actual state of one host, and the steps of the concerns planned before."""
+    """The spec and the actual state of a host, and the steps of the concerns planned before."""
 
     desired: HostSpec
     actual: HostState
     interfaces: tuple[Interface, ...] = ()
     earlier: tuple[Step, ...] = field(default=())
     brings_modules: Callable[[Context], str] = lambda _context: ""
-    """Says what this plan sets up that may bring missing kernel modules; empty when nothing does."""
+    """Returns what this plan sets up that may add missing kernel modules; empty if nothing."""
     wanted_files: tuple[str, ...] = ()
-    """Paths of every file that some concern wants on the host; known when the last concern is planned."""
+    """Paths of every file that a concern needs; complete when the last concern is planned."""
     _made: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
-    """What ``once`` has made; every context of one plan has the same."""
+    """The values of ``once``, shared by every context of one plan."""
 
     def once(self, make: Callable[[Context], T]) -> T:
-        """Return what ``make`` makes of this context, made once for one reading of the host, its plan and execution.
+        """Return the value of ``make``, computed once for one reading of the host, its plan and execution.
 
-        Steps that it looks at have to be planned when it is asked for first.
+        All steps that ``make`` reads must be planned before the first call.
         """
         if make not in self._made:
             self._made[make] = make(self)
@@ -73,12 +73,12 @@ class Context:
 
     @property
     def removing(self) -> bool:
-        """Return whether everything of ours is to go: no file is wanted then, originals are the wish."""
+        """Return whether this is a removal: no file is needed, and the spec has the original values."""
         return bool(self.desired.get("removing"))
 
     @property
     def boot_files(self) -> Mapping[str, str]:
-        """Return the files of ours that the host has: the whole text by path."""
+        """Return our files on the host: the whole text by path."""
         return self.actual.facts["boot"]["files"]
 
     @property
@@ -87,19 +87,19 @@ class Context:
         return self.actual.facts["boot"]["python"]
 
     def boot_differs(self, files: Mapping[str, str]) -> bool:
-        """Return whether any of the files (text by path) is to be written, or to be removed while all are."""
+        """Return whether any of the files (text by path) must be written, or in a removal removed."""
         if self.removing:
             return any(path in self.boot_files for path in files)
         return any(self.boot_files.get(path) != text for path, text in files.items())
 
     def boot_operations(self, files: Mapping[str, str]) -> list[Operation]:
-        """Return how the host gets these files, or gets rid of them while everything of ours is to go."""
+        """Return how these files are written, or in a removal removed."""
         if self.removing:
             return [RemoveFile(path) for path in files]
         return [PutFile(path, text, mode_of(path)) for path, text in files.items()]
 
     def boot_undo(self, files: Mapping[str, str]) -> list[Operation]:
-        """Return how the former state of these files comes back."""
+        """Return how the former state of these files is restored."""
         undo: list[Operation] = []
         for path in reversed(list(files)):
             former = self.boot_files.get(path)
@@ -107,24 +107,24 @@ class Context:
         return undo
 
     def boot_undo_said(self, path: str) -> str:
-        """Return how the former state of one of these files comes back, in words."""
+        """Return how the former state of one of these files is restored, in words."""
         return f"{'write the former' if path in self.boot_files else 'remove'} {path}"
 
     def udev_reload(self) -> list[Operation]:
-        """Return how udev reads its rules again, nothing where there is none."""
+        """Return how udev reloads its rules, nothing on a host without udev."""
         return [Run(("udevadm", "control", "--reload"))] if self.actual.facts["naming"]["udev"] else []
 
     def work_of_files(self, files: Mapping[str, str], after: Sequence[Operation] = ()) -> Work:
-        """Return how the host gets these files or gets rid of them, and how that is taken back, each with ``after``."""
+        """Return how these files are written or removed, and how that is undone, each followed by ``after``."""
         return Work([*self.boot_operations(files), *after], [*self.boot_undo(files), *after])
 
     def work_of_removal(self, path: str, after: Sequence[Operation] = ()) -> Work:
-        """Return how a file of ours goes, which nothing asks for any more."""
+        """Return how a file of ours that is no longer needed is removed."""
         return Work([RemoveFile(path), *after], self.boot_undo({path: ""}))
 
     @property
     def kept_interfaces(self) -> tuple[Interface, ...]:
-        """Return the wanted interfaces with what is kept for the next boot: not what operators look after."""
+        """Return the interfaces with the settings to keep for the next boot, without those that operators manage."""
         if self.consents_to("takeover"):
             return self.interfaces
         facts = self.actual.facts
@@ -134,21 +134,21 @@ class Context:
 
     @property
     def entries_without_device(self) -> list[InterfaceSpec]:
-        """Return the entries of ``rdma_fabric_interfaces`` that no device of the host, or none alone, fits now."""
+        """Return the entries of ``rdma_fabric_interfaces`` that match no device of the host, or more than one."""
         known = {selector_of(interface.wanted) for interface in self.interfaces}
         return [entry for entry in self.desired["interfaces"] if selector_of(entry) not in known]
 
     @property
     def has_nic_operator(self) -> bool:
-        """Return whether NVIDIA's NIC configuration operator sets this host's NICs up and is left to it."""
+        """Return whether NVIDIA's NIC configuration operator manages this host's NICs."""
         return bool(nic_daemon(self.actual.facts)) and not self.consents_to("takeover")
 
     def consents_to(self, consent: str) -> bool:
-        """Return whether the host's variables allow what ``consent`` (a key of ``CONSENTS``) stands for."""
+        """Return whether the host's variables give ``consent`` (a key of ``CONSENTS``)."""
         return self.desired["consents"][consent]
 
     def consent(self, consent: str, *, needed: bool = True) -> Consent:
-        """Return what a step says of a consent (a key of ``CONSENTS``), which it may not need at all."""
+        """Return the status and consent of a step that may need ``consent`` (a key of ``CONSENTS``)."""
         given = not needed or self.consents_to(consent)
         return {
             "status": steps.PLANNED if given else steps.NEEDS_CONSENT,
@@ -156,22 +156,22 @@ class Context:
         }
 
     def planned(self, step_id: str) -> Step | None:
-        """Return the earlier step of this id when a run would execute it."""
+        """Return the earlier step with this id if it is executable, else None."""
         return next((step for step in self.earlier if step["id"] == step_id and steps.is_executable(step)), None)
 
     def nic_of(self, step: Step) -> Nic | None:
-        """Return the PCI function that a step names by its address, None where it names none that is there."""
+        """Return the PCI function in the key of a step, None if there is none or the host lacks it."""
         return self.actual.nics.get(steps.address_of(step))
 
     def functions_planned(self, address: str) -> int | None:
-        """Return how many virtual functions an earlier step gives a port, None where none does."""
+        """Return how many virtual functions an earlier step gives a port, None if none does."""
         created = self.planned(f"vfs:{address}")
         return None if created is None else steps.as_planned(created["to"], int)
 
     def set_again(self, interface: Interface, settings: Iterable[str]) -> list[str]:
-        """Return the notice about settings that hold now, and that an earlier step loses by loading the driver anew.
+        """Return the notice about settings that hold now and that a reload of the driver by an earlier step loses.
 
-        They are asked for only where such a step is planned.
+        ``settings`` is only evaluated if such a step is planned.
         """
         if interface.driver != NETDEV_DRIVER or self.planned("driver:load") is None:
             return []
@@ -193,28 +193,28 @@ class Context:
         return netdev["name"]
 
     def port_name(self, interface: Interface) -> str:
-        """Return the name of the interface for an operation: a placeholder where a PCI function has just this one."""
+        """Return the name of the interface in operations: a placeholder if it is the only one of its PCI function."""
         nic, netdev = interface.nic, interface.netdev
         if nic is not None and self.actual.port_of(nic) is not None:
             return f"{{port:{nic['address']}}}"
         return self.name_of(netdev) if netdev is not None else ""
 
     def interface_of(self, key: str) -> Interface:
-        """Return the interface that steps call ``key``."""
+        """Return the interface with this key."""
         return next(interface for interface in self.interfaces if interface.key == key)
 
     def target(self, nic: Nic | None, netdev: Netdev | None) -> str:
-        """Return how a step names its device: ``0000:18:00.0 (rail0)``."""
+        """Return the name of a device in steps: ``0000:18:00.0 (rail0)``."""
         if netdev is None:
             return nic["address"] if nic else ""
         return f"{nic['address']} ({self.name_of(netdev)})" if nic else self.name_of(netdev)
 
     def target_of(self, interface: Interface) -> str:
-        """Return how a step names ``interface``."""
+        """Return the name of ``interface`` in steps."""
         return self.target(interface.nic, interface.netdev)
 
     def uplink_refusal(self, nic: Nic | None, netdev: Netdev | None) -> str:
-        """Return why a live change of this device is refused for the node's sake; empty when it may be done."""
+        """Return why a live change of this device is refused because it carries the uplink; empty if it is allowed."""
         reason = self.actual.uplink_reason(nic, netdev)
         if reason is None or self.consents_to("uplink_change"):
             return ""
@@ -222,9 +222,9 @@ class Context:
 
 
 def new_functions(context: Context, address: str) -> int | None:
-    """Return how many virtual functions a port has whose interfaces are new once the earlier steps are done.
+    """Return how many virtual functions of a port have new interfaces once the earlier steps are done.
 
-    A step creates them or binds some of them again; a new interface has lost what was set on the former one. None when
+    A step creates them or binds some of them again; a new interface lacks the settings of the former one. None if
     no step touches them.
     """
     created = context.functions_planned(address)
@@ -240,12 +240,12 @@ def new_functions(context: Context, address: str) -> int | None:
 
 
 def renews(settings: Mapping[str, object]) -> bool:
-    """Say whether a function gets another interface with these settings."""
+    """Return whether a function gets a new interface with these settings."""
     return "mac" in settings or BOUND in settings
 
 
 def requests_for(context: Context, section: Literal["driver", "peer_memory"]) -> list[HostRequest]:
-    """Return the requests with this section whose node selector fits this host, by source.
+    """Return the requests with this section whose node selector matches this host, by source.
 
     The host's labels are those the node feature discovery and the kubelet would set, then those of its variables.
     """
@@ -276,7 +276,7 @@ class Handler(NamedTuple):
 
 
 def restores(setting: str, kind: type) -> Callable[[HostSpec, str, Value], None]:
-    """Return how the value that a setting of an interface had is asked for again, where it is of this kind."""
+    """Return a ``restore`` that adds the original value of an interface's setting, if of this type, to the spec."""
 
     def restore(desired: HostSpec, key: str, original: Value) -> None:
         if isinstance(original, kind):

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes a recorded host of a real one: what facts read, and a little more, scrubbed.
+"""Records a host: what the facts read, and a little more, scrubbed.
 
-Of files of managers it holds what plans need, and nothing of keys and users. The tables of mounts and swap are reduced
-likewise, to what tells the same about uplinks.
+Files of managers are reduced to what plans need, without keys and users, and the tables of mounts and swap
+to what identifies the same uplinks.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _STANZA_WORDS = ("auto", "allow-auto", "allow-hotplug", "source", "source-direct
 
 
 class Recorder:
-    """A host that remembers everything that was read through it, with the links on the way."""
+    """A host that records everything read through it, including links on the way."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -93,7 +93,7 @@ class Recorder:
         self._plain: set[str] = set()
 
     def read(self, path: str) -> str:
-        """Read a file's text and remember it, unless it may hold secrets."""
+        """Read a file's text and record it, unless it may hold secrets."""
         place = self._place(path)
         text = self._remembering_errors(self._host.read, place)
         part = text if MARKER in text else _public_part(path, place, text)
@@ -106,7 +106,7 @@ class Recorder:
         return text
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
-        """Read and remember a file's bytes."""
+        """Read and record a file's bytes."""
         place = self._place(path)
         data: bytes = self._remembering_errors(self._host.read_bytes, place)[:limit]
         if place.startswith("/sys/") and place.endswith("/config"):
@@ -118,22 +118,22 @@ class Recorder:
         return data
 
     def exists(self, path: str) -> bool:
-        """Remember that something is there, not what."""
+        """Record that a path exists."""
         if not self._host.exists(path):
             return False
         self._stand_for(self._place(path))
         return True
 
     def list(self, path: str) -> Names:
-        """List a directory and remember the names."""
+        """List a directory and record the names."""
         place = self._place(path)
         names: Names = self._remembering_errors(self._host.list, place)
-        # The other pods of a node are nobody's business.
+        # Other pods of the node are not recorded.
         self._listed[place] = daemons_among(names) if place == POD_LOGS else names
         return names
 
     def link(self, path: str) -> str:
-        """Read and remember a link."""
+        """Read and record a link."""
         parent, name = posixpath.split(path)
         place = posixpath.join(self._place(parent), name)
         target = self._host.link(place)
@@ -141,18 +141,18 @@ class Recorder:
         return target
 
     def realpath(self, path: str) -> str:
-        """Resolve a path and remember the links on the way."""
+        """Resolve a path and record the links on the way."""
         self.exists(path)
         return self._host.realpath(path)
 
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Run a program and remember what it gave; one that can't be run is absent from the recording."""
+        """Run a program and record its result; one that can't be run is absent from the recording."""
         result = self._host.run(argv, timeout)
         self._commands[" ".join(argv)] = {"rc": result.rc, "stdout": result.stdout, "stderr": ""}
         return result
 
     def document(self) -> Document:
-        """Return what was remembered, in a fixed order.
+        """Return the recording, in a fixed order.
 
         Links and directories that were only listed are kept, and files of configuration; attributes of sysfs are not.
         """
@@ -193,7 +193,7 @@ class Recorder:
             raise
 
     def _stand_for(self, place: str, listed: bool = False) -> None:
-        """Remember a link with its target and a directory as such; any other thing only by being there."""
+        """Record a link with its target, a directory as such, and anything else as existing."""
         known = (self._files, self._binary, self._errors, self._links)
         if any(place in section for section in known) or (listed and self._target(place) is not None):
             return
@@ -207,17 +207,17 @@ class Recorder:
 
 
 def _public_part(path: str, place: str, text: str) -> str | None:
-    """Return what may be kept of a file that may hold secrets, None for any other file.
+    """Return the public part of a file that may hold secrets, None for any other file.
 
-    The kubelet's files are known by the path that is read, of a manager's file the place counts.
+    The kubelet's files are recognised by the path that is read, a manager's file by its resolved path.
     """
     return uplink.public_part(text) if uplink.is_source(path) else public_part(place, text)
 
 
 def record(host: Host, hostname: str) -> Document:
-    """Read a host and return its recording: the bytes of two recordings of an unchanged host are the same.
+    """Read a host and return its recording; two recordings of an unchanged host have the same bytes.
 
-    ``hostname`` takes the place of the host's own name.
+    ``hostname`` replaces the host's own name.
     """
     recorder = Recorder(host)
     facts = read_host(recorder, everything=True).facts
@@ -227,9 +227,9 @@ def record(host: Host, hostname: str) -> Document:
 
 
 def _key(host: Host, facts: Facts) -> bytes:
-    """Return what the pseudonyms are made with: stable on this host, unknown to who gets the recording.
+    """Return the key of the pseudonyms: stable on this host, unknown to recipients of the recording.
 
-    The machine's id is random and stays here; without one the hardware addresses have to do.
+    It is the machine's id, which is random and not recorded, or else the hardware addresses.
     """
     addresses = [netdev["mac"] or "" for netdev in facts["netdevs"]]
     identity = [text_at(host, "/etc/machine-id"), *addresses, facts["system"]["hostname"]]
@@ -237,7 +237,7 @@ def _key(host: Host, facts: Facts) -> bytes:
 
 
 def _read_extras(recorder: Recorder, facts: Facts) -> None:
-    """Read what facts do not need but later concerns plan with: addresses, SR-IOV, QoS, parameters, owners of files."""
+    """Read what facts don't need but later concerns plan with: addresses, SR-IOV, QoS, parameters, owners of files."""
     probe = Probe(recorder)
     paths = [f"{NET}/{netdev['name']}/{name}" for netdev in facts["netdevs"] for name in _NETDEV_EXTRAS]
     paths += [f"{INFINIBAND}/{device['name']}/{name}" for device in facts["rdma"] for name in _HCA_EXTRAS]
@@ -258,7 +258,7 @@ def _read_extras(recorder: Recorder, facts: Facts) -> None:
 
 
 def _read_cards(recorder: Recorder, facts: Facts) -> None:
-    """Read the e-switch, the functions' GUIDs and the firmware of NVIDIA cards, as plans ask for them."""
+    """Read e-switch, GUIDs of functions and firmware of NVIDIA cards, as plans need them."""
     probe = Probe(recorder)
     ports = [nic for nic in facts["nics"] if nic["vendor"] == MELLANOX and nic["function"] == "pf"]
     tool = probe.first(TOOLS)
@@ -289,9 +289,9 @@ def _read_cards(recorder: Recorder, facts: Facts) -> None:
 
 
 def public_part(path: str, text: str) -> str | None:
-    """Return what may be kept of a manager's or an operator's file, None for any other file.
+    """Return the public part of a manager's or an operator's file, None for any other file.
 
-    Reading the result says the same about owners as reading the file.
+    The result names the same owners as the file.
     """
     for pattern, reduce in _REDUCERS.items():
         if fnmatch.fnmatchcase(path, pattern):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recorded hosts: a document that stands for a host.
+"""Recorded hosts: a document that can be read like a host.
 
 The document is JSON, plain or compressed with gzip::
 
@@ -39,11 +39,11 @@ Document = Dict[str, Any]
 
 
 class BadRecording(Exception):
-    """A recording that can't stand for a host; the text says what is wrong with it and what to do."""
+    """A recording that can't be used; the text says what is wrong with it and what to do."""
 
 
 def load_recording(data: bytes) -> Document:
-    """Return the document in ``data`` (JSON, plain or gzip), checked; BadRecording says why it can't be used."""
+    """Return the checked document in ``data`` (JSON, plain or gzip); raises BadRecording."""
     document = _parse(_inflate(data))
     if not isinstance(document, dict):
         raise BadRecording(f"a recorded host is a JSON object, this is {_kind(document)}; {_AGAIN}")
@@ -55,7 +55,7 @@ def load_recording(data: bytes) -> Document:
 
 
 def dump_recording(document: Document, compress: bool) -> bytes:
-    """Return the document as it is kept; the same content gives the same bytes (gzip without name and time)."""
+    """Return the document as a file; the same content gives the same bytes (gzip without name and time)."""
     text = json.dumps(document, separators=(",", ":") if compress else None, indent=None if compress else 1)
     data = f"{text}\n".encode()
     if not compress:
@@ -67,7 +67,7 @@ def dump_recording(document: Document, compress: bool) -> bytes:
 
 
 def describe_entries(before: Document, after: Document) -> tuple[str, str]:
-    """Return the entries in which two recordings differ, one a line, as they were and as they are."""
+    """Return the differences of two recordings, one entry per line, old and new."""
     old, new = _entries(before), _entries(after)
     differing = [key for key in sorted({**old, **new}) if old.get(key) != new.get(key)]
     texts = ["".join(f"{key}: {side[key]}\n" for key in differing if key in side) for side in (old, new)]
@@ -93,7 +93,7 @@ def _inflate(data: bytes) -> bytes:
 
 
 def _gunzip(data: bytes) -> bytes:
-    """Return the content, one byte more than SIZE_LIMIT at most: a bomb is never inflated further."""
+    """Return the content, at most one byte more than SIZE_LIMIT, so that a gzip bomb is not inflated further."""
     inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
         content = inflater.decompress(data, SIZE_LIMIT + 1)
@@ -184,7 +184,7 @@ def _kind(value: object) -> str:
 
 
 class RecordedHost:
-    """A document read as a host: links lead where they led, errors come back, nothing can be changed or started."""
+    """A document read as a host: with its links and errors; nothing can be changed or started."""
 
     def __init__(self, document: Document) -> None:
         self._directories: dict[str, str] = {}
@@ -204,11 +204,11 @@ class RecordedHost:
             self._plant(_joined(self._place(path), "."))
 
     def read(self, path: str) -> str:
-        """Return a file's text, or raise the error that reading it gave."""
+        """Return a file's text, or raise the recorded error."""
         return read_text(path, self.read_bytes)
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
-        """Return a file's bytes, or raise the error that reading it gave."""
+        """Return a file's bytes, or raise the recorded error."""
         place = self._reach(path)
         if place in self._files:
             return str(self._files[place]).encode("utf-8")[:limit]
@@ -217,7 +217,7 @@ class RecordedHost:
         raise HostError("EISDIR" if place in self._children else "ENOENT", path)
 
     def exists(self, path: str) -> bool:
-        """Say whether the path leads somewhere; a file that could not be read is there all the same."""
+        """Return whether the path exists; a file that could not be read does."""
         try:
             place = self._follow(path)
         except HostError:
@@ -250,16 +250,16 @@ class RecordedHost:
         return place
 
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Return what the program gave when the host was recorded."""
+        """Return the recorded result of the program."""
         found = self._commands.get(" ".join(argv))
         if found is None:
             self._not_held[posixpath.basename(argv[0])] = None
-            # Whether the host had the program is not told: one that is missing there gives ENOENT.
+            # The recording does not say whether the host had the program: a missing result gives ENOENT.
             raise HostError("ENODATA", argv[0])
         return CommandResult(found["rc"], found["stdout"], found["stderr"])
 
     def gaps(self) -> str:
-        """Return what the recording did not hold of all that it was asked for, in a sentence for a plan's notices."""
+        """Return a notice about everything that was read and is not in the recording, empty if nothing."""
         programs = f"what {', '.join(sorted(self._not_held))} would answer, nor " if self._not_held else ""
         return (
             f"the recording does not hold {programs}files that it was made without; where a step is refused because "
@@ -274,12 +274,12 @@ class RecordedHost:
         return place
 
     def _place(self, path: str) -> str:
-        """Return where an entry stands: links on the way are followed, the entry itself is not."""
+        """Return the path of an entry with links on the way followed, but not the entry itself."""
         parent, _slash, name = _plain(path).rpartition("/")
         return _joined(self._directory(parent), name)
 
     def _follow(self, path: str) -> str:
-        """Return the path with every link followed; most end in a name that is none, in a directory seen before."""
+        """Return the path with every link followed; most are no link, in a directory resolved before."""
         parent, _slash, name = path.rpartition("/")
         place = _joined(self._directory(parent), name)
         if name in {"", ".", ".."} or place in self._links:
@@ -296,7 +296,7 @@ class RecordedHost:
         return {self._place(path): value for path, value in entries.items()}
 
     def _plant(self, path: str) -> None:
-        """Make an entry known to every directory above it."""
+        """Add an entry to every directory above it."""
         while path != "/":
             parent, _slash, name = path.rpartition("/")
             parent = parent or "/"

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takes secrets and identity out of what was read of a host, section by section and file by file.
+"""Removes secrets and identity from a recording, section by section and file by file.
 
-The same input becomes the same output within one host, so a MAC, the GUID made from it and the GID made from that still
-belong together, and an address still lies in its network. Nothing can be computed back without the key. Hardware
-addresses are replaced everywhere, names of files and interfaces included. IP addresses are replaced where they can
-stand: elsewhere four numbers with dots are a version.
+Within one host the same input gives the same output, so a MAC, the GUID derived from it and the GID of that still
+belong together, and an address is still in its network. Nothing can be reversed without the key. Hardware
+addresses are replaced everywhere, including names of files and interfaces. IP addresses are replaced only where they
+can occur: elsewhere four numbers with dots are a version.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _MANAGERS = (
     "/run/systemd/network/",
     "/etc/network/",
 )
-# Where servers of storage stand: of mounts, of iSCSI's sessions, of controllers of NVMe.
+# Places of storage servers: mounts, iSCSI sessions, NVMe controllers.
 _OF_STORAGE = (MOUNTS, CONNECTIONS, ISCSI_HOSTS, CONTROLLERS)
 _ISCSI_DEVICE = re.compile(r"/(?:iscsi_connection|iscsi_host)/")
 _SHOWS_ADDRESSES = " ".join(IP_ADDRESSES)
@@ -81,7 +81,7 @@ Scrubber = Callable[[str], str]
 
 
 class Pseudonyms:
-    """Stable replacements for what identifies one host; ``key`` must not be known to who sees them."""
+    """Stable replacements for what identifies a host; those who see them must not know ``key``."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -89,17 +89,17 @@ class Pseudonyms:
         self._taken: set[bytes] = set()
 
     def text(self, text: str) -> str:
-        """Replace hardware addresses, GUIDs and UUIDs wherever they stand, also within names of interfaces."""
+        """Replace hardware addresses, GUIDs and UUIDs anywhere, including names of interfaces."""
         return self.names(_UUID.sub(self._uuid, text))
 
     def names(self, text: str) -> str:
-        """Replace hardware addresses and GUIDs in a path; the UUID of an EFI variable names its kind, not a host."""
+        """Replace hardware addresses and GUIDs in a path; the UUID of an EFI variable only identifies its kind."""
         text = _OCTETS.sub(self._octets, text)
         text = _GUID.sub(lambda found: _grouped(self.hardware(bytes.fromhex(found.group().replace(":", "")))), text)
         return _NAME_WITH_ADDRESS.sub(self._name, text)
 
     def addresses(self, text: str) -> str:
-        """Replace IP addresses of both families, beside everything ``text`` replaces."""
+        """Replace IP addresses of both families, and everything that ``text`` replaces."""
         return _IPV6.sub(self._ipv6_match, _IPV4.sub(self._ipv4_match, self.text(text)))
 
     def hardware(self, octets: bytes) -> bytes:
@@ -114,7 +114,7 @@ class Pseudonyms:
         return octets[:3] + _EUI_MIDDLES[0] + self._serial(octets[3:])
 
     def ipv4(self, address: ipaddress.IPv4Address) -> ipaddress.IPv4Address:
-        """Replace an address bit by bit, each by the bits before it: what shared a network still does."""
+        """Replace an address bit by bit, depending on the bits before, so that shared networks stay shared."""
         special = address.is_unspecified or address.is_loopback or address.is_multicast
         if special or address == ipaddress.IPv4Address(2**32 - 1):
             return address
@@ -128,7 +128,7 @@ class Pseudonyms:
         return ipaddress.IPv4Address(result)
 
     def ipv6(self, packed: bytes) -> bytes:
-        """Replace an IPv6 address or a GID (16 octets); the scope and what was made of a MAC or IPv4 stay visible."""
+        """Replace an IPv6 address or a GID (16 octets); its scope, and its origin from a MAC or IPv4, stay visible."""
         if packed[:12] == b"\0" * 10 + b"\xff\xff":
             return packed[:12] + self.ipv4(ipaddress.IPv4Address(packed[12:])).packed
         if not any(packed[:15]) or packed[0] == 0xFF:
@@ -140,7 +140,7 @@ class Pseudonyms:
         return prefix + self._interface_id(packed[8:])
 
     def opaque(self, text: str) -> str:
-        """Replace text that only needs to stay the same and distinct, by hex digits of the same length."""
+        """Replace text that only needs to stay stable and distinct by hex digits of the same length."""
         return hashlib.shake_256(self._digest(b"opaque", text.encode())).hexdigest(len(text))[: len(text)]
 
     def _interface_id(self, octets: bytes) -> bytes:
@@ -151,7 +151,7 @@ class Pseudonyms:
         return self._digest(b"interface", octets)[:8]
 
     def _serial(self, serial: bytes) -> bytes:
-        """Return three octets for a serial part, other ones for every other."""
+        """Return three octets for a serial part, distinct for distinct parts."""
         attempt = 0
         while serial not in self._serials:
             candidate = self._digest(b"serial", serial + attempt.to_bytes(2, "big"))[:3]
@@ -168,7 +168,7 @@ class Pseudonyms:
         text = found.group()
         separator = text[2]
         octets = bytes.fromhex(re.sub("[:-]", "", text))
-        # BOOTIF=01-aa-bb-...: the type of the link stands before the address.
+        # BOOTIF=01-aa-bb-...: the link type precedes the address.
         head, octets = (octets[:1], octets[1:]) if len(octets) == 7 else (b"", octets)
         return separator.join(f"{octet:02x}" for octet in head + self.hardware(octets))
 
@@ -192,7 +192,7 @@ class Pseudonyms:
 
 
 def _replaced(text: str, replace: Callable[[str], str]) -> str:
-    """Return the replacement, or the text as it is where it only looks like an address; a network stays one."""
+    """Return the replacement, or the text itself if it only looks like an address; a network stays one."""
     address, slash, prefix = text.partition("/")
     try:
         replacement = replace(address)
@@ -211,7 +211,7 @@ def _grouped(octets: bytes) -> str:
 
 
 def scrubbed(document: dict[str, Any], names: Pseudonyms, hostname: str, replacement: str) -> dict[str, Any]:
-    """Return the sections of a recording without secrets and identity; ``replacement`` stands for ``hostname``."""
+    """Return the sections of a recording without secrets and identity; ``replacement`` replaces ``hostname``."""
     scrub = _Scrub(names, hostname, replacement)
     return {
         "files": {scrub.path(path): scrub.content(path, text) for path, text in document["files"].items()},
@@ -227,7 +227,7 @@ def scrubbed(document: dict[str, Any], names: Pseudonyms, hostname: str, replace
 
 
 class _Scrub:
-    """Knows which file needs what."""
+    """Scrubs each file and command output by its kind."""
 
     def __init__(self, names: Pseudonyms, hostname: str, replacement: str) -> None:
         self._names = names
@@ -245,15 +245,15 @@ class _Scrub:
         }
 
     def path(self, path: str) -> str:
-        """Return where an entry stands in the recording."""
+        """Return the scrubbed path of an entry."""
         if path.startswith(_CONNECTIONS):
-            # Profiles are named by people: after networks, sites, customers.
+            # People name profiles after networks, sites, customers.
             stem, suffix = posixpath.splitext(path[len(_CONNECTIONS) :])
             return f"{_CONNECTIONS}{self._names.opaque(stem)[:12]}{suffix}"
         return self._names.names(path)
 
     def content(self, path: str, text: str) -> str:
-        """Return what the file at ``path`` shall hold."""
+        """Return the scrubbed content of the file at ``path``."""
         special = self._special.get(path)
         if special is not None:
             return special(text)
@@ -270,12 +270,12 @@ class _Scrub:
         return checksummed_again(self._names.text(text))
 
     def command(self, command: str) -> str:
-        """Return what stands for a command in the recording; a server may be among its words."""
+        """Return a scrubbed command; a server may be among its words."""
         asks = command.startswith(_SHOWS_ROUTE_TO)
         return self._names.addresses(command) if asks else self._names.names(command)
 
     def output(self, command: str, text: str) -> str:
-        """Return what a command shall have printed."""
+        """Return the scrubbed output of a command."""
         if command.startswith(_SHOWS_ADDRESSES):
             return self._ip_addresses(text)
         if command in _SHOWS_HOPS or command.startswith(_SHOWS_ROUTE_TO):
@@ -326,7 +326,7 @@ class _Scrub:
         return "".join(lines)
 
     def _ip_addresses(self, text: str) -> str:
-        """Keep names and addresses of ``ip -json address show``, nothing of what else it tells."""
+        """Keep only names and addresses of ``ip -json address show``."""
         links = parsed(text)
         if links is None:
             return ""
@@ -339,7 +339,7 @@ class _Scrub:
         return json.dumps(kept) + "\n"
 
     def _ip_routes(self, text: str) -> str:
-        """Keep of routes and rules what is read of them; rules have the prefix of a network beside it."""
+        """Keep only the fields of routes and rules that are read; rules have their prefix length in an own field."""
         entries = parsed(text)
         if entries is None:
             return ""

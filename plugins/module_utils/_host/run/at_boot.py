@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program that hosts run without Ansible: ``boot`` applies the wishes, ``guard`` waits for a confirmation.
+"""The program that hosts run without Ansible: ``boot`` applies the boot unit's entries, ``guard`` awaits confirmation.
 
-``devices`` applies what needs RDMA devices that appear later.
+``devices`` applies settings of RDMA devices that appear later.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Outcome(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit status: 0 when everything holds, 1 when something is left, 2 for misuse."""
+    """Run one command and return its exit status: 0 if everything holds, 1 for problems, 2 for wrong usage."""
     words = list(arguments)
     root = "/"
     if words[:1] == ["--root"] and len(words) > 1:
@@ -108,12 +108,12 @@ def start(
     alone: Alone = contextlib.nullcontext,
     launch: Callable[[Machine, str], None] = lambda _machine, _token: None,
 ) -> Outcome:
-    """Do what the host's start needs and leave the result in its file; no error is raised.
+    """Apply the boot unit's entries and write the result to its file; no error is raised.
 
-    ``alone`` keeps other runs away meanwhile. What is due for a revert waits for nobody. ``launch`` starts the process
-    that waits for the confirmation of what acts at this start, by its token.
+    ``alone`` keeps other runs away meanwhile; a revert that is due does not wait for it. ``launch`` starts the process
+    that waits for the confirmation of changes at this boot, by their token.
     """
-    # The last word of one that is ended from outside; where it can't be written, that is told in the end.
+    # This remains if the unit is killed; if it can't be written, the write of the result fails and reports it.
     with contextlib.suppress(HostError):
         machine.replace(RESULT_FILE, Outcome((), (), running=True).as_text(boot_id(machine)), 0o600)
     reverted, unread = _reverted(machine, clock)
@@ -131,7 +131,7 @@ def start(
 
 
 def _reverted(machine: Machine, clock: Clock) -> tuple[bool, tuple[str, ...]]:
-    """Take back what is due; return whether anything was, and what went wrong."""
+    """Revert what is due; return whether anything was, and the problems."""
     try:
         return revert_if_due(machine, clock), ()
     except HostError as error:
@@ -139,7 +139,7 @@ def _reverted(machine: Machine, clock: Clock) -> tuple[bool, tuple[str, ...]]:
 
 
 def _begin(machine: Machine, clock: Clock, launch: Callable[[Machine, str], None]) -> tuple[str, ...]:
-    """Put what acts at this start under guard; return what went wrong: then only the next start takes it back."""
+    """Guard the changes that take effect at this boot; return problems, with which only the next boot reverts them."""
     try:
         check(machine, FILES)
         begun = begin(machine, clock)
@@ -153,13 +153,13 @@ def _begin(machine: Machine, clock: Clock, launch: Callable[[Machine, str], None
 
 
 def _launch(root: str, machine: Machine, token: str) -> None:
-    """Start the process that waits: this very program."""
+    """Start the waiting process, which is this same program."""
     program = sys.argv[0][len(root) :] if root != "/" else sys.argv[0]
     launch_guard(machine, sys.executable, program, token, root, at_boot=True)
 
 
 def set_devices_up(machine: Machine, clock: Clock, alone: Alone = contextlib.nullcontext) -> Outcome:
-    """Do what waited for an RDMA device that software makes; no error is raised."""
+    """Apply the settings of RDMA devices that appear late; no error is raised."""
     return _alone(machine, clock, alone, later=True)
 
 
@@ -175,7 +175,7 @@ def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:
     try:
         wished = wished_of(machine.read(WISHES_FILE))
     except HostError as error:
-        # Without wishes the unit was only started for a guard.
+        # Without its file the unit was only started for a guard.
         return Outcome((), () if error.code == "ENOENT" else (f"{WISHES_FILE}: {explain(error, None, {})}",))
     except (ValueError, InvalidInput) as error:
         return Outcome((), (f"{WISHES_FILE} is broken: {error}",))
@@ -187,16 +187,16 @@ def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:
 
 
 def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
-    """Apply all wishes, then those about what the first round has made, and what a driver has forgotten in it.
+    """Apply all entries, then those of devices that the first round has created, and settings that a driver has lost.
 
-    Virtual functions may have wishes of their own.
+    Virtual functions may have entries of their own.
     """
     entries = wished.desired["interfaces"]
-    # Without udev only the wait below is left.
+    # Without udev there is only the wait below.
     with contextlib.suppress(HostError):
         machine.run(("udevadm", "settle", f"--timeout={SETTLE_SECONDS}"), SETTLE_SECONDS + 10)
     missing = _wait_for_devices(machine, clock, [e for e in entries if e.get("pci") not in wished.made], DEVICE_SECONDS)
-    # Only now, as the card that has moved may be the one that comes late.
+    # Only now, because a card that has moved may appear late.
     wished, left_out = of_present_cards(machine, wished)
     entries = wished.desired["interfaces"]
     missing.update(left_out)
@@ -220,9 +220,9 @@ def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
 
 
 def _with_rates(machine: Machine, clock: Clock, desired: HostSpec, rated: Sequence[str], done: _Round) -> _Round:
-    """Set the rates of functions once all else is done: at once where the driver takes them, else with the link.
+    """Set the rates of functions last: at once if the driver accepts them, else when the link is up.
 
-    What a driver has taken back of the functions while its port came up is set again.
+    Settings of functions that the driver has reset while its port came up are set again.
     """
     tried = _then(done, _round(machine, clock, desired, without=done.failures))
     late = [port for port in rated if port in tried.failures and port not in done.failures]
@@ -249,10 +249,10 @@ def _has_link(machine: Machine, address: str) -> bool:
 
 
 class _Round(NamedTuple):
-    """One reading of the host, with its plan executed: printed lines of what was done, and of what waits or is refused.
+    """One reading of the host with its plan executed: printed lines of executed steps, and of those not executable.
 
-    ``failures`` are the lines of the ports on which a step failed. After one that is ``forgetful`` a port may lack what
-    it had before it.
+    ``failures`` are the lines of ports on which a step failed. After a ``forgetful`` round a port may lack settings
+    that it had before.
     """
 
     executed: tuple[str, ...]
@@ -262,12 +262,12 @@ class _Round(NamedTuple):
 
     @property
     def left(self) -> tuple[str, ...]:
-        """Return everything that was not done."""
+        """Return the lines of everything that was not done."""
         return (*self.waiting, *chain.from_iterable(self.failures.values()))
 
 
 def _then(before: _Round, after: _Round) -> _Round:
-    """Return two rounds as one: ports that the second one has not tried again are as the first one left them."""
+    """Return two rounds as one; failures of the first stay for ports that the second has not tried again."""
     return _Round((*before.executed, *after.executed), after.waiting, {**before.failures, **after.failures})
 
 
@@ -279,9 +279,9 @@ def _round(
     later: bool = False,
     without: Collection[str] = (),
 ) -> _Round:
-    """Apply what is wanted, port by port: what fails on one keeps none of the others from its settings.
+    """Apply the spec port by port, so that a failure on one does not affect the others.
 
-    ``without`` are ports that are left alone, as a round before has failed on them.
+    ``without`` are ports to leave alone, because an earlier round has failed on them.
     """
     try:
         facts = gather(machine, desired=desired)
@@ -306,7 +306,7 @@ def _round(
 
 
 def _by_port(plan: Plan, context: Context) -> dict[str, list[Step]]:
-    """Return the steps by the physical function that they are about, in their order: a failure ends those of one."""
+    """Return the steps by their physical function, in order."""
     found: dict[str, list[Step]] = {}
     for step in plan["steps"]:
         found.setdefault(_port_of(step, context), []).append(step)
@@ -314,7 +314,7 @@ def _by_port(plan: Plan, context: Context) -> dict[str, list[Step]]:
 
 
 def _port_of(step: Step, context: Context) -> str:
-    """Return the physical function of a step, what its key names where that is none."""
+    """Return the physical function of a step, else the device or key that it names."""
     actual = context.actual
     names = [name for name in key_of(step).split(":") if name in actual.netdevs]
     address = address_of(step) or (actual.netdevs[names[0]]["pci"] if names else None)
@@ -323,13 +323,13 @@ def _port_of(step: Step, context: Context) -> str:
 
 
 def own_part(plan: Plan) -> Plan:
-    """Return the steps of a plan that the boot unit takes: everything else is kept by files of its own."""
+    """Return the steps of a plan that the boot unit executes; all others have files of their own."""
     steps = [step for step in plan["steps"] if step["concern"] in CONCERNS]
     return {**plan, "steps": steps, "digest": digest(steps)}
 
 
 def _failed(execution: Execution) -> list[str]:
-    """Return what an execution was to do and did not."""
+    """Return the lines of the steps that an execution did not complete."""
     if execution.failure is None:
         return []
     step = execution.failure.step
@@ -340,7 +340,7 @@ def _failed(execution: Execution) -> list[str]:
 def _wait_for_devices(
     machine: Machine, clock: Clock, entries: Collection[InterfaceSpec], seconds: float
 ) -> dict[str, str]:
-    """Wait until every wanted function has its driver and interface; return what is still missing, by address."""
+    """Wait until every function of the entries has its driver and interface; return what is missing, by address."""
     end = clock.now() + seconds
     missing = _missing(machine, entries)
     while missing and clock.now() < end:
@@ -355,20 +355,20 @@ def _missing(machine: Machine, entries: Collection[InterfaceSpec]) -> dict[str, 
 
 
 def _exists(machine: Machine, wish: InterfaceSpec) -> bool:
-    """Return whether the host has what a wish selects."""
+    """Return whether the host has the device that an entry selects."""
     address = wish.get("pci")
     return machine.exists(f"{PCI}/{address}" if address else f"{NET}/{wish.get('current_name')}")
 
 
 def _absent(wish: InterfaceSpec) -> tuple[str, str]:
-    """Return what a wish selects, and the line that says that the host does not have it."""
+    """Return the selector of an entry, and the message that the host lacks the device."""
     address = wish.get("pci")
     selected, kind = (address, "PCI function") if address else (wish.get("current_name"), "interface")
     return str(selected), f"{selected}: there is no such {kind}"
 
 
 def _lacking(machine: Machine, address: str, wish: InterfaceSpec) -> str:
-    """Return what of a PCI function is not there yet, empty when nothing is."""
+    """Return what a PCI function still lacks, empty if nothing."""
     place = f"{PCI}/{address}"
     if not machine.exists(place):
         return f"{address}: there is no such PCI function"
@@ -382,7 +382,7 @@ def _lacking(machine: Machine, address: str, wish: InterfaceSpec) -> str:
 
 
 def _lacks_device(machine: Machine, place: str) -> bool:
-    """Return whether a card with RDMA of its own does not show it yet; software makes devices for others, later."""
+    """Return whether a card with RDMA still lacks its device; software creates those of other cards later."""
     try:
         return machine.link(f"{place}/driver").endswith(f"/{NETDEV_DRIVER}") and not machine.list(f"{place}/infiniband")
     except HostError:

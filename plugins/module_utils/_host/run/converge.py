@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One run over one host: read, plan, apply, read and plan again.
+"""One run on one host: read, plan, apply, then read and plan again.
 
-What only a run that changes something needs is imported there: each module is compiled on the host in every run.
+Code for changes is imported where it is needed, because each module is compiled on the host in every run.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from ..facts.same_card import Moved
     from .followed import Followed
 
-# Every file in which one run leaves word for the next.
+# Every file in which a run keeps state for the next one.
 STATE_FILES = (BASELINE, REACHED, PENDING_REBOOT, FIRMWARE_RECORD, DRIVER_JOURNAL, RESULT, *OF_GUARD)
 
 
 class Assessment(NamedTuple):
-    """A host as one reading found it, and what is to be done about it.
+    """The facts of one reading of a host, and the plan from them.
 
-    One that ``stays`` was to go back to its previous state and has none. Where it is a removal, the values ``kept``
-    have gone along with their cards.
+    A host that ``stays`` should go back to its previous state and has none. In a removal, the values ``kept`` have
+    followed their cards.
     """
 
     wish: HostSpec
@@ -58,10 +58,10 @@ class Assessment(NamedTuple):
 
 
 def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_run: bool = False) -> Assessment:
-    """Read a host once and plan it; nothing is changed, as there is no way to through a ``Host``.
+    """Read a host once and make its plan; a ``Host`` can't be changed.
 
-    ``address`` is the one that Ansible reaches the host by. A plan of what is left once a run ``has_run`` is not
-    executed any more. Raises ``BrokenState``.
+    ``address`` is the one by which Ansible reaches the host. The plan after a run (``has_run``) is not executed.
+    Raises ``BrokenState``.
     """
     check(host, STATE_FILES)
     kept, history = baseline.read_kept(host), reached.read_history(host)
@@ -75,14 +75,14 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     if not run.removes and any(request["functions"] or request["netns_mode"] for request in wish["requests"]):
         from ..facts.asked_functions import with_requests
 
-        # Which ports policies mean is known once the host was read; what is read of those ports depends on it.
+        # The host must be read to find the ports that policies select; the facts of these ports are read then.
         wish, of_requests = with_requests(wish, gather(host, address))
         said += of_requests
     facts, matched = read_host(host, address, wish["kernel_modules"] + wish.get("unload_modules", []), wish)
     plan, context = plan_with_context(wish, facts, () if stays else run.concerns, matched)
     plan = {**plan, "notices": [*said, *plan["notices"]]}
     if moved:
-        # What is of another card now is left alone, and a host that keeps it is not handed on as it was.
+        # Values of a card that moved are not restored, so the refusals keep the removal from being complete.
         steps = [*baseline.refusals(kept.settings, moved), *plan["steps"]]
         plan = {**plan, "steps": steps, "digest": digest(steps)}
     awaited, running = facts["boot"]["awaited"], facts["system"]["kernel"]
@@ -95,7 +95,7 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
 
 
 def _followed(host: Host, kept: baseline.Kept, asked: Collection[str] = ()) -> Followed:
-    """Return what is kept once values have gone along with cards that moved."""
+    """Return the baseline once the values of moved cards have followed them."""
     from ..facts.same_card import changed_cards, place_of
     from .followed import followed
 
@@ -104,7 +104,7 @@ def _followed(host: Host, kept: baseline.Kept, asked: Collection[str] = ()) -> F
 
 
 def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, runs: bool) -> Plan:
-    """Read what the next boot starts, where that is not known yet, and return the plan with what is wrong with it."""
+    """Read what the next boot starts, if not known yet, and return the plan with the problems of that boot."""
     from ..facts.gpus import read_modes
     from ..facts.next_boot import next_boot_of
     from .next_boot import hold_reboots
@@ -119,7 +119,7 @@ def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, ru
 
 
 def preview(host: Host, desired: HostSpec, run: Run, address: str | None) -> Outcome:
-    """Return the outcome of a run that only looks."""
+    """Return the outcome of a run that only reads."""
     seen = assess(host, desired, run, address)
     outcome = with_previous(host_result(seen.wish, seen.facts, seen.plan, run), run, known=not seen.stays)
     return with_verdict(outcome, _verdict(seen, run))
@@ -134,9 +134,9 @@ def apply(
     *,
     watch: Watch | None = None,
 ) -> Outcome:
-    """Bring the host to the desired state and return what became of it; a host that is there already is only read.
+    """Bring the host to the spec and return the outcome; a host that matches already is only read.
 
-    A host whose plan is not the sealed one of ``run`` is only read, too. ``watch`` is told of every step before it
+    A host whose plan is not the sealed one of ``run`` is only read, too. ``watch`` is called before every step.
     runs.
     """
     seen = assess(machine, desired, run, address)
@@ -175,7 +175,7 @@ def _apply(
     executed = [step for step, _seconds in execution.done]
     left = to_set_again(before_turn(after.plan) if run.defers_reload else after.plan, executed)
     if execution.failure is None and any(map(is_executable, left["steps"])):
-        # What a driver forgets held before, so that nothing of it was planned.
+        # Settings that a driver has lost matched the spec before, so they were not planned.
         execution = _continued(execution, _execute(machine, clock, after, left, watch))
         after = assess(machine, desired, run, address, has_run=True)
     if execution.failure is None:
@@ -184,15 +184,15 @@ def _apply(
 
 
 def _continued(first: Execution, second: Execution) -> Execution:
-    """Return what became of a plan and of what it has left."""
+    """Return the execution of a plan and of the remaining plan as one."""
     return Execution([*first.done, *second.done], second.failure, second.not_reached)
 
 
 def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch: Watch | None) -> Execution:
-    """Execute those steps of the plan that are for ``now``."""
+    """Execute the executable steps of the plan ``now``."""
     from ..engine.execute import execute
 
-    # The boot unit's program starts there: imported somewhere, Ansible sends it to every host that is planned.
+    # The entry point of the boot unit's program: Ansible only sends modules to hosts that something imports.
     from . import at_boot  # noqa: F401 # pylint: disable=unused-import
 
     steps = [step for step in now["steps"] if is_executable(step)]
@@ -205,7 +205,7 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
         return Execution(failure=failure, not_reached=steps)
     execution = execute(now, seen.context, machine, clock, handler_of=handler_of, watch=watch)
     if execution.failure is not None:
-        # What was not reached still has its value, which may be another one when it is changed at last.
+        # Settings that were not reached may have another value when a later run changes them.
         tried = [step for step in steps if step not in execution.not_reached]
         changed = known._replace(settings=baseline.with_steps(known.settings, tried))
         if changed != kept:
@@ -221,7 +221,7 @@ def _keep(machine: Machine, clock: Clock, kept: baseline.Kept) -> Failure | None
 
 
 def _keep_driver(machine: Machine, clock: Clock, seen: Assessment, now: Plan, run: Run) -> Execution | None:
-    """Keep whose NIC driver the host has before it is changed; return how the run ends where that fails."""
+    """Record whether the host has the inbox driver before it is changed; return the result of the run if that fails."""
     if run.concerns != ORDER:
         return None
     failure = _keep_history(machine, clock, seen.history, reached.having_looked(seen.history, seen.facts))
@@ -239,7 +239,7 @@ def _keep_history(machine: Machine, clock: Clock, now: reached.History, wanted: 
 def _keep_word(
     machine: Machine, clock: Clock, seen: Assessment, desired: HostSpec, run: Run, *, changed: bool = False
 ) -> Failure | None:
-    """Keep what the next run needs to know of a run that came to its end; ``changed`` tells that it did something."""
+    """Write the state that the next run needs after a complete run; ``changed``: the run changed something."""
     return (
         _remember(machine, clock, seen, run)
         or _keep_history(machine, clock, seen.history, _history_after(seen, desired, run, changed=changed))
@@ -248,7 +248,7 @@ def _keep_word(
 
 
 def _history_after(seen: Assessment, desired: HostSpec, run: Run, *, changed: bool) -> reached.History:
-    """Return the states to come back to; a host that no run has ever changed keeps none: nothing is written to it."""
+    """Return the states to go back to, none for a host that no run has ever changed: nothing is written to it."""
     if run.concerns != ORDER or not _is_reached(seen.plan, run):
         return seen.history
     if run.removes:
@@ -261,9 +261,9 @@ def _history_after(seen: Assessment, desired: HostSpec, run: Run, *, changed: bo
 
 
 def _is_reached(plan: Plan, run: Run) -> bool:
-    """Return whether nothing of a plan is left but what the run may leave: what lacks a consent, or is refused.
+    """Return whether a plan has only steps that the run may leave: those without consent, or refused ones.
 
-    A host that keeps the driver which it has is not brought to another one: it must not come back to what it never had.
+    A host that keeps its driver has not reached the spec's one, and must not go back later to what it never had.
     """
     if any(
         step["consent"] == CONSENTS["driver_upgrade"] or step["id"] == pending_reboot.KERNEL for step in plan["steps"]
@@ -274,7 +274,7 @@ def _is_reached(plan: Plan, run: Run) -> bool:
 
 
 def _remember(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failure | None:
-    """Keep what waits for a reboot from now on; a removal leaves nothing behind that waits."""
+    """Record the steps that need a reboot from now on, none in a removal."""
     known = seen.facts["boot"]["awaited"]
     wanted: dict[str, Awaited] = {}
     if not run.removes:
@@ -290,7 +290,7 @@ def _remember(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Fai
 
 
 def _forget(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failure | None:
-    """Remove the original values once all of them are back, and the directory that a killed run may have left empty."""
+    """Remove the baseline once all values are restored, and the directory that a killed run may have left empty."""
     if not run.removes or seen.plan["steps"]:
         return None
     if not machine.exists(baseline.PATH) and not _is_empty(machine, posixpath.dirname(baseline.PATH)):
@@ -306,7 +306,7 @@ def _is_empty(host: Host, directory: str) -> bool:
 
 
 def _put(machine: Machine, clock: Clock, path: str, text: str | None) -> Failure | None:
-    """Write a file for the next run, or remove it where there is nothing to tell."""
+    """Write a state file, or remove it if there is nothing to keep."""
     return _attempt(machine, clock, RemoveFile(path) if text is None else PutFile(path, text, 0o600))
 
 

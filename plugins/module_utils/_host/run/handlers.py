@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the steps of the larger concerns are executed, by their names; that of others is in one file with their planner.
+"""The handlers of the larger concerns by name; those of others are in one file with their planner.
 
-A run that changes nothing needs none of it: ``registry.handler_of`` imports it when the first step is executed.
+A run that changes nothing needs none of them: ``registry.handler_of`` imports this when the first step is executed.
 """
 
 from __future__ import annotations

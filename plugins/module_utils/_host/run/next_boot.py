@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Holds reboots that would not bring the host back as it is to be, and tells of one that failed to. Pure.
+"""Holds reboots after which the host would not match the spec, and reports one that did not start its kernel. Pure.
 
-Judged is what the boot loader's own files name: its entry with image and initial RAM disk, the kernel's modules, those
-of NICs and GPUs, and the driver that is asked for. Of GPUs it tells NVLink that nothing sets up again (facts/gpus.py),
-and MIG that goes or comes (MIG User Guide, enabling MIG mode): from Hopper on the mode lasts as long as the driver is
+The boot loader's own files are checked: its entry with image and initial RAM disk, the kernel's modules, those
+of NICs and GPUs, and the driver of the spec. Notices report NVLink that nothing sets up again (facts/gpus.py),
+and MIG that changes (MIG User Guide, enabling MIG mode): from Hopper on the mode lasts as long as the driver is
 loaded, on Ampere a change that is pending takes effect when the GPU is reset. nvidia-mig-manager.service
-(NVIDIA/mig-parted) and the GPU Operator's MIG manager bring it back.
+(NVIDIA/mig-parted) and the GPU Operator's MIG manager restore it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _HELD = "held back: the reboot is refused"
 
 
 class GpuForecast(NamedTuple):
-    """Why a reboot has to wait, empty where nothing speaks against it, and what it will change."""
+    """Why a reboot must wait, empty if it need not, and notices about what it changes."""
 
     problem: str
     notices: list[str]
 
 
 def forecast(actual: HostState) -> GpuForecast:
-    """Return what the next boot does to NVLink and MIG."""
+    """Return the effects of the next boot on NVLink and MIG."""
     facts = actual.facts
     nvlink = facts.get("nvlink")
     problem = ""
     notices: list[str] = []
-    # In a virtual machine NVLink may be the business of the machine below it.
+    # In a virtual machine the host below may manage NVLink.
     if nvlink is not None and nvlink["service"] and not nvlink["by_container"] and not facts["pcie"]["virtual"]:
         problem, notices = _of_fabric_manager(nvlink) if nvlink["service"] == FABRIC_MANAGER else _of_imex(nvlink)
     return GpuForecast(problem, [*notices, *_of_mig(facts)])
@@ -126,17 +126,17 @@ def _some(addresses: Sequence[str]) -> str:
 
 
 class _Problem(NamedTuple):
-    """What keeps the next boot from coming up as it is to: a short name for the step's id, why, and what to do."""
+    """A problem of the next boot: a short name for the step's id, and the cause with what to do."""
 
     key: str
     detail: str
 
 
 def hold_reboots(plan: Plan, context: Context, missed: str, *, runs: bool) -> Plan:
-    """Return the plan; where the next boot is wrong, it says so, and the steps that need a reboot are refused.
+    """Return the plan; if the next boot has problems, with these, and with steps that need a reboot refused.
 
-    ``missed`` is the kernel that the last reboot was to start, where it did not. What steps of this plan do about the
-    next boot counts as done where the plan ``runs``, not where it is what a run has left.
+    ``missed`` is the expected kernel that the last reboot did not start, if any. Steps of this plan about the
+    next boot count as done if the plan ``runs``, not if a run has left it.
     """
     next_boot, running = context.actual.facts["next_boot"], context.actual.facts["system"]["kernel"]
     found = [_missed(missed, running, next_boot)] if missed else []
@@ -192,10 +192,10 @@ def _entry(next_boot: NextBoot) -> str:
 
 
 def _of_boot(context: Context, next_boot: NextBoot, kernel: str) -> list[_Problem]:
-    """Return what the kernel itself lacks; what the running one does without is no lack."""
+    """Return problems of the kernel's own files; what the running kernel lacks, too, is none."""
     family = family_of(context.actual.facts["system"]["os"])
     initramfs = context.actual.facts["naming"]["initramfs"]
-    # Of the driver that is asked for its own concern tells.
+    # The driver's own concern reports problems of the spec's driver.
     told = (NETDEV_DRIVER, RDMA_DRIVER) if "driver" in context.actual.facts else ()
     lacks = [name for name in next_boot["lacks"] if name not in (*told, GPU_DRIVER)]
     found = []

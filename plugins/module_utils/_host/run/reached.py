@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps what the host was last brought to, to bring that back when something newer has failed. Pure, but for reading.
+"""Keeps the last states that the host reached, to go back to one when a newer spec has failed. Pure, but for reading.
 
-A state is kept once nothing of it is left to do, after the reboot that it may need. What a later state asks for as well
-is set back; what only the later one asks for stays as it is, as in every run.
+A state is kept once nothing of it is left to do, after the reboot that it may need. Settings that both states have
+are set back; those that only the later one has stay, as in every run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..machine.access import Host
 from ..machine.host_files import StateFile
 from ..spec.host import HostRequest, HostSpec, check_spec, of_the_run
 
-# What is asked of a host as JSON has it, maybe by another release: nothing is known of it before it is checked.
+# A spec as JSON, maybe of another release, so it is unchecked.
 State = Dict[str, object]
 
 PATH = "/var/lib/rdma-fabric/reached.json"
@@ -33,22 +33,22 @@ _MOST_KEPT = 2
 
 
 class Reached(NamedTuple):
-    """One state that the host was brought to.
+    """A state that the host has reached.
 
-    ``inbox`` tells whether the kernel's own NIC driver was installed when the run after it began to change the host;
-    None before that, and where no run had to know.
+    ``inbox``: whether the inbox NIC driver was installed when the next run began to change the host; None before that
+    and if no run needed to know.
     """
 
     state: State
     inbox: bool | None = None
 
 
-# The last one is at the end.
+# The last state is at the end.
 History = Tuple[Reached, ...]
 
 
 def read_history(host: Host) -> History:
-    """Return what is kept, nothing where no state was reached yet; raises BrokenState."""
+    """Return the states in the file, none if no state was reached yet; raises BrokenState."""
     content = FILE.read(host)
     entries = [] if content is None else content.get("reached")
     try:
@@ -63,9 +63,9 @@ def text_of(history: History) -> str:
 
 
 def previous(history: History, desired: HostSpec) -> HostSpec | None:
-    """Return what the host was brought to last that is not what ``desired`` asks for, with its consents and uplinks.
+    """Return the last reached state other than ``desired``, with the consents and uplinks of ``desired``.
 
-    None where nothing else is kept. Raises BrokenState for a state that this release can't read.
+    None if there is none. Raises BrokenState for a state that this release can't read.
     """
     others = having_gone_back(history, desired)
     if not others:
@@ -88,7 +88,7 @@ def _checked(state: State, desired: HostSpec) -> HostSpec:
 
 
 def having_reached(history: History, desired: HostSpec) -> History:
-    """Return what is to be kept once nothing of ``desired`` is left to do."""
+    """Return the history once the host has reached ``desired``."""
     state = _state_of(desired)
     if history and history[-1].state == state:
         return history
@@ -96,13 +96,13 @@ def having_reached(history: History, desired: HostSpec) -> History:
 
 
 def having_gone_back(history: History, desired: HostSpec) -> History:
-    """Return what is to be kept once the host is back from ``desired``, which is no state to come back to then."""
+    """Return the history once the host has gone back from ``desired``, which is then no longer in it."""
     unwanted = _state_of(desired)
     return tuple(reached for reached in history if reached.state != unwanted)
 
 
 def having_looked(history: History, facts: Facts) -> History:
-    """Return what is to be kept before the host is changed: whether its NIC driver was the kernel's own until then."""
+    """Return the history before the host is changed, with whether its NIC driver is the inbox driver."""
     if not history or "driver" not in facts or history[-1].inbox is not None:
         return history
     from ..facts.driver.status import installed_flavour
@@ -113,12 +113,12 @@ def having_looked(history: History, facts: Facts) -> History:
 
 
 def asks_for_driver(asked: HostSpec) -> bool:
-    """Return whether a state, by itself or by a policy, says which NIC driver the host is to have."""
+    """Return whether a spec, itself or by a policy, has a NIC driver."""
     return bool(asked["driver"]) or any(request["driver"] for request in asked["requests"])
 
 
 def _state_of(desired: HostSpec) -> State:
-    """Return what is kept of a desired state, as it is read back."""
+    """Return the part of a spec that is kept, as it is read back."""
     kept = check_spec({}).keys() - of_the_run(desired).keys()
     asked = {key: value for key, value in desired.items() if key in kept}
     plain: State = json.loads(json.dumps({**asked, "requests": [_kept(request) for request in desired["requests"]]}))
@@ -126,7 +126,7 @@ def _state_of(desired: HostSpec) -> State:
 
 
 def _kept(request: HostRequest) -> HostRequest:
-    """Return a request without whether it upgrades drivers by itself, which is no objection to going back."""
+    """Return a request without its automatic upgrade of drivers, which must not prevent going back."""
     driver = request["driver"]
     if driver is None:
         return request

@@ -1,13 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of each concern by its name: the one place that knows them all, their order and which hosts they are about.
+"""The registry of concerns: their parts by name, their order, and the hosts that they are about.
 
-A host reads the code of those concerns only that its spec, or what earlier runs left of ours, has to do with: each
-module of them is compiled on the host in every run.
+A run imports only the code of concerns that the host's spec, or our files on the host, have to do with, because each
+module is compiled on the host in every run.
 
-Files of ours that no ``boot_files`` wants any more are removed by the concern ``leftovers``, except those for which a
-concern has planned a step of its own with the id ``<concern>:<path>``.
+Orphaned files, which no ``boot_files`` returns any longer, are removed by the concern ``leftovers``, except those for
+which a concern has planned a step of its own with the id ``<concern>:<path>``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ BootFiles = Dict[str, str]
 class Concern(NamedTuple):
     """What plans one concern.
 
-    ``boot_files`` returns every file that it wants on the host, by path. ``staying`` returns the paths of those that a
-    removal must leave, because what needs them stays as well. ``handler`` executes its steps, where that is a file with
-    the planner; those of other concerns are in ``handlers.py``.
+    ``boot_files`` returns every file that it needs on the host, by path. ``staying`` returns the paths of those that a
+    removal must leave, because their users stay as well. ``handler`` executes its steps if it is in one file with
+    the planner; the handlers of other concerns are in ``handlers.py``.
     """
 
     plan: Callable[[Context], ConcernPlan]
@@ -37,7 +37,7 @@ class Concern(NamedTuple):
 class Entry(NamedTuple):
     """A concern in the registry: ``load`` imports its parts, for hosts that it ``is_about``.
 
-    On other hosts it has no step, no notice and no file; the tests of the host core hold every plan to that.
+    On other hosts it has no step, no notice and no file, which the tests of the host core check for every plan.
     """
 
     load: Callable[[], Concern]
@@ -45,21 +45,21 @@ class Entry(NamedTuple):
 
 
 def handler_of(concern: str) -> Handler | None:
-    """Return how steps of a concern are executed, None for one that this release does not have."""
+    """Return the handler of a concern, None if this release lacks the concern."""
     own = CONCERNS[concern].load().handler if concern in CONCERNS else None
     if own is not None:
         return own
-    # A run that changes nothing reads no code of changes: on a slow host it is half of what a run compiles.
+    # A run that changes nothing does not import them: on a slow host they are half of what a run compiles.
     from .handlers import HANDLERS
 
     return HANDLERS.get(concern)
 
 
 def brings_modules(context: Context) -> str:
-    """Return what is asked for, is not there yet and may bring kernel modules; empty when nothing is.
+    """Return what the spec has that is not set up yet and may add kernel modules, in words; empty if nothing.
 
-    It is set up after the modules are loaded: that is for the next run. A driver of which nothing is left to do has
-    brought what it has.
+    It is set up after the modules are loaded, so its modules are for the next run. A driver with nothing left to do has
+    added its modules already.
     """
     if CONCERNS["driver"].is_about(context):
         steps, left_to_others = CONCERNS["driver"].load().plan(context)
@@ -71,9 +71,9 @@ def brings_modules(context: Context) -> str:
 
 
 def _asked(*keys: str, kept: bool = False) -> Callable[[Context], bool]:
-    """Return whether the host is asked for any of these parts of the spec, or what it had comes back.
+    """Return a predicate: whether the spec has any of these parts, or this is a removal.
 
-    ``kept``: or it has files of ours, which may be of any concern.
+    ``kept``: or the host has files of ours, which may belong to any concern.
     """
 
     def is_about(context: Context) -> bool:
@@ -89,7 +89,7 @@ def _driver_is_asked_or_half_reloaded(context: Context) -> bool:
 
 
 def _asked_of_interfaces(*keys: str, kept: bool = False) -> Callable[[Context], bool]:
-    """Return whether an interface is asked for any of these keys, else the same."""
+    """Return a predicate as ``_asked``, for keys of an interface."""
 
     def is_about(context: Context) -> bool:
         left = context.removing or (kept and bool(context.boot_files))
@@ -99,32 +99,32 @@ def _asked_of_interfaces(*keys: str, kept: bool = False) -> Callable[[Context], 
 
 
 def _says_something(value: object) -> bool:
-    """Return whether a part of the spec asks for anything; that of a key which is not given has None or nothing."""
+    """Return whether a part of the spec has any value; a key that is not given is None or empty."""
     if isinstance(value, dict):
         return any(item is not None for item in value.values())
     return value is not None and value is not False and value != []
 
 
 def _is_booted_with(context: Context) -> bool:
-    """Return whether kernel arguments are asked for, are ours, or were taken out since the host booted."""
+    """Return whether the spec has kernel arguments, or some are ours or were removed since the boot."""
     removed = context.actual.facts["settings"].get("kernel_arguments", {}).get("removed")
     return bool(removed) or _asked("kernel_arguments", "netns_mode", "hugepages", kept=True)(context)
 
 
 def _is_routed(context: Context) -> bool:
-    """Return whether routes are asked for, or rules may be left that are ours."""
+    """Return whether the spec may have routes, or rules of ours may be left."""
     return context.removing or bool(context.interfaces or context.actual.facts["routing"].get("rules"))
 
 
 def _is_of_sysctls(context: Context) -> bool:
-    """Return whether settings are asked for or are ours, or NICs lack those that their subnets need."""
+    """Return whether the spec has settings, some are ours, or NICs lack those that their subnets need."""
     told = context.actual.facts["settings"]
     lacking = told.get("shared_subnets") or told.get("neighbours")
     return bool(lacking and context.interfaces) or _asked("sysctls", "multirail_sysctls", kept=True)(context)
 
 
 def _is_kept_at_boot(context: Context) -> bool:
-    """Return whether anything is to be kept over the next boot, or was over the last one."""
+    """Return whether anything is kept across the next boot, or was across the last one."""
     boot = context.actual.facts["boot"]
     left = boot["unit"]["enabled"] or boot["unit"]["programs"] or boot["result"] or boot["guard"]
     waits = any(step["when"] == BOOT for step in context.earlier)

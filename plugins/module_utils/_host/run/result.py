@@ -44,7 +44,7 @@ class _Executed(TypedDict, total=False):
 
 
 class Summary(_Executed):
-    """The numbers of one host: ``executed`` only of a run that may change it."""
+    """The numbers of one host; ``executed`` is only in those of a run that may change it."""
 
     steps: int
     planned: int
@@ -67,7 +67,7 @@ class ExecutedStep(TypedDict):
 
 
 class FailedStep(TypedDict):
-    """What failed and why; without a step it was the bookkeeping before or after them."""
+    """What failed and why; without a step it was the bookkeeping before or after the steps."""
 
     id: str | None
     line: str | None
@@ -82,7 +82,7 @@ class _Sealed(TypedDict):
 
 
 class _Looked(TypedDict):
-    """What every result has; the module returns ``facts`` as ``as_returned`` has them."""
+    """The fields of every result; the module returns ``facts`` as ``as_returned`` converts them."""
 
     changed: bool
     recorded: bool
@@ -112,14 +112,14 @@ class Outcome(_Looked, total=False):
 
 @dataclass(frozen=True)
 class Run:
-    """How the task runs: in check mode or not, with differences or not, its mode, on a recorded host or a live one.
+    """The options of a task: check mode, diff mode, its mode, and whether the host is a recorded one.
 
-    ``strict`` lets refused steps fail a run that applies, and one that ``removes`` also fail for steps without their
-    consent; ``state`` absent brings the original values back, previous what the host was brought to before. A task
-    about some of the ``concerns`` only leaves the others alone. With ``defers_reload`` the run ends before a reload of
-    the driver, which is left to a turn of the host. ``sealed`` is the plan of the host that was approved, ``links``
-    what its ports offered before, which they are to offer again within ``link_seconds``. With ``reboots`` the host is
-    rebooted next where something waits for that, and looked at then.
+    With ``strict``, refused steps fail a run that applies, and steps without consent fail a removal, too.
+    ``state`` absent restores the original values, previous the state that the host reached before. A task about some
+    of the ``concerns`` leaves the others alone. With ``defers_reload`` the run ends before a reload of the driver,
+    which is left to the host's turn. ``sealed`` is the approved plan of the host, ``links`` are its links before,
+    which must be up again within ``link_seconds``. With ``reboots`` the host is rebooted after the run if a step
+    needs it, and its links are compared then.
     """
 
     check: bool
@@ -142,19 +142,19 @@ class Run:
 
     @property
     def removes(self) -> bool:
-        """Return whether everything of ours is to go."""
+        """Return whether this is a removal."""
         return self.state == ABSENT
 
     @property
     def goes_back(self) -> bool:
-        """Return whether the host is to be as it was before what is asked for."""
+        """Return whether the host goes back to the state before the spec."""
         return self.state == PREVIOUS
 
 
 def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcome:
-    """Return the result of a run that only looks.
+    """Return the result of a run that only reads.
 
-    ``changed`` tells what a run with ``mode`` apply would do, so it is only true in check mode on a live host.
+    ``changed`` predicts a run with ``mode`` apply, so it is only true in check mode on a live host.
     """
     executable = list(filter(is_executable, plan["steps"]))
     return {
@@ -168,7 +168,7 @@ def host_result(desired: HostSpec, facts: Facts, plan: Plan, run: Run) -> Outcom
 
 
 def _looked(desired: HostSpec, facts: Facts, plan: Plan, left: Plan, run: Run) -> Outcome:
-    """Return what every result has: ``plan`` is the one that was made first, ``left`` the one of the host as it is."""
+    """Return the fields of every result: ``plan`` is the first plan, ``left`` that of the host as it is now."""
     awaiting = _lines(_steps_with(left, NEEDS_REBOOT))
     outcome: Outcome = {
         "changed": False,
@@ -185,7 +185,7 @@ def _looked(desired: HostSpec, facts: Facts, plan: Plan, left: Plan, run: Run) -
 
 
 def as_it_would_end(outcome: Outcome, run: Run, *, root: bool) -> Outcome:
-    """Return the result of check mode, failed with the reasons where a run would fail by what is known before it."""
+    """Return the result of check mode, failed if a run would fail for a reason that is known before."""
     if not (run.check and run.mode == APPLY) or run.recorded or outcome.get("failed"):
         return outcome
     reasons = []
@@ -202,12 +202,12 @@ def as_it_would_end(outcome: Outcome, run: Run, *, root: bool) -> Outcome:
 
 
 def with_previous(outcome: Outcome, run: Run, *, known: bool) -> Outcome:
-    """Return the outcome of a run that goes back with whether there was a state to go back to."""
+    """Return the outcome; of a run that goes back, with whether there was a state to go back to."""
     return {**outcome, "previous_known": known} if run.goes_back else outcome
 
 
 def with_verdict(outcome: Outcome, verdict: Verdict | None) -> Outcome:
-    """Return the outcome with what became of the comparison with a sealed plan; another plan fails the task."""
+    """Return the outcome with the comparison with a sealed plan; another plan fails the task."""
     if verdict is None:
         return outcome
     told: Outcome = {**outcome, "sealed": {"state": verdict.state, "difference": list(verdict.difference)}}
@@ -221,12 +221,12 @@ def with_verdict(outcome: Outcome, verdict: Verdict | None) -> Outcome:
 def applied_result(
     desired: HostSpec, facts: Facts, plan: Plan, left: Plan, *, execution: Execution, run: Run
 ) -> Outcome:
-    """Return the result of a run that changes the host: ``plan`` is the one that ran, ``facts`` and ``left`` are what
-    reading and planning the host again gave.
+    """Return the result of a run that changes the host: ``plan`` was executed, ``facts`` and ``left`` are from
+    reading and planning the host again.
 
-    Of a run that leaves the reload of the driver to a turn, ``reload_due`` tells that there is one to come.
-    ``failed`` is set when a step failed, and in a strict run when a step is refused or, where everything of ours was to
-    go, lacks its consent; what could be done is done then.
+    ``reload_due`` is true if the run leaves a reload of the driver to the host's turn.
+    ``failed`` is set if a step failed, and in a strict run if a step is refused or, in a removal, lacks its consent;
+    all other steps are done then.
     """
     outcome = _looked(desired, facts, plan, left, run)
     outcome["changed"] = bool(execution.done or (execution.failure and execution.failure.step))
@@ -260,7 +260,7 @@ def applied_result(
 
 
 def _refused_sentence(refused: list[Step], run: Run, verb: str) -> str:
-    """Name the refused steps and the way on; only a task about the whole host may go on without them."""
+    """Return the sentence about refused steps; only a task about the whole host can go on without them."""
     way = "change the input"
     if set(run.concerns) == set(ORDER):
         way += f", or {_NOT_STRICT} to go on"
@@ -268,7 +268,7 @@ def _refused_sentence(refused: list[Step], run: Run, verb: str) -> str:
 
 
 def _kept_sentence(waiting: list[Step], verb: str) -> str:
-    """Name the steps of a removal that lack their consent; whoever wants to keep what they are about says so."""
+    """Return the sentence about steps of a removal that lack their consent."""
     way = f"give each its consent, or {_NOT_STRICT} to keep that"
     return f"what rdma.fabric has set up {verb} taken back without a consent ({way}):\n{_listed(waiting)}"
 
@@ -332,9 +332,9 @@ def plan_lines(plan: Plan) -> list[str]:
 
 
 def summarize(desired: HostSpec, facts: Facts, plan: Plan) -> Summary:
-    """Return the numbers of one host: steps by status, devices, the labels its node has, the plan's digest.
+    """Return the numbers of one host: steps by status, devices, labels of its node, the plan's digest.
 
-    NICs are counted without the virtual functions of a physical one that is counted.
+    Virtual functions of a physical function on the host are not counted as NICs.
     """
     statuses = [step["status"] for step in plan["steps"]]
     return {

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of one host as it was approved, and whether the host still has that plan. Pure.
+"""The approved plan of a host, and its comparison with the present plan. Pure.
 
-Sealed are the steps as they are printed, digests of what each finds and leaves, and the facts that decide what such a
-step does: system, NIC driver, cards, uplinks. Which machine it is, is told by a digest of its cards' GUIDs.
+Sealed are the steps as printed, digests of their values before and after, and the facts that decide what such a
+step does: system, NIC driver, cards, uplinks. A digest of the cards' GUIDs identifies the machine.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _OTHER_VALUES = " (reads the same and is about other values)"
 
 
 SealedStep = TypedDict("SealedStep", {"id": str, "line": str, "from": str, "to": str})
-"""A step as it is printed, with digests of what it finds and leaves."""
+"""A step as printed, with digests of its values before and after."""
 
 
 class SealedFacts(TypedDict):
-    """What decides what a step does on a host."""
+    """The facts that decide what a step does on a host."""
 
     kernel: str | None
     os: str | None
@@ -46,7 +46,7 @@ class _Rest(TypedDict, total=False):
 
 
 class Sealed(_Rest):
-    """The plan of a host that is approved; ``rest`` where a run has rebooted the host on the way."""
+    """The approved plan of a host; ``rest``: a run has rebooted the host on the way."""
 
     facts: SealedFacts
     machine: str
@@ -54,14 +54,14 @@ class Sealed(_Rest):
 
 
 class Verdict(NamedTuple):
-    """Whether a host still has its sealed plan, has nothing left to do of it, or has another one, and what differs."""
+    """Whether a host has its sealed plan, has nothing left to do, or has another plan, and the differences."""
 
     state: str
     difference: tuple[str, ...] = ()
 
 
 def seal(plan: Plan, facts: Facts) -> Sealed:
-    """Return what is kept of a host's plan until it is approved; ``plan`` may be as a task returns it."""
+    """Return the sealed form of a host's plan; ``plan`` may be as a task returns it."""
     return {"facts": _facts(facts), "machine": _machine(facts), "steps": [_sealed(step) for step in plan["steps"]]}
 
 
@@ -72,7 +72,7 @@ def digest_of(value: object) -> str:
 
 
 def check_sealed(document: object, source: str = "sealed") -> Sealed:
-    """Return a sealed plan of one host, in the shape of ``seal``; raises ``InvalidInput``."""
+    """Return a checked document as the sealed plan of a host; raises ``InvalidInput``."""
     found: list[Violation] = []
     if not isinstance(document, Mapping):
         raise InvalidInput([Violation(source, "", "is not a mapping", _HINT)])
@@ -93,8 +93,8 @@ _HINT = "write the plan again with rdma_fabric_plan_file"
 def judge(sealed: Sealed, plan: Plan, facts: Facts) -> Verdict:
     """Compare the plan of a host with the one that was sealed.
 
-    A host with nothing left that a run would execute is done, whatever its facts are by now. With ``rest`` in
-    ``sealed`` a run has rebooted the host on the way: what is left may then be a part of the sealed steps, on the
+    A host without executable steps is done, whatever its facts are by now. With ``rest`` in
+    ``sealed`` a run has rebooted the host on the way: then a part of the sealed steps may be left, on the
     system that came up.
     """
     known = sealed["steps"]
@@ -137,7 +137,7 @@ def _facts(facts: Facts) -> SealedFacts:
 
 
 def _machine(facts: Facts) -> str:
-    """Return a digest of the GUIDs of the host's cards, nothing for a host whose cards have none to be read."""
+    """Return a digest of the GUIDs of the host's cards, empty if none can be read."""
     physical = {nic["address"] for nic in facts["nics"] if nic["function"] == "pf"}
     guids = sorted((str(each["pci"]), str(each["node_guid"])) for each in facts["rdma"] if each.get("pci") in physical)
     return digest_of(guids) if guids else ""
@@ -149,9 +149,9 @@ def _sealed(step: Step) -> SealedStep:
 
 
 def _unknown(known: Sequence[SealedStep], steps: Sequence[Step]) -> list[Step]:
-    """Return the steps that lead to nothing that was sealed.
+    """Return the steps whose result is not that of a sealed step.
 
-    What waits for a reboot has its own step when it is done, so there the concern has to be a sealed one.
+    A step that needs a reboot follows from another one, so only its concern must be sealed.
     """
     leads_to = {(each["id"], each["to"]) for each in known}
     concerns = {each["id"].split(":", 1)[0] for each in known}
@@ -188,7 +188,7 @@ def _shown(value: object) -> str:
 
 
 def _other_steps(sealed: Sequence[SealedStep], now: Sequence[SealedStep]) -> list[str]:
-    """Return the lines of the steps that went and came, in their order."""
+    """Return the lines of removed and added steps, in order."""
     one, other = ([(step["id"], step["line"], step["from"], step["to"]) for step in steps] for steps in (sealed, now))
     import difflib
 
