@@ -176,8 +176,8 @@ class Context:
         if interface.driver != NETDEV_DRIVER or self.planned("driver:load") is None:
             return []
         held = ", ".join(settings)
-        said = f"{self.target_of(interface)}: set again after the reload of its driver, where that takes it away: "
-        return [f"{said}{held}"] if held else []
+        text = f"{self.target_of(interface)}: set again after the reload of its driver, where that takes it away: "
+        return [f"{text}{held}"] if held else []
 
     def destroys(self, nic: Nic | None) -> bool:
         """Return whether an earlier step of a removal destroys this virtual function with all others of its port."""

@@ -67,20 +67,20 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     kept, history = baseline.read_kept(host), reached.read_history(host)
     before = reached.previous(history, desired) if run.goes_back else None
     stays = run.goes_back and before is None
-    said = [reached.NOTHING_BEFORE] if stays else []
+    notices = [reached.NOTHING_BEFORE] if stays else []
     moved: list[Moved] = []
     if run.removes:
-        kept, moved, said = _followed(host, kept)
+        kept, moved, notices = _followed(host, kept)
     wish = baseline.removal(desired, baseline.without(kept.settings, moved)) if run.removes else before or desired
     if not run.removes and any(request["functions"] or request["netns_mode"] for request in wish["requests"]):
         from ..facts.asked_functions import with_requests
 
         # The host must be read to find the ports that policies select; the facts of these ports are read then.
         wish, of_requests = with_requests(wish, gather(host, address))
-        said += of_requests
+        notices += of_requests
     facts, matched = read_host(host, address, wish["kernel_modules"] + wish.get("unload_modules", []), wish)
     plan, context = plan_with_context(wish, facts, () if stays else run.concerns, matched)
-    plan = {**plan, "notices": [*said, *plan["notices"]]}
+    plan = {**plan, "notices": [*notices, *plan["notices"]]}
     if moved:
         # Values of a card that moved are not restored, so the refusals keep the removal from being complete.
         steps = [*baseline.refusals(kept.settings, moved), *plan["steps"]]

@@ -149,8 +149,8 @@ def hold_reboots(plan: Plan, context: Context, missed: str, *, runs: bool) -> Pl
         of_driver_now = of_driver.problems(context, done)
         found += [_refusal(kernel, running, problem) for problem in _of_boot(context, next_boot, kernel)]
         found += [_refusal(kernel, running, _Problem("driver", text)) for text in of_driver_now]
-        told = {of_driver.noticed(text) for text in of_driver_now}
-        notices = [*(text for text in notices if text not in told), *_notices(next_boot, kernel, running)]
+        reported = {of_driver.noticed(text) for text in of_driver_now}
+        notices = [*(text for text in notices if text not in reported), *_notices(next_boot, kernel, running)]
     gpus = forecast(context.actual)
     notices += gpus.notices
     if gpus.problem:
@@ -196,8 +196,8 @@ def _of_boot(context: Context, next_boot: NextBoot, kernel: str) -> list[_Proble
     family = family_of(context.actual.facts["system"]["os"])
     initramfs = context.actual.facts["naming"]["initramfs"]
     # The driver's own concern reports problems of the spec's driver.
-    told = (NETDEV_DRIVER, RDMA_DRIVER) if "driver" in context.actual.facts else ()
-    lacks = [name for name in next_boot["lacks"] if name not in (*told, GPU_DRIVER)]
+    of_driver_concern = (NETDEV_DRIVER, RDMA_DRIVER) if "driver" in context.actual.facts else ()
+    lacks = [name for name in next_boot["lacks"] if name not in (*of_driver_concern, GPU_DRIVER)]
     found = []
     if next_boot["absent"]:
         found.append(

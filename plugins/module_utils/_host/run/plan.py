@@ -61,16 +61,16 @@ def plan_with_context(
     context = Context(desired, actual, interfaces, brings_modules=brings_modules)
     holds = _holds(context)
     notices = _unknown_uplinks(desired, actual) + remarks(actual, desired["pcie"]) + _functions_to_come(context)
-    notices += [said for each in holds for said in each.notices(context)]
+    notices += [notice for each in holds for notice in each.notices(context)]
     for name in concerns:
         if name == "naming":
             refused = [steps.make_step("naming", **entry._asdict()) for entry in unmatched]
             context = replace(context, earlier=(*context.earlier, *refused))
         if name in CONCERNS and CONCERNS[name].is_about(context):
-            context, said = _with_steps_of(CONCERNS[name].load(), context, holds)
+            context, of_concern = _with_steps_of(CONCERNS[name].load(), context, holds)
             left = tuple(interface for interface in context.interfaces if not context.destroys(interface.nic))
             context = replace(context, interfaces=left)
-            notices.extend(said)
+            notices.extend(of_concern)
     planned = refuse_unmet(context.earlier, facts["boot"]["awaited"])
     plan: Plan = {"format": FORMAT, "steps": planned, "notices": notices, "digest": steps.digest(planned)}
     return plan, replace(context, interfaces=interfaces)

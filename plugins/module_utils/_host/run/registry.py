@@ -118,8 +118,8 @@ def _is_routed(context: Context) -> bool:
 
 def _is_of_sysctls(context: Context) -> bool:
     """Return whether the spec has settings, some are ours, or NICs lack those that their subnets need."""
-    told = context.actual.facts["settings"]
-    lacking = told.get("shared_subnets") or told.get("neighbours")
+    facts = context.actual.facts["settings"]
+    lacking = facts.get("shared_subnets") or facts.get("neighbours")
     return bool(lacking and context.interfaces) or _asked("sysctls", "multirail_sysctls", kept=True)(context)
 
 

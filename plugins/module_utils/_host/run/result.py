@@ -210,12 +210,12 @@ def with_verdict(outcome: Outcome, verdict: Verdict | None) -> Outcome:
     """Return the outcome with the comparison with a sealed plan; another plan fails the task."""
     if verdict is None:
         return outcome
-    told: Outcome = {**outcome, "sealed": {"state": verdict.state, "difference": list(verdict.difference)}}
+    judged: Outcome = {**outcome, "sealed": {"state": verdict.state, "difference": list(verdict.difference)}}
     if verdict.state == OTHER:
-        return {**told, "changed": False, "failed": True, "msg": sentence_of(verdict)}
+        return {**judged, "changed": False, "failed": True, "msg": sentence_of(verdict)}
     if verdict.state == DONE:
-        return {**told, "msg": f"{outcome['msg']}; nothing is left to do of the sealed plan"}
-    return told
+        return {**judged, "msg": f"{outcome['msg']}; nothing is left to do of the sealed plan"}
+    return judged
 
 
 def applied_result(

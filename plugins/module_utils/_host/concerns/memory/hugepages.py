@@ -147,7 +147,7 @@ def _pool_step(context: Context, pool: Pool) -> Step:
         reason=(
             f"there were {pool.wanted} before rdma.fabric changed it"
             if context.removing
-            else f"rdma_fabric_hugepages asks for {pool.wanted}, there are {'unknown' if now is None else now}"
+            else f"rdma_fabric_hugepages asks for {pool.wanted}, now {'unknown' if now is None else now}"
         ),
         when=NOW,
         undo="" if now is None else f"reserve {now}",
