@@ -12,11 +12,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.files impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.kernel.modules import LOAD_FILE, load_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.files import name_file, rdma_file
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state import Interface
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import UNIT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE, UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.interfaces import nothing
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wishes_text
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import boot_spec_text
 
 Facts = Any
 
@@ -330,7 +330,7 @@ def _kept(state: Facts, step: Any) -> Facts:
         return state
     boot.update(unit={"enabled": bool(step["to"]), "programs": [program_path()] if step["to"] else []}, result=None)
     for name, text in (
-        (WISHES_FILE, wishes_text(step["to"] or [])),
+        (BOOT_SPEC_FILE, boot_spec_text(step["to"] or [])),
         (UNIT_FILE, unit_text(PYTHON, program_path(), step["to"] or [])),
     ):
         boot["files"].pop(name, None)

@@ -14,9 +14,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import READ_LIMIT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
+    BOOT_SPEC_FILE,
     GUARD_FILE,
     RESULT_FILE,
-    WISHES_FILE,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
@@ -72,21 +72,21 @@ def test_it_goes_through_apply_guard_reboot_and_removal() -> None:
     before = settings(kernel)
 
     guarded(kernel, wish())
-    assert (mtu(kernel), len(kernel.read(WISHES_FILE)) > LONGEST_TEXT) == ("9000", True)
+    assert (mtu(kernel), len(kernel.read(BOOT_SPEC_FILE)) > LONGEST_TEXT) == ("9000", True)
     assert len(kernel.read(baseline.PATH)) > READ_LIMIT
     assert confirm(kernel, kernel, TOKEN).state == CONFIRMED
     kernel.revive()
     unchanged = apply(kernel, check_spec(wish()), APPLY, None, kernel)
     assert (unchanged.get("failed"), unchanged["changed"], kernel.mutations) == (None, False, [])
 
-    former = kernel.read(WISHES_FILE)
+    former = kernel.read(BOOT_SPEC_FILE)
     smaller = wish()
     smaller["interfaces"][-1]["mtu"] = 4200
     smaller["interfaces"][0]["vf_settings"] = {**smaller["interfaces"][0]["vf_settings"], "vlan": 7}
     guarded(kernel, smaller)
-    assert (mtu(kernel), kernel.read(WISHES_FILE) == former) == ("4200", False)
+    assert (mtu(kernel), kernel.read(BOOT_SPEC_FILE) == former) == ("4200", False)
     assert revert(kernel, kernel)
-    assert (mtu(kernel), kernel.read(WISHES_FILE) == former, kernel.exists(GUARD_FILE)) == ("9000", True, False)
+    assert (mtu(kernel), kernel.read(BOOT_SPEC_FILE) == former, kernel.exists(GUARD_FILE)) == ("9000", True, False)
     kernel.revive()
     guarded(kernel, wish())
     confirm(kernel, kernel, TOKEN)

@@ -26,10 +26,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.record imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.revert import watch
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
+    BOOT_SPEC_FILE,
     GUARD_FILE,
     RESULT_FILE,
     REVERTED_FILE,
-    WISHES_FILE,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import set_devices_up, start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
@@ -272,7 +272,7 @@ class TestALockThatCannotBeUsed:
 
     def test_the_boot_unit_leaves_it_as_its_result(self, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = igb.booted()
-        kernel.tree.add_file(WISHES_FILE, json.dumps({"format": 1, "interfaces": [{"pci": igb.PF, "vfs": 2}]}))
+        kernel.tree.add_file(BOOT_SPEC_FILE, json.dumps({"format": 1, "interfaces": [{"pci": igb.PF, "vfs": 2}]}))
         failing(monkeypatch, "os.open", "EIO")
         outcome = start(kernel, kernel, lambda: exclusive(Watch(), "the boot unit", root=root))
         (problem,) = outcome.problems
@@ -349,7 +349,7 @@ class TestModules:
 class TestAtBoot:
     def test_a_host_that_another_run_changes_is_left_alone_and_told(self) -> None:
         kernel = igb.booted()
-        kernel.tree.add_file(WISHES_FILE, json.dumps({"format": 1, "interfaces": [{"pci": igb.PF, "vfs": 2}]}))
+        kernel.tree.add_file(BOOT_SPEC_FILE, json.dumps({"format": 1, "interfaces": [{"pci": igb.PF, "vfs": 2}]}))
         start(kernel, kernel, refusing)
         result = json.loads(kernel.read(RESULT_FILE))
         assert (result["ok"], result["problems"]) == (False, ["rdma_host (process 7) still changes this host"])

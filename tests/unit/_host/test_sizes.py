@@ -23,7 +23,11 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
     HostError,
     LiveHost,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID, MARKER, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
+    BOOT_ID,
+    BOOT_SPEC_FILE,
+    MARKER,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
@@ -86,13 +90,13 @@ def test_a_revert_brings_the_wishes_of_the_boot_unit_back(size: int) -> None:
     kernel = host()
     applied(kernel, wish(1500, state="up"))
     kernel.revive()
-    former = kernel.read(WISHES_FILE).ljust(size)
-    kernel.tree.add_file(WISHES_FILE, former)
+    former = kernel.read(BOOT_SPEC_FILE).ljust(size)
+    kernel.tree.add_file(BOOT_SPEC_FILE, former)
     guard = Guard(kernel, kernel, lambda *_arguments: None, token="0123456789abcdef", seconds=120)
     applied(kernel, wish(9000, state="up"), guard)
-    assert kernel.read(WISHES_FILE) != former
+    assert kernel.read(BOOT_SPEC_FILE) != former
     assert revert(kernel, kernel)
-    assert kernel.read(WISHES_FILE) == former
+    assert kernel.read(BOOT_SPEC_FILE) == former
 
 
 @pytest.mark.parametrize("size", SIZES)

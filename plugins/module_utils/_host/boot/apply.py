@@ -24,18 +24,18 @@ from ..engine.steps import Step, key_of
 from ..facts.same_card import Moved, cards_of, moved_cards
 from ..machine.access import Host, HostError
 from ..machine.host_files import (
+    BOOT_SPEC_FILE,
     CONFIRMED_FILE,
     ENABLED_BY,
     RESULT_FILE,
     STAGED_FILE,
     UNIT,
     UNIT_FILE,
-    WISHES_FILE,
     mode_of,
 )
 from ..machine.probe import PCI
 from ..machine.program import program_path, program_text
-from ..spec.persisted import MAKER, Wished, cards_in, wishes_text
+from ..spec.persisted import MAKER, BootSpec, boot_spec_text, cards_in
 from .files import manager_files, unit_files
 from .persistence import RELOAD, followers, told_to_network_manager
 
@@ -67,7 +67,7 @@ def installation(program: str, programs: list[str], files: dict[str, str]) -> li
     ``program`` is the path of this release's program, ``programs`` are those on the host.
     """
     do: list[Operation] = [] if program in programs else [PutFile(program, program_text())]
-    do += [_wishes(text) if path == WISHES_FILE else PutFile(path, text) for path, text in files.items()]
+    do += [_boot_spec_file(text) if path == BOOT_SPEC_FILE else PutFile(path, text) for path, text in files.items()]
     do += [FITS, RELOAD_UNITS, _ENABLE]
     do += [RemoveFile(path) for path in programs if path != program]
     return do
@@ -79,7 +79,7 @@ def removal(programs: list[str]) -> Work:
     systemd forgets the unit first. As long as any file is left, the next run repeats the removal.
     """
     # This program's path is included even if the file is gone, because its directory is removed with it.
-    rest = (WISHES_FILE, *programs, program_path(), RESULT_FILE, CONFIRMED_FILE, STAGED_FILE)
+    rest = (BOOT_SPEC_FILE, *programs, program_path(), RESULT_FILE, CONFIRMED_FILE, STAGED_FILE)
     return Work([_DISABLE, RemoveFile(UNIT_FILE), RELOAD_UNITS, *map(RemoveFile, rest)], verify=_is_gone)
 
 
@@ -90,24 +90,24 @@ def with_cards(host: Host, text: str) -> str:
     others do not exist yet when it runs.
     """
     document = json.loads(text)
-    addresses = [wish["pci"] for wish in document["interfaces"] if "pci" in wish and MAKER not in wish]
+    addresses = [entry["pci"] for entry in document["interfaces"] if "pci" in entry and MAKER not in entry]
     physical = [address for address in addresses if not host.exists(f"{PCI}/{address}/physfn")]
     cards = {**cards_in(text), **cards_of(host, physical, {})}
-    return wishes_text(document["interfaces"], document.get("pcie"), cards)
+    return boot_spec_text(document["interfaces"], document.get("pcie"), cards)
 
 
-def of_present_cards(host: Host, wished: Wished) -> tuple[Wished, dict[str, str]]:
+def of_present_cards(host: Host, boot_spec: BootSpec) -> tuple[BootSpec, dict[str, str]]:
     """Return the entries whose cards are still in place, and a message for each address that has another card now.
 
     An empty slot counts as moved if its card is elsewhere now: its functions may have become other devices.
     """
-    left_out = {each.address: _moved_message(each) for each in moved_cards(host, wished.cards)}
+    left_out = {each.address: _moved_message(each) for each in moved_cards(host, boot_spec.cards)}
     kept = []
-    for entry in wished.desired["interfaces"]:
+    for entry in boot_spec.desired["interfaces"]:
         address = entry.get("pci") or ""
-        if address not in left_out and wished.made.get(address) not in left_out:
+        if address not in left_out and boot_spec.made.get(address) not in left_out:
             kept.append(entry)
-    return wished._replace(desired={**wished.desired, "interfaces": kept}), left_out
+    return boot_spec._replace(desired={**boot_spec.desired, "interfaces": kept}), left_out
 
 
 def cycle_with(unit: str, text: str) -> list[str]:
@@ -139,9 +139,9 @@ def _file_work(context: Context, path: str) -> Work:
 def _install(context: Context, files: dict[str, str]) -> Work:
     undo: list[Operation] = []
     if UNIT_FILE not in context.boot_files:
-        undo = [_DISABLE, *(RemoveFile(path) for path in (UNIT_FILE, WISHES_FILE, program_path())), RELOAD_UNITS]
+        undo = [_DISABLE, *(RemoveFile(path) for path in (UNIT_FILE, BOOT_SPEC_FILE, program_path())), RELOAD_UNITS]
     else:
-        undo = [_former_unit(context), *context.boot_undo({WISHES_FILE: ""}), RELOAD_UNITS]
+        undo = [_former_unit(context), *context.boot_undo({BOOT_SPEC_FILE: ""}), RELOAD_UNITS]
 
     def verify(host: Host) -> str:
         if not host.exists(program_path()):
@@ -170,13 +170,13 @@ def _former_unit(context: Context) -> Operation:
     return Found("restore the former boot unit", operations)
 
 
-def _wishes(text: str) -> Operation:
+def _boot_spec_file(text: str) -> Operation:
     """Return how the boot unit's entries are written, each with its card."""
 
     def operations(host: Host) -> list[Operation]:
-        return [PutFile(WISHES_FILE, with_cards(host, text), mode_of(WISHES_FILE))]
+        return [PutFile(BOOT_SPEC_FILE, with_cards(host, text), mode_of(BOOT_SPEC_FILE))]
 
-    return Found(f"write {WISHES_FILE}", operations)
+    return Found(f"write {BOOT_SPEC_FILE}", operations)
 
 
 def _programs(context: Context) -> list[str]:
@@ -184,7 +184,7 @@ def _programs(context: Context) -> list[str]:
 
 
 def _is_gone(host: Host) -> str:
-    left = [path for path in (UNIT_FILE, WISHES_FILE, ENABLED_BY) if host.exists(path)]
+    left = [path for path in (UNIT_FILE, BOOT_SPEC_FILE, ENABLED_BY) if host.exists(path)]
     return f"{', '.join(left)} is still there" if left else ""
 
 

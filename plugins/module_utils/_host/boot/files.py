@@ -18,6 +18,7 @@ from ..engine.steps import BOOT, is_executable
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import WICKED
 from ..machine.host_files import (
+    BOOT_SPEC_FILE,
     GUARD_FILE,
     NETPLAN_FILE,
     PROGRAM_DIRECTORY,
@@ -25,14 +26,13 @@ from ..machine.host_files import (
     REVERTING_FILE,
     STAGED_FILE,
     UNIT_FILE,
-    WISHES_FILE,
     marked,
 )
 from ..machine.program import program_path
 from ..spec.functions import VfSettings
 from ..spec.host import CONSENTS, HostSpec
 from ..spec.interfaces import InterfaceSpec
-from ..spec.persisted import MAKER, SELECTING, Wish, device_of, wishes_text
+from ..spec.persisted import MAKER, SELECTING, BootEntry, boot_spec_text, device_of
 from . import persisted
 from .losses import KeptRoutes, held_back, kept_routes
 from .persistence import Persistence, persistence
@@ -90,13 +90,13 @@ def unit_files(context: Context) -> dict[str, str]:
 
     The file keeps the cards that it already names; cards are read only when it is written.
     """
-    wishes = held_back(context, persisted.wishes(context))
+    entries = held_back(context, persisted.boot_entries(context))
     pcie = lasting(context)
-    if not wishes and not pcie:
+    if not entries and not pcie:
         return {}
-    selected = {device_of(wish) for wish in wishes if MAKER not in wish}
+    selected = {device_of(entry) for entry in entries if MAKER not in entry}
     cards = {address: card for address, card in context.once(persisted.known_cards).items() if address in selected}
-    return {WISHES_FILE: wishes_text(wishes, pcie, cards), UNIT_FILE: unit_of(context, wishes)}
+    return {BOOT_SPEC_FILE: boot_spec_text(entries, pcie, cards), UNIT_FILE: unit_of(context, entries)}
 
 
 def staying(context: Context) -> list[str]:
@@ -104,13 +104,13 @@ def staying(context: Context) -> list[str]:
     return list({**_of_the_guard(context), **unit_files(context)})
 
 
-def unit_of(context: Context, wishes: Sequence[Wish] = ()) -> str:
+def unit_of(context: Context, entries: Sequence[BootEntry] = ()) -> str:
     """Return the text of this host's boot unit for these entries."""
     managers = context.actual.facts["boot"]["managers"]
-    return unit_text(context.python, program_path(), wishes, with_wicked=WICKED in managers)
+    return unit_text(context.python, program_path(), entries, with_wicked=WICKED in managers)
 
 
-def unit_text(python: str, program: str, wishes: Iterable[Wish] = (), *, with_wicked: bool = False) -> str:
+def unit_text(python: str, program: str, entries: Iterable[BootEntry] = (), *, with_wicked: bool = False) -> str:
     """Return the text of the unit, which runs once, after the drivers and before everything that uses the network.
 
     ``with_wicked``: wickedd starts after network-pre.target and configures nothing by itself, and the vendor's driver
@@ -131,7 +131,7 @@ def unit_text(python: str, program: str, wishes: Iterable[Wish] = (), *, with_wi
             *(f"Wants={target}" for target in first),
             f"Before={' '.join((*first, *_BEFORE))}",
             "Conflicts=shutdown.target",
-            f"ConditionPathExists=|{WISHES_FILE}",
+            f"ConditionPathExists=|{BOOT_SPEC_FILE}",
             f"ConditionPathExists=|{GUARD_FILE}",
             f"ConditionPathExists=|{REVERTING_FILE}",
             f"ConditionPathExists=|{STAGED_FILE}",
@@ -140,7 +140,7 @@ def unit_text(python: str, program: str, wishes: Iterable[Wish] = (), *, with_wi
             "Type=oneshot",
             "RemainAfterExit=yes",
             f"ExecStart={python} {' '.join(PYTHON_OPTIONS)} {program} boot",
-            f"TimeoutStartSec={start_seconds(wishes)}",
+            f"TimeoutStartSec={start_seconds(entries)}",
             "UMask=0077",
             "",
             "[Install]",
@@ -149,14 +149,16 @@ def unit_text(python: str, program: str, wishes: Iterable[Wish] = (), *, with_wi
     )
 
 
-def start_seconds(wishes: Iterable[Wish]) -> int:
+def start_seconds(entries: Iterable[BootEntry]) -> int:
     """Return the unit's time limit, which exceeds the sum of all its waits."""
     fixed = LOCK_SECONDS + SETTLE_SECONDS + DEVICE_SECONDS + NEW_DEVICE_SECONDS + _GRACE
-    listed = list(wishes)
+    listed = list(entries)
     rated = sum(map(has_rates, listed))
     # The port is brought up, and rates are tried before and after the wait for the link.
     of_rates = LINK_SECONDS + 3 * _ONE_WAIT * rated if rated else 0
-    return fixed + of_rates + sum(_WAITS.get(key, _ONE_WAIT) for wish in listed for key in wish if key not in SELECTING)
+    return (
+        fixed + of_rates + sum(_WAITS.get(key, _ONE_WAIT) for entry in listed for key in entry if key not in SELECTING)
+    )
 
 
 def guards_next_boot(context: Context) -> bool:
@@ -171,9 +173,9 @@ def guards_next_boot(context: Context) -> bool:
     )
 
 
-def has_rates(wish: Wish | InterfaceSpec) -> bool:
+def has_rates(entry: BootEntry | InterfaceSpec) -> bool:
     """Return whether an entry limits the rate of virtual functions."""
-    settings = wish.get("vf_settings")
+    settings = entry.get("vf_settings")
     return settings is not None and settings.get(_RATE) is not None
 
 

@@ -26,9 +26,9 @@ from ..facts.owners import owned_keys
 from ..facts.shapes import Netdev, Nic
 from ..facts.users import held
 from ..machine.host_files import NETPLAN_FILE
-from ..spec.persisted import MAKER, SELECTING, Setting, Wish, device_of, only
+from ..spec.persisted import MAKER, SELECTING, BootEntry, Setting, device_of, only
 from ..spec.routes import ROUTES, RULES, Route, Rule, version_of
-from .persisted import KEPT, wishes_of_present_cards
+from .persisted import KEPT, entries_of_present_cards
 from .persistence import NOBODY, boot_name, is_refused, persistence, sharing
 
 # These are lost with the functions themselves.
@@ -63,9 +63,9 @@ class Loss(NamedTuple):
         return KEPT[self.key].step_id(self.device)
 
 
-def losses(context: Context, wishes: list[Wish]) -> list[Loss]:
-    """Return the settings that the next boot drops if ``wishes`` replace the boot unit's present entries."""
-    after = {device_of(wish): wish for wish in wishes}
+def losses(context: Context, entries: list[BootEntry]) -> list[Loss]:
+    """Return the settings that the next boot drops if ``entries`` replace the boot unit's present entries."""
+    after = {device_of(entry): entry for entry in entries}
     result: list[Loss] = []
     for former in _former(context):
         device = device_of(former)
@@ -85,25 +85,25 @@ def losses(context: Context, wishes: list[Wish]) -> list[Loss]:
     return [loss for loss in result if makers[loss.device] not in without]
 
 
-def held_back(context: Context, wishes: list[Wish]) -> list[Wish]:
-    """Return ``wishes`` plus every setting that must not be dropped because its consent is missing."""
-    kept = {device_of(wish): wish.copy() for wish in wishes}
-    former = {device_of(wish): wish for wish in _former(context)}
-    for loss in losses(context, wishes):
+def held_back(context: Context, entries: list[BootEntry]) -> list[BootEntry]:
+    """Return ``entries`` plus every setting that must not be dropped because its consent is missing."""
+    kept = {device_of(entry): entry.copy() for entry in entries}
+    former = {device_of(entry): entry for entry in _former(context)}
+    for loss in losses(context, entries):
         if not loss.consent:
             continue
         old = former[loss.device]
-        wish = kept.setdefault(loss.device, only(old, SELECTING))
-        wish.update(only(old, [loss.key]))
+        entry = kept.setdefault(loss.device, only(old, SELECTING))
+        entry.update(only(old, [loss.key]))
         if loss.key == "vfs":
             # Keep the present number, the settings of the functions, and the functions' own entries.
-            wish["vfs"] = enabled_functions(context.actual.nics[loss.device])
+            entry["vfs"] = enabled_functions(context.actual.nics[loss.device])
             needed = (*_OF_FUNCTIONS, "mtu") if old.get("vf_mtu") else _OF_FUNCTIONS
-            wish.update(only(old, [key for key in needed if key not in wish]))
+            entry.update(only(old, [key for key in needed if key not in entry]))
             for device, other in former.items():
                 if other.get(MAKER) == loss.device:
                     kept.setdefault(device, other.copy())
-    return [only(wish, (*SELECTING, *sorted(set(wish).difference(SELECTING)))) for wish in kept.values()]
+    return [only(entry, (*SELECTING, *sorted(set(entry).difference(SELECTING)))) for entry in kept.values()]
 
 
 class KeptRoutes(NamedTuple):
@@ -133,11 +133,11 @@ def kept_routes(context: Context) -> list[KeptRoutes]:
     return kept
 
 
-def _former(context: Context) -> list[Wish]:
-    return context.once(wishes_of_present_cards)
+def _former(context: Context) -> list[BootEntry]:
+    return context.once(entries_of_present_cards)
 
 
-def _is_lost(context: Context, former: Wish, key: Setting, nic: Nic | None, netdev: Netdev | None) -> bool:
+def _is_lost(context: Context, former: BootEntry, key: Setting, nic: Nic | None, netdev: Netdev | None) -> bool:
     """Return whether the host has the setting now, keeps it until the next boot, and nothing else restores it then."""
     now = [step for step in context.earlier if step["id"] == KEPT[key].step_id(device_of(former))]
     if any(map(is_executable, now)) or (context.removing and not now):
@@ -152,7 +152,7 @@ def _is_lost(context: Context, former: Wish, key: Setting, nic: Nic | None, netd
     return key not in ("mtu", "state") or _is_of_the_unit(context, former, key, netdev)
 
 
-def _is_of_the_unit(context: Context, former: Wish, key: Setting, netdev: Netdev | None) -> bool:
+def _is_of_the_unit(context: Context, former: BootEntry, key: Setting, netdev: Netdev | None) -> bool:
     """Return whether only the boot unit sets the MTU or state of an interface: no manager and no bond does."""
     if netdev is None or netdev["master"]:
         return False
@@ -167,7 +167,7 @@ def _is_of_the_unit(context: Context, former: Wish, key: Setting, netdev: Netdev
     return netdev["mtu"] == former["mtu"] and (owner is None or owner.mtu != str(former["mtu"]))
 
 
-def _loss(context: Context, former: Wish, key: Setting, nic: Nic | None, netdev: Netdev | None) -> Loss:
+def _loss(context: Context, former: BootEntry, key: Setting, nic: Nic | None, netdev: Netdev | None) -> Loss:
     device = device_of(former)
     needed = ["uplink_change"] if context.actual.uplink_reason(nic, netdev) is not None else []
     functions = context.actual.vfs_of(nic) if nic is not None else []
@@ -178,7 +178,7 @@ def _loss(context: Context, former: Wish, key: Setting, nic: Nic | None, netdev:
     return Loss(device, target, key, former[key], _consequence(context, former, key, nic), next(iter(missing), ""))
 
 
-def _consequence(context: Context, former: Wish, key: Setting, nic: Nic | None) -> str:
+def _consequence(context: Context, former: BootEntry, key: Setting, nic: Nic | None) -> str:
     if key == "vfs" and nic is not None:
         count = enabled_functions(nic)
         noun = "virtual function" if count == 1 else "virtual functions"

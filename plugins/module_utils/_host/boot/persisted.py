@@ -20,9 +20,9 @@ from ..facts.eswitch import present_mode
 from ..facts.host_state import Interface, is_guest_function
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import owner_of
-from ..machine.host_files import NETPLAN_FILE, WISHES_FILE
+from ..machine.host_files import BOOT_SPEC_FILE, NETPLAN_FILE
 from ..spec.cards import Cards
-from ..spec.persisted import MAKER, Setting, Wish, cards_in, device_of, only, wished_in
+from ..spec.persisted import MAKER, BootEntry, Setting, boot_entries_in, cards_in, device_of, only
 from .persistence import BOOT_UNIT, boot_name, is_refused, persistence
 
 # The files with more than one interface, and the first line of an interface's section.
@@ -73,7 +73,7 @@ _OTHERWISE = ("mtu", "state", "qos")
 _OF_FUNCTIONS: tuple[Setting, ...] = ("vfs", "vf_mtu", "vf_settings", "vf_driver", "vf_guids")
 
 
-def wishes(context: Context) -> list[Wish]:
+def boot_entries(context: Context) -> list[BootEntry]:
     """Return the boot unit's entries as they would be with every consent given.
 
     They have the shape of ``interfaces`` in the spec, and select interfaces by PCI function, which exists before any
@@ -81,33 +81,33 @@ def wishes(context: Context) -> list[Wish]:
     """
     if context.removing:
         return []
-    kept = {entry.interface.key: entry for entry in context.once(persistence)}
+    kept = {each.interface.key: each for each in context.once(persistence)}
     stack = Stack(context)
-    entries: list[Wish] = []
+    found: list[BootEntry] = []
     for interface in context.kept_interfaces:
         wanted = interface.wanted
-        wish = only(wanted, [key for key in KEPT if key not in _OTHERWISE and wanted.get(key)])
-        _hold_back(context, interface, wish)
-        if not wish.get("vfs"):
+        entry = only(wanted, [key for key in KEPT if key not in _OTHERWISE and wanted.get(key)])
+        _hold_back(context, interface, entry)
+        if not entry.get("vfs"):
             for key in _OF_FUNCTIONS:
-                wish.pop(key, None)
+                entry.pop(key, None)
         keep = kept.get(interface.key)
         if keep is not None and keep.manager == BOOT_UNIT:
             if keep.mtu is not None:
-                wish["mtu"] = keep.mtu
+                entry["mtu"] = keep.mtu
             if keep.state is not None:
-                wish["state"] = keep.state
-        wish.update(of_interface(context, interface))
-        carried = _carried_for_functions(context, interface, wish, stack)
-        if carried and "mtu" not in wish:
-            wish["mtu"] = carried
+                entry["state"] = keep.state
+        entry.update(of_interface(context, interface))
+        carried = _carried_for_functions(context, interface, entry, stack)
+        if carried and "mtu" not in entry:
+            entry["mtu"] = carried
         qos = lasting(context, interface)
         if qos:
-            wish["qos"] = qos
-        if wish:
-            entries.append({**_selector(context, interface), **only(wish, sorted(wish))})
-    left = former_wishes(context, matched=False)
-    return _with_makers(context, sorted([*entries, *left.values()], key=device_of))
+            entry["qos"] = qos
+        if entry:
+            found.append({**_selector(context, interface), **only(entry, sorted(entry))})
+    left = former_entries(context, matched=False)
+    return _with_makers(context, sorted([*found, *left.values()], key=device_of))
 
 
 def known_cards(context: Context) -> Cards:
@@ -115,21 +115,21 @@ def known_cards(context: Context) -> Cards:
 
     The spec of such an address now applies to the card that is there.
     """
-    known = cards_in(context.boot_files.get(WISHES_FILE))
+    known = cards_in(context.boot_files.get(BOOT_SPEC_FILE))
     result = context.actual.facts["boot"]["result"]
     others = result["other_cards"] if result is not None and result["this_boot"] else {}
     return {address: card for address, card in known.items() if others.get(address) != card}
 
 
-def wishes_of_present_cards(context: Context) -> list[Wish]:
+def entries_of_present_cards(context: Context) -> list[BootEntry]:
     """Return the boot unit's present entries for interfaces, without those whose address has another card now."""
-    text = context.boot_files.get(WISHES_FILE)
-    entries = [wish for wish in wished_in(text) or [] if "pcie" not in wish]
+    text = context.boot_files.get(BOOT_SPEC_FILE)
+    entries = [entry for entry in boot_entries_in(text) or [] if "pcie" not in entry]
     others = {*cards_in(text)}.difference(context.once(known_cards))
-    return [wish for wish in entries if device_of(wish) not in others and wish.get(MAKER) not in others]
+    return [entry for entry in entries if device_of(entry) not in others and entry.get(MAKER) not in others]
 
 
-def former_wishes(context: Context, *, matched: bool) -> dict[str, Wish]:
+def former_entries(context: Context, *, matched: bool) -> dict[str, BootEntry]:
     """Return the boot unit's present entries for devices that have no interface now, by device.
 
     ``matched``: for devices that match an entry of the spec, else for those that may match an entry without a device.
@@ -137,22 +137,22 @@ def former_wishes(context: Context, *, matched: bool) -> dict[str, Wish]:
     """
     known = {interface.key for interface in context.interfaces}
     addresses = [entry.get("pci") for entry in context.entries_without_device]
-    found: dict[str, Wish] = {}
-    for wish in context.once(wishes_of_present_cards):
-        device = device_of(wish)
+    found: dict[str, BootEntry] = {}
+    for entry in context.once(entries_of_present_cards):
+        device = device_of(entry)
         nic = context.actual.nics.get(device)
         netdev = context.actual.netdevs.get(device) if nic is None else context.actual.port_of(nic)
         selected = device in known if matched else device not in known and (device in addresses or None in addresses)
         if netdev is None and selected:
-            found[device] = wish
+            found[device] = entry
     return found
 
 
-def of_interface(context: Context, interface: Interface) -> Wish:
+def of_interface(context: Context, interface: Interface) -> BootEntry:
     """Return the MTU and state from the boot unit's present entry for a device whose interface is absent."""
     if interface.netdev is not None:
         return {}
-    former = former_wishes(context, matched=True).get(interface.key, {})
+    former = former_entries(context, matched=True).get(interface.key, {})
     keys = [key for key in ("mtu", "state") if interface.wanted.get(key) is not None]
     return only(former, keys)
 
@@ -176,13 +176,13 @@ def manager_files(context: Context, wanted: Mapping[str, str]) -> dict[str, str]
     return {**present, **wanted, **merged}
 
 
-def _carried_for_functions(context: Context, interface: Interface, wish: Wish, stack: Stack) -> int:
+def _carried_for_functions(context: Context, interface: Interface, entry: BootEntry, stack: Stack) -> int:
     """Return the MTU that the boot unit must give a port for the sake of its functions, 0 if none.
 
     The functions are set up before a manager or bond gives the port its MTU, and none may exceed it. The port gets its
     present MTU, so not less than what a udev file may have given it.
     """
-    if not wish.get("vfs") or interface.netdev is None or interface.nic is None:
+    if not entry.get("vfs") or interface.netdev is None or interface.nic is None:
         return 0
     own = [
         other.wanted["mtu"]
@@ -191,24 +191,24 @@ def _carried_for_functions(context: Context, interface: Interface, wish: Wish, s
         and other.nic["pf"] == interface.nic["address"]
         and not is_refused(context, f"mtu:{other.key}")
     ]
-    needed = max(mtu or 0 for mtu in (wish.get("vf_mtu"), *own))
+    needed = max(mtu or 0 for mtu in (entry.get("vf_mtu"), *own))
     carried = stack.final(interface.netdev["name"])
     return carried if 0 < needed <= carried else 0
 
 
-def _with_makers(context: Context, wishes: list[Wish]) -> list[Wish]:
+def _with_makers(context: Context, entries: list[BootEntry]) -> list[BootEntry]:
     """Mark the functions that the entry of another one creates: the boot unit does not wait for them at its start."""
-    makers = {wish["pci"] for wish in wishes if wish.get("vfs") and wish.get("pci")}
+    makers = {entry["pci"] for entry in entries if entry.get("vfs") and entry.get("pci")}
 
-    def with_maker(wish: Wish) -> Wish:
-        function = context.actual.nics.get(wish.get("pci") or "")
+    def with_maker(entry: BootEntry) -> BootEntry:
+        function = context.actual.nics.get(entry.get("pci") or "")
         maker = function["pf"] if function is not None else None
-        return {"pci": wish["pci"], MAKER: maker, **wish} if maker in makers else wish
+        return {"pci": entry["pci"], MAKER: maker, **entry} if maker in makers else entry
 
-    return list(map(with_maker, wishes))
+    return list(map(with_maker, entries))
 
 
-def _hold_back(context: Context, interface: Interface, wish: Wish) -> None:
+def _hold_back(context: Context, interface: Interface, entry: BootEntry) -> None:
     """Remove from an entry what the plan refuses or holds for consent now: the boot unit must not set it either.
 
     The number of virtual functions and the mode of an e-switch then stay at their present values. The function of a
@@ -218,19 +218,19 @@ def _hold_back(context: Context, interface: Interface, wish: Wish) -> None:
     waiting = {step["id"] for step in context.earlier if step["status"] != PLANNED}
     held = interface.wanted["vfs"] is not None and f"vfs:{interface.key}" in waiting
     if held or (nic is not None and is_guest_function(nic)):
-        wish.pop("vfs", None)
+        entry.pop("vfs", None)
         if interface.functions:
-            wish["vfs"] = interface.functions
+            entry["vfs"] = interface.functions
     if interface.wanted["eswitch_mode"] is not None and f"eswitch:{interface.key}" in waiting:
-        wish["eswitch_mode"] = present_mode(context.actual, interface)
+        entry["eswitch_mode"] = present_mode(context.actual, interface)
     if nic is not None and nic["function"] != "pf":
-        wish.pop("eswitch_mode", None)
+        entry.pop("eswitch_mode", None)
     for key, kept in KEPT.items():
         if kept.held and kept.step_id(interface.key) in waiting:
-            wish.pop(key, None)
+            entry.pop(key, None)
 
 
-def _selector(context: Context, interface: Interface) -> Wish:
+def _selector(context: Context, interface: Interface) -> BootEntry:
     """Return how the boot unit selects an interface: by name only if it is not the single port of its function."""
     nic, netdev = interface.nic, interface.netdev
     if nic is not None and (netdev is None or context.actual.port_of(nic) is not None):

@@ -9,15 +9,15 @@ from typing import Collection, Iterable, Mapping
 
 from ..engine.context import ConcernPlan, Context
 from ..engine.steps import BOOT, NEEDS_CONSENT, NOTHING, PLANNED, Step, make_step
-from ..machine.host_files import UNIT, UNIT_FILE, WISHES_FILE
+from ..machine.host_files import BOOT_SPEC_FILE, UNIT, UNIT_FILE
 from ..machine.program import program_path
 from ..spec.host import CONSENTS
-from ..spec.persisted import SELECTING, Wish, cards_in, device_of, wished_in
+from ..spec.persisted import SELECTING, BootEntry, boot_entries_in, cards_in, device_of
 from ..spec.routes import route_text, rule_text
 from .files import guards_next_boot, manager_files, unit_files
 from .losses import KeptRoutes, Loss, kept_routes, losses
 from .orphaned import kept_no_longer
-from .persisted import wishes
+from .persisted import boot_entries
 from .persistence import NOBODY, Persistence, followers, persistence
 
 CONCERN = "boot"
@@ -36,7 +36,7 @@ def plan(context: Context) -> ConcernPlan:
     steps += _unit_step(context)
     # If the same change needs this consent now, its own step already names it.
     waiting = {step["id"] for step in context.earlier}
-    lost = losses(context, wishes(context))
+    lost = losses(context, boot_entries(context))
     steps += [_loss_step(loss) for loss in lost if not (loss.consent and loss.step_now in waiting)]
     return sorted(steps, key=lambda step: step["id"]), [*_last_boot(context), *_guarded(context)]
 
@@ -70,7 +70,7 @@ def _file_step(context: Context, path: str, kept: list[Persistence], routed: lis
 def _kept_no_longer(context: Context, path: str, devices: Collection[str]) -> str:
     """Return what the file no longer keeps, without an MTU that the boot unit restores for the functions of a port."""
     former, now = context.boot_files.get(path, ""), manager_files(context)[path]
-    by_the_unit = any("mtu" in wish for wish in wishes(context) if device_of(wish) in devices)
+    by_the_unit = any("mtu" in entry for entry in boot_entries(context) if device_of(entry) in devices)
     return kept_no_longer(former, now, mtu=not by_the_unit)
 
 
@@ -125,23 +125,23 @@ def _unit_step(context: Context) -> list[Step]:
     state = boot["unit"]
     files = unit_files(context)
     wanted = [program_path()] if files else []
-    there = [path for path in (UNIT_FILE, WISHES_FILE) if path in context.boot_files]
+    there = [path for path in (UNIT_FILE, BOOT_SPEC_FILE) if path in context.boot_files]
     same = all(context.boot_files.get(path) == text for path, text in files.items())
     if files:
         if same and state["enabled"] and state["programs"] == wanted:
             return []
     elif guards_next_boot(context) or not (there or state["enabled"] or state["programs"] or boot["result"]):
         return []
-    before = wished_in(context.boot_files.get(WISHES_FILE))
-    after = wished_in(files.get(WISHES_FILE))
-    other_cards = cards_in(context.boot_files.get(WISHES_FILE)) != cards_in(files.get(WISHES_FILE))
+    before = boot_entries_in(context.boot_files.get(BOOT_SPEC_FILE))
+    after = boot_entries_in(files.get(BOOT_SPEC_FILE))
+    other_cards = cards_in(context.boot_files.get(BOOT_SPEC_FILE)) != cards_in(files.get(BOOT_SPEC_FILE))
     verb = ("update" if there else "install") if files else "remove"
     return [
         make_step(
             CONCERN,
             UNIT_FILE,
             target=UNIT,
-            action=f"{verb} the boot unit" + (f" for {_wished(after)}" if after else ""),
+            action=f"{verb} the boot unit" + (f" for {_described(after)}" if after else ""),
             before=before,
             after=after,
             reason=_reason(bool(files), before == after, other_cards),
@@ -152,9 +152,9 @@ def _unit_step(context: Context) -> list[Step]:
     ]
 
 
-def _lost_registers(before: Iterable[Wish] | None, after: Iterable[Wish] | None) -> str:
+def _lost_registers(before: Iterable[BootEntry] | None, after: Iterable[BootEntry] | None) -> str:
     """Return the PCIe settings that the boot unit no longer sets; they belong to the host, not to a device."""
-    former, wanted = ({key for wish in wishes or () for key in wish.get("pcie", {})} for wishes in (before, after))
+    former, wanted = ({key for entry in entries or () for key in entry.get("pcie", {})} for entries in (before, after))
     gone = " and ".join(sorted(former - wanted))
     return f"{gone} of PCIe that it sets, from the next boot on" if gone else NOTHING
 
@@ -176,25 +176,25 @@ def _loss_step(loss: Loss) -> Step:
     )
 
 
-def _reason(wanted: bool, same_wishes: bool, other_cards: bool) -> str:
+def _reason(wanted: bool, same_entries: bool, other_cards: bool) -> str:
     if not wanted:
         return "nothing is left for it to do"
-    if same_wishes and other_cards:
+    if same_entries and other_cards:
         return "an address of its settings has another card since the last boot"
-    if same_wishes:
+    if same_entries:
         return "its unit or program is missing, not enabled, or of another release"
     return "the kernel forgets these settings at a reboot, and no network manager keeps them"
 
 
-def _wished(wishes: list[Wish]) -> str:
+def _described(entries: list[BootEntry]) -> str:
     """Return the settings of the boot unit by interface, and those of PCIe, in words."""
     parts = []
-    for wish in wishes:
-        if "pcie" in wish:
-            parts.append(f"PCIe ({', '.join(wish['pcie'])})")
+    for entry in entries:
+        if "pcie" in entry:
+            parts.append(f"PCIe ({', '.join(entry['pcie'])})")
             continue
-        keys = [key for key in wish if key not in SELECTING]
-        parts.append(f"{wish.get('pci') or wish.get('current_name')} ({', '.join(keys)})")
+        keys = [key for key in entry if key not in SELECTING]
+        parts.append(f"{entry.get('pci') or entry.get('current_name')} ({', '.join(keys)})")
     return ", ".join(parts)
 
 

@@ -20,6 +20,7 @@ from ..engine.failures import problem_of
 from ..engine.operations import CommandFailed, PutFile, RemoveFile
 from ..machine.access import Clock, HostError, Machine
 from ..machine.host_files import (
+    BOOT_SPEC_FILE,
     CONFIRMED_FILE,
     GUARD_FILE,
     PROGRAM_DIRECTORY,
@@ -27,7 +28,6 @@ from ..machine.host_files import (
     REVERTED_FILE,
     REVERTING_FILE,
     STAGED_FILE,
-    WISHES_FILE,
     BrokenState,
 )
 from ..machine.probe import boot_id, names_at
@@ -298,7 +298,7 @@ def _read_or(machine: Machine, path: str, known: Record | None) -> Record | None
 
 def _leave_no_unit(machine: Machine, clock: Clock) -> None:
     """Remove a boot unit that was only needed to revert the change after a reboot."""
-    if machine.exists(WISHES_FILE) or machine.exists(STAGED_FILE):
+    if machine.exists(BOOT_SPEC_FILE) or machine.exists(STAGED_FILE):
         return
     programs = [f"{PROGRAM_DIRECTORY}/{name}" for name in names_at(machine, PROGRAM_DIRECTORY)]
     # A unit that remains is harmless; the next run removes it.

@@ -27,7 +27,7 @@ ENABLED_BY = f"/etc/systemd/system/multi-user.target.wants/{UNIT}"
 # Installed by an image or a first-boot step, removed by the run in which the node joined (docs/guide-new-nodes.md).
 JOIN_UNIT_FILE = "/etc/systemd/system/rdma-fabric-join.service"
 JOIN_ENABLED_BY = "/etc/systemd/system/multi-user.target.wants/rdma-fabric-join.service"
-WISHES_FILE = "/etc/rdma-fabric/host.json"
+BOOT_SPEC_FILE = "/etc/rdma-fabric/host.json"
 NETPLAN_FILE = "/etc/netplan/90-rdma-fabric.yaml"
 # The beginning of the path of our policy script, which ends with the digest of its text.
 IRQBALANCE_SCRIPT = "/etc/rdma-fabric/irqbalance-"
@@ -108,7 +108,7 @@ def marked(lines: Iterable[str]) -> str:
 
 def mode_of(path: str) -> int:
     """Return the permissions of a file of ours: netplan warns about files that others may read."""
-    if path in (WISHES_FILE, NETPLAN_FILE):
+    if path in (BOOT_SPEC_FILE, NETPLAN_FILE):
         return 0o600
     return 0o755 if path.startswith(IRQBALANCE_SCRIPT) else 0o644
 

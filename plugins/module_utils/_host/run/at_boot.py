@@ -45,11 +45,11 @@ from ..guard.record import FILES
 from ..guard.revert import Alone, begin, revert_if_due, watch
 from ..guard.revert import launch as launch_guard
 from ..machine.access import Clock, HostError, LiveMachine, Machine, SystemClock
-from ..machine.host_files import RESULT_FILE, WISHES_FILE, BrokenState, check
+from ..machine.host_files import BOOT_SPEC_FILE, RESULT_FILE, BrokenState, check
 from ..machine.probe import NET, PCI, boot_id, target_at
 from ..spec.host import HostSpec
 from ..spec.interfaces import InterfaceSpec
-from ..spec.persisted import Wished, wished_of
+from ..spec.persisted import BootSpec, boot_spec_of
 from ..spec.qos import merged
 from .plan import makes_forget, plan_with_context
 from .registry import ORDER, handler_of
@@ -61,7 +61,7 @@ _USAGE = "usage: python3 -I -S PROGRAM [--root DIRECTORY] boot|devices|guard\n"
 class Outcome(NamedTuple):
     """What a start of the host came to: printed lines of executed steps, and what is left, one line each.
 
-    ``other_cards`` are those of wishes that were left out, as another one has their address now, by that address.
+    ``other_cards`` are those of entries that were left out, as another one has their address now, by that address.
     """
 
     executed: tuple[str, ...]
@@ -173,35 +173,37 @@ def _alone(machine: Machine, clock: Clock, alone: Alone, *, later: bool = False)
 
 def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:
     try:
-        wished = wished_of(machine.read(WISHES_FILE))
+        boot_spec = boot_spec_of(machine.read(BOOT_SPEC_FILE))
     except HostError as error:
         # Without its file the unit was only started for a guard.
-        return Outcome((), () if error.code == "ENOENT" else (f"{WISHES_FILE}: {explain(error, None, {})}",))
+        return Outcome((), () if error.code == "ENOENT" else (f"{BOOT_SPEC_FILE}: {explain(error, None, {})}",))
     except (ValueError, InvalidInput) as error:
-        return Outcome((), (f"{WISHES_FILE} is broken: {error}",))
+        return Outcome((), (f"{BOOT_SPEC_FILE} is broken: {error}",))
     if later:
-        wished, left_out = of_present_cards(machine, wished)
-        only = _round(machine, clock, wished.desired, later=True)
+        boot_spec, left_out = of_present_cards(machine, boot_spec)
+        only = _round(machine, clock, boot_spec.desired, later=True)
         return Outcome(only.executed, (*left_out.values(), *only.left))
-    return _started(machine, clock, wished)
+    return _started(machine, clock, boot_spec)
 
 
-def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
+def _started(machine: Machine, clock: Clock, boot_spec: BootSpec) -> Outcome:
     """Apply all entries, then those of devices that the first round has created, and settings that a driver has lost.
 
     Virtual functions may have entries of their own.
     """
-    entries = wished.desired["interfaces"]
+    entries = boot_spec.desired["interfaces"]
     # Without udev there is only the wait below.
     with contextlib.suppress(HostError):
         machine.run(("udevadm", "settle", f"--timeout={SETTLE_SECONDS}"), SETTLE_SECONDS + 10)
-    missing = _wait_for_devices(machine, clock, [e for e in entries if e.get("pci") not in wished.made], DEVICE_SECONDS)
+    missing = _wait_for_devices(
+        machine, clock, [e for e in entries if e.get("pci") not in boot_spec.made], DEVICE_SECONDS
+    )
     # Only now, because a card that has moved may appear late.
-    wished, left_out = of_present_cards(machine, wished)
-    entries = wished.desired["interfaces"]
+    boot_spec, left_out = of_present_cards(machine, boot_spec)
+    entries = boot_spec.desired["interfaces"]
     missing.update(left_out)
     absent = [entry for entry in entries if not _exists(machine, entry)]
-    without_links = before_links(wished.desired)
+    without_links = before_links(boot_spec.desired)
     done = _round(machine, clock, without_links)
     came = [entry for entry in absent if _exists(machine, entry)]
     if came:
@@ -210,12 +212,12 @@ def _started(machine: Machine, clock: Clock, wished: Wished) -> Outcome:
         done = _then(done, _round(machine, clock, without_links, without=done.failures))
     rated = [entry["pci"] for entry in entries if has_rates(entry) and entry.get("pci")]
     if any(map(has_rates, entries)):
-        done = _with_rates(machine, clock, wished.desired, rated, done)
+        done = _with_rates(machine, clock, boot_spec.desired, rated, done)
     for entry in absent:
         if not _exists(machine, entry):
             missing.setdefault(*_absent(entry))
     problems = tuple(dict.fromkeys((*missing.values(), *done.left)))
-    others = {address: wished.cards[address] for address in left_out if machine.exists(f"{PCI}/{address}")}
+    others = {address: boot_spec.cards[address] for address in left_out if machine.exists(f"{PCI}/{address}")}
     return Outcome(done.executed, problems, other_cards=others)
 
 
@@ -285,8 +287,8 @@ def _round(
     """
     try:
         facts = gather(machine, desired=desired)
-        wish = desired if later else without_soft_devices(desired, facts)
-        plan, context = plan_with_context(wish, facts, (QOS,) if later else ORDER)
+        spec = desired if later else without_soft_devices(desired, facts)
+        plan, context = plan_with_context(spec, facts, (QOS,) if later else ORDER)
     except HostError as error:
         return _Round((), (f"the host could not be read: {error}",))
     own = own_part(plan)
@@ -350,33 +352,33 @@ def _wait_for_devices(
 
 
 def _missing(machine: Machine, entries: Collection[InterfaceSpec]) -> dict[str, str]:
-    found = {wish["pci"]: _lacking(machine, wish["pci"], wish) for wish in entries if wish.get("pci")}
+    found = {entry["pci"]: _lacking(machine, entry["pci"], entry) for entry in entries if entry.get("pci")}
     return {address: what for address, what in found.items() if what}
 
 
-def _exists(machine: Machine, wish: InterfaceSpec) -> bool:
+def _exists(machine: Machine, entry: InterfaceSpec) -> bool:
     """Return whether the host has the device that an entry selects."""
-    address = wish.get("pci")
-    return machine.exists(f"{PCI}/{address}" if address else f"{NET}/{wish.get('current_name')}")
+    address = entry.get("pci")
+    return machine.exists(f"{PCI}/{address}" if address else f"{NET}/{entry.get('current_name')}")
 
 
-def _absent(wish: InterfaceSpec) -> tuple[str, str]:
+def _absent(entry: InterfaceSpec) -> tuple[str, str]:
     """Return the selector of an entry, and the message that the host lacks the device."""
-    address = wish.get("pci")
-    selected, kind = (address, "PCI function") if address else (wish.get("current_name"), "interface")
+    address = entry.get("pci")
+    selected, kind = (address, "PCI function") if address else (entry.get("current_name"), "interface")
     return str(selected), f"{selected}: there is no such {kind}"
 
 
-def _lacking(machine: Machine, address: str, wish: InterfaceSpec) -> str:
+def _lacking(machine: Machine, address: str, entry: InterfaceSpec) -> str:
     """Return what a PCI function still lacks, empty if nothing."""
     place = f"{PCI}/{address}"
     if not machine.exists(place):
         return f"{address}: there is no such PCI function"
     if not target_at(machine, f"{place}/driver"):
         return f"{address}: no driver is bound to it"
-    if any(wish[key] for key, kept in KEPT.items() if kept.through_interface) and not _has_interface(machine, address):
+    if any(entry[key] for key, kept in KEPT.items() if kept.through_interface) and not _has_interface(machine, address):
         return f"{address}: it has no network interface"
-    if any(key in merged(None, wish["qos"]) for key in OF_DEVICE) and _lacks_device(machine, place):
+    if any(key in merged(None, entry["qos"]) for key in OF_DEVICE) and _lacks_device(machine, place):
         return f"{address}: it has no RDMA device"
     return ""
 

@@ -48,7 +48,7 @@ class Assessment(NamedTuple):
     followed their cards.
     """
 
-    wish: HostSpec
+    spec: HostSpec
     facts: Facts
     plan: Plan
     context: Context
@@ -71,15 +71,15 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
     moved: list[Moved] = []
     if run.removes:
         kept, moved, notices = _followed(host, kept)
-    wish = baseline.removal(desired, baseline.without(kept.settings, moved)) if run.removes else before or desired
-    if not run.removes and any(request["functions"] or request["netns_mode"] for request in wish["requests"]):
+    spec = baseline.removal(desired, baseline.without(kept.settings, moved)) if run.removes else before or desired
+    if not run.removes and any(request["functions"] or request["netns_mode"] for request in spec["requests"]):
         from ..facts.asked_functions import with_requests
 
         # The host must be read to find the ports that policies select; the facts of these ports are read then.
-        wish, of_requests = with_requests(wish, gather(host, address))
+        spec, of_requests = with_requests(spec, gather(host, address))
         notices += of_requests
-    facts, matched = read_host(host, address, wish["kernel_modules"] + wish.get("unload_modules", []), wish)
-    plan, context = plan_with_context(wish, facts, () if stays else run.concerns, matched)
+    facts, matched = read_host(host, address, spec["kernel_modules"] + spec.get("unload_modules", []), spec)
+    plan, context = plan_with_context(spec, facts, () if stays else run.concerns, matched)
     plan = {**plan, "notices": [*notices, *plan["notices"]]}
     if moved:
         # Values of a card that moved are not restored, so the refusals keep the removal from being complete.
@@ -91,7 +91,7 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
         plan = _with_next_boot(host, plan, context, missed, runs=not has_run)
     if run.defers_reload:
         plan = telling_turn(plan)
-    return Assessment(wish, facts, plan, context, kept, history, stays)
+    return Assessment(spec, facts, plan, context, kept, history, stays)
 
 
 def _followed(host: Host, kept: baseline.Kept, asked: Collection[str] = ()) -> Followed:
@@ -121,7 +121,7 @@ def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, ru
 def preview(host: Host, desired: HostSpec, run: Run, address: str | None) -> Outcome:
     """Return the outcome of a run that only reads."""
     seen = assess(host, desired, run, address)
-    outcome = with_previous(host_result(seen.wish, seen.facts, seen.plan, run), run, known=not seen.stays)
+    outcome = with_previous(host_result(seen.spec, seen.facts, seen.plan, run), run, known=not seen.stays)
     return with_verdict(outcome, _verdict(seen, run))
 
 
@@ -142,7 +142,7 @@ def apply(
     seen = assess(machine, desired, run, address)
     verdict = _verdict(seen, run)
     if verdict is not None and verdict.state == OTHER:
-        return with_verdict(host_result(seen.wish, seen.facts, seen.plan, run), verdict)
+        return with_verdict(host_result(seen.spec, seen.facts, seen.plan, run), verdict)
     outcome = _apply(machine, desired, run, address, clock, seen=seen, watch=watch)
     if run.links:
         from .links import with_links
@@ -169,7 +169,7 @@ def _apply(
     now = before_turn(seen.plan) if run.defers_reload else seen.plan
     if not any(map(is_executable, now["steps"])):
         idle = Execution(failure=None if seen.stays else _keep_word(machine, clock, seen, desired, run))
-        return applied_result(seen.wish, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
+        return applied_result(seen.spec, seen.facts, seen.plan, seen.plan, execution=idle, run=run)
     execution = _keep_driver(machine, clock, seen, now, run) or _execute(machine, clock, seen, now, watch)
     after = assess(machine, desired, run, address, has_run=True)
     executed = [step for step, _seconds in execution.done]
@@ -180,7 +180,7 @@ def _apply(
         after = assess(machine, desired, run, address, has_run=True)
     if execution.failure is None:
         execution.failure = _keep_word(machine, clock, after, desired, run, changed=True)
-    return applied_result(after.wish, after.facts, seen.plan, after.plan, execution=execution, run=run)
+    return applied_result(after.spec, after.facts, seen.plan, after.plan, execution=execution, run=run)
 
 
 def _continued(first: Execution, second: Execution) -> Execution:

@@ -25,14 +25,14 @@ _OfFunctions = Literal["vf_driver", "vf_guids", "vf_mtu", "vf_settings", "vfs"]
 Setting = Literal["eswitch_mode", "irq_affinity", "mtu", "qos", "queues", "state", _OfFunctions]
 
 
-class WishedPcie(TypedDict, total=False):
+class BootPcie(TypedDict, total=False):
     """The PCIe settings that the boot unit applies."""
 
     acs: str
     max_read_request: int
 
 
-class Wish(TypedDict, total=False):
+class BootEntry(TypedDict, total=False):
     """The settings that the boot unit applies to an interface, as in ``interfaces`` of the spec, or to PCIe."""
 
     pci: str
@@ -49,20 +49,22 @@ class Wish(TypedDict, total=False):
     vf_mtu: int
     vf_settings: VfSettings
     vfs: int
-    pcie: WishedPcie
+    pcie: BootPcie
 
 
-def device_of(entry: Wish) -> str:
+def device_of(entry: BootEntry) -> str:
     """Return the selector of an entry."""
     return str(entry.get("pci") or entry.get("current_name"))
 
 
-def only(entry: Mapping[str, object], keys: Iterable[str]) -> Wish:
+def only(entry: Mapping[str, object], keys: Iterable[str]) -> BootEntry:
     """Return those of an entry's values that have these keys, in order."""
-    return cast(Wish, {key: entry[key] for key in keys if key in entry})
+    return cast(BootEntry, {key: entry[key] for key in keys if key in entry})
 
 
-def wishes_text(entries: list[Wish], pcie: Mapping[str, object] | None = None, cards: Cards | None = None) -> str:
+def boot_spec_text(
+    entries: list[BootEntry], pcie: Mapping[str, object] | None = None, cards: Cards | None = None
+) -> str:
     """Return the text of the boot unit's file."""
     document = {"managed_by": MARKER, "format": FORMAT, "interfaces": entries, **({"pcie": dict(pcie)} if pcie else {})}
     if cards:
@@ -70,7 +72,7 @@ def wishes_text(entries: list[Wish], pcie: Mapping[str, object] | None = None, c
     return json.dumps(document, indent=1, ensure_ascii=True) + "\n"
 
 
-class Wished(NamedTuple):
+class BootSpec(NamedTuple):
     """The content of the boot unit's file: the spec, and the cards that it applies to.
 
     ``made`` are the functions that the entries create themselves, each with its physical one, by address.
@@ -81,7 +83,7 @@ class Wished(NamedTuple):
     cards: Cards
 
 
-def wished_of(text: str) -> Wished:
+def boot_spec_of(text: str) -> BootSpec:
     """Return the content of the boot unit's file.
 
     Raises ``ValueError`` for another format, and ``InvalidInput`` with all violations.
@@ -101,7 +103,7 @@ def wished_of(text: str) -> Wished:
     # The run that wrote the file had consent for its content.
     consents = {"acs_change": True, "takeover": True, "uplink_change": True}
     desired = check_spec({"interfaces": entries, "pcie": document.get("pcie"), "consents": consents})
-    return Wished(desired, made, kept_cards(document))
+    return BootSpec(desired, made, kept_cards(document))
 
 
 def cards_in(content: str | None) -> Cards:
@@ -110,7 +112,7 @@ def cards_in(content: str | None) -> Cards:
     return kept_cards(document) if isinstance(document, dict) else {}
 
 
-def wished_in(content: str | None) -> list[Wish] | None:
+def boot_entries_in(content: str | None) -> list[BootEntry] | None:
     """Return the entries of a boot unit's file from the facts, one per interface and one for PCIe (``{"pcie": ...}``).
 
     None if it can't be parsed.
@@ -119,5 +121,5 @@ def wished_in(content: str | None) -> list[Wish] | None:
     entries = document.get("interfaces") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         return None
-    pcie: WishedPcie | None = document.get("pcie")
+    pcie: BootPcie | None = document.get("pcie")
     return [*entries, {"pcie": pcie}] if isinstance(pcie, dict) else entries

@@ -9,7 +9,7 @@ from typing import Any, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Netdev
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.boot.test_losses import APPLY, done, kept
@@ -44,10 +44,10 @@ def test_the_boot_unit_keeps_its_settings(selector: dict[str, str], gone: str) -
     kernel = booted()
     entry = {**selector, **SETTINGS}
     done(kernel, wish(entry, NEIGHBOUR))
-    before = kernel.read(WISHES_FILE)
+    before = kernel.read(BOOT_SPEC_FILE)
     taken_away(kernel, gone)
     refused(kernel, entry, NEIGHBOUR)
-    assert kernel.read(WISHES_FILE) == before
+    assert kernel.read(BOOT_SPEC_FILE) == before
 
 
 @pytest.mark.parametrize("selector", SELECTORS[1:])
@@ -58,12 +58,12 @@ def test_it_keeps_those_of_a_port_that_it_knows_by_its_name(selector: dict[str, 
     kernel = booted(tree)
     entry = {**selector, **SETTINGS, "name": "rail0"}
     done(kernel, wish(entry, NEIGHBOUR))
-    before = kernel.read(WISHES_FILE)
+    before = kernel.read(BOOT_SPEC_FILE)
     assert {"current_name": "rail0", **SETTINGS} in kept(kernel)
     kernel.tree.discard(f"{DEVICE}/net/rail0")
     kernel.tree.discard("/sys/class/net/rail0")
     refused(kernel, entry, NEIGHBOUR)
-    assert kernel.read(WISHES_FILE) == before
+    assert kernel.read(BOOT_SPEC_FILE) == before
 
 
 def test_it_keeps_those_of_its_functions() -> None:
@@ -71,12 +71,12 @@ def test_it_keeps_those_of_its_functions() -> None:
     function = {"pci": VF0, "mtu": 9000}
     done(kernel, wish({"pci": PF, **SETTINGS}))
     done(kernel, wish({"pci": PF, **SETTINGS}, function))
-    before = kernel.read(WISHES_FILE)
+    before = kernel.read(BOOT_SPEC_FILE)
     assert [one["pci"] for one in kept(kernel)] == [PF, VF0]
     kernel.tree.discard(f"/sys/bus/pci/devices/{VF0}")
     kernel.tree.discard("/sys/class/net/enp1s0f0v0")
     refused(taken_away(kernel, DEVICE), {"pci": PF, **SETTINGS}, function)
-    assert kernel.read(WISHES_FILE) == before
+    assert kernel.read(BOOT_SPEC_FILE) == before
 
 
 def test_what_nothing_asks_for_any_more_goes() -> None:

@@ -15,13 +15,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
+    BOOT_SPEC_FILE,
     ENABLED_BY,
     MARKER,
     PROGRAM_DIRECTORY,
     RESULT_FILE,
     UNIT,
     UNIT_FILE,
-    WISHES_FILE,
     BrokenState,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.program import program_path
@@ -196,7 +196,7 @@ class TestUnit:
         assert kernel.list(PROGRAM_DIRECTORY) == [program_path().rpartition("/")[2]]
         assert kernel.link(ENABLED_BY) == UNIT_FILE
         assert kernel.read(UNIT_FILE) == unit_text("/usr/bin/python3", program_path(), [{"mtu": 9000, "state": "up"}])
-        assert json.loads(kernel.read(WISHES_FILE)) == {
+        assert json.loads(kernel.read(BOOT_SPEC_FILE)) == {
             "managed_by": MARKER,
             "format": 1,
             "interfaces": [{"pci": PORT, "mtu": 9000, "state": "up"}],
@@ -332,7 +332,7 @@ class TestStart:
         """A host after a reboot: everything is as the kernel makes it, and the files are still there."""
         done, kernel = host(), host()
         applied(done, WISH)
-        kernel.tree.add_file(WISHES_FILE, done.read(WISHES_FILE))
+        kernel.tree.add_file(BOOT_SPEC_FILE, done.read(BOOT_SPEC_FILE))
         return kernel
 
     def first_change(self) -> int:
@@ -359,7 +359,7 @@ class TestStart:
             for path, text in tree.files.items():
                 machine.tree.add_file(path, text)
         applied(done, {**WISH, "consents": {"uplink_change": True}})
-        kernel.tree.add_file(WISHES_FILE, done.read(WISHES_FILE))
+        kernel.tree.add_file(BOOT_SPEC_FILE, done.read(BOOT_SPEC_FILE))
         assert self.started(kernel)["problems"] == []
         assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
 
@@ -379,7 +379,7 @@ class TestStart:
 
     def test_a_function_that_never_appears_is_told_and_the_others_are_served(self) -> None:
         wishes = {"format": 1, "interfaces": [{"pci": "0000:ff:00.0", "mtu": 9000}, {"pci": PORT, "mtu": 9000}]}
-        kernel = host(**{WISHES_FILE: json.dumps(wishes)})
+        kernel = host(**{BOOT_SPEC_FILE: json.dumps(wishes)})
         result = self.started(kernel)
         assert not result["ok"]
         assert result["problems"] == ["0000:ff:00.0: there is no such PCI function after 90 seconds"]
@@ -388,7 +388,7 @@ class TestStart:
 
     def test_an_interface_that_is_not_there_is_told_without_a_wait(self) -> None:
         wishes = {"format": 1, "interfaces": [{"current_name": "bond0", "mtu": 9000}, {"pci": PORT, "mtu": 9000}]}
-        kernel = host(**{WISHES_FILE: json.dumps(wishes)})
+        kernel = host(**{BOOT_SPEC_FILE: json.dumps(wishes)})
         result = self.started(kernel)
         assert result["problems"] == ["bond0: there is no such interface"]
         assert kernel.read("/sys/class/net/ens2f0/mtu") == "9000\n"
@@ -397,7 +397,7 @@ class TestStart:
     @pytest.mark.parametrize("wanted", [{"mtu": 9000}, {"queues": {"channels": 8}}])
     def test_the_wait_is_for_driver_and_interface_too(self, wanted: Any) -> None:
         wishes = {"format": 1, "interfaces": [{"pci": PORT, **wanted}]}
-        kernel = host(**{WISHES_FILE: json.dumps(wishes)})
+        kernel = host(**{BOOT_SPEC_FILE: json.dumps(wishes)})
         kernel.tree.discard(kernel.realpath(f"/sys/bus/pci/devices/{PORT}") + "/net")
         kernel.tree.discard("/sys/class/net/ens2f0")
         assert "0000:37:00.0: it has no network interface after 90 seconds" in self.started(kernel)["problems"]
@@ -414,14 +414,14 @@ class TestStart:
         known = kernel.read
 
         def read(path: str) -> str:
-            if path == WISHES_FILE:
+            if path == BOOT_SPEC_FILE:
                 raise HostError("EIO", path)
             return known(path)
 
         monkeypatch.setattr(kernel, "read", read)
         result = self.started(kernel)
         assert (result["ok"], result["executed"]) == (False, [])
-        assert WISHES_FILE in result["problems"][0] and "; next: " in result["problems"][0]
+        assert BOOT_SPEC_FILE in result["problems"][0] and "; next: " in result["problems"][0]
 
     def test_a_disk_that_is_full_does_not_keep_the_host_from_its_settings(self) -> None:
         kernel = self.forgetful()
@@ -443,7 +443,7 @@ class TestStart:
     def test_a_port_that_fails_keeps_no_other_from_its_settings(self) -> None:
         other = "0000:37:00.1"
         entries = [{"pci": address, "mtu": 9000, "state": "up"} for address in (PORT, other)]
-        kernel = host(**{WISHES_FILE: json.dumps({"format": 1, "interfaces": entries})})
+        kernel = host(**{BOOT_SPEC_FILE: json.dumps({"format": 1, "interfaces": entries})})
         for name in ("ens2f0", "ens2f1"):
             kernel.tree.add_file(f"/sys/class/net/{name}/flags", "0x1002\n")
         kernel.disturb(self.first_change(), "EIO")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.own_files import PENDING_REBOOT_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import RESULT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE, RESULT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run import baseline
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
@@ -65,7 +65,7 @@ def test_another_number_is_what_the_next_boot_brings() -> None:
     for count in (4, 2, 7):
         desired = wish({"pci": PF, "vfs": count}, rdma_fabric_allow_vf_reset=True)
         assert not applied(kernel, desired, EVERYTHING).get("failed")
-        assert json.loads(kernel.read(WISHES_FILE))["interfaces"] == [{"pci": PF, "vfs": count}]
+        assert json.loads(kernel.read(BOOT_SPEC_FILE))["interfaces"] == [{"pci": PF, "vfs": count}]
     kernel = rebooted(kernel)
     start(kernel, kernel)
     assert kernel.read(f"/sys/bus/pci/devices/{PF}/sriov_numvfs").strip() == "7"

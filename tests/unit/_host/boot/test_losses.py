@@ -12,7 +12,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import describe
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import UNIT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE, UNIT_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
@@ -48,9 +48,9 @@ def lines(kernel: Kernel, *entries: dict[str, Any], **variables: Any) -> dict[st
 
 
 def kept(kernel: Kernel) -> list[dict[str, Any]]:
-    if not kernel.exists(WISHES_FILE):
+    if not kernel.exists(BOOT_SPEC_FILE):
         return []
-    found: list[dict[str, Any]] = json.loads(kernel.read(WISHES_FILE))["interfaces"]
+    found: list[dict[str, Any]] = json.loads(kernel.read(BOOT_SPEC_FILE))["interfaces"]
     return found
 
 

@@ -14,9 +14,9 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.apply import of_present_cards, with_cards
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import (
     BOOT_ID,
+    BOOT_SPEC_FILE,
     RESULT_FILE,
     UNIT_FILE,
-    WISHES_FILE,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import set_devices_up, start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
@@ -24,10 +24,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HostSpec, check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import (
     MAKER,
-    Wish,
+    BootEntry,
+    boot_spec_of,
+    boot_spec_text,
     cards_in,
-    wished_of,
-    wishes_text,
 )
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
@@ -94,7 +94,7 @@ def problems(kernel: Kernel) -> list[str]:
 
 
 def document(kernel: Kernel) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(kernel.read(WISHES_FILE))
+    found: dict[str, Any] = json.loads(kernel.read(BOOT_SPEC_FILE))
     return found
 
 
@@ -106,7 +106,7 @@ def test_the_same_cards_get_what_they_had() -> None:
     before = host(CARDS)
     ran(before, WANTED)
     assert set(document(before)["cards"]) == set(CARDS)
-    assert "MT1" not in before.read(WISHES_FILE)
+    assert "MT1" not in before.read(BOOT_SPEC_FILE)
     kernel = rebooted(before, CARDS)
     assert (mtus(kernel), problems(kernel)) == ([9000, 4200, 2000], [])
 
@@ -201,8 +201,8 @@ def test_a_serial_number_that_is_not_told_each_time_keeps_nothing_back(serials: 
 def of_a_former_release(kernel: Kernel) -> str:
     """Take the cards out of the file, and return it."""
     former = {key: value for key, value in document(kernel).items() if key != "cards"}
-    kernel.tree.add_file(WISHES_FILE, json.dumps(former, indent=1) + "\n")
-    return kernel.read(WISHES_FILE)
+    kernel.tree.add_file(BOOT_SPEC_FILE, json.dumps(former, indent=1) + "\n")
+    return kernel.read(BOOT_SPEC_FILE)
 
 
 def test_a_file_of_a_former_release_means_what_it_did_and_stays_until_it_is_written_anyway(
@@ -212,7 +212,7 @@ def test_a_file_of_a_former_release_means_what_it_did_and_stays_until_it_is_writ
     ran(kernel, WANTED)
     former = of_a_former_release(kernel)
     monkeypatch.setattr(kernel, "read_bytes", without_vital_data(kernel))
-    assert (ran(kernel, WANTED)["changed"], kernel.read(WISHES_FILE)) == (False, former)
+    assert (ran(kernel, WANTED)["changed"], kernel.read(BOOT_SPEC_FILE)) == (False, former)
     monkeypatch.undo()
     assert mtus(rebooted(kernel, SWAPPED)) == [9000, 4200, 2000]
     ran(kernel, {**WANTED, THIRD: 4200})
@@ -224,9 +224,9 @@ def test_a_run_that_changes_nothing_reads_no_card_and_one_for_other_settings_kee
 ) -> None:
     kernel = host(CARDS)
     ran(kernel, WANTED)
-    cards, text = document(kernel)["cards"], kernel.read(WISHES_FILE)
+    cards, text = document(kernel)["cards"], kernel.read(BOOT_SPEC_FILE)
     monkeypatch.setattr(kernel, "read_bytes", without_vital_data(kernel))
-    assert (ran(kernel, WANTED)["changed"], kernel.read(WISHES_FILE)) == (False, text)
+    assert (ran(kernel, WANTED)["changed"], kernel.read(BOOT_SPEC_FILE)) == (False, text)
     monkeypatch.undo()
     ran(kernel, {**WANTED, THIRD: 4200})
     assert document(kernel)["cards"] == cards
@@ -243,16 +243,16 @@ def without_vital_data(kernel: Kernel) -> Callable[..., bytes]:
 
 
 def test_functions_go_with_the_card_that_makes_them() -> None:
-    entries: list[Wish] = [
+    entries: list[BootEntry] = [
         {"pci": FIRST, "vfs": 2},
         {"pci": FUNCTION, MAKER: FIRST, "mtu": 4200},
         {"pci": SECOND, "vfs": 1},
     ]
     kernel = host(CARDS)
-    kernel.tree.add_file(WISHES_FILE, with_cards(kernel, wishes_text(entries)))
+    kernel.tree.add_file(BOOT_SPEC_FILE, with_cards(kernel, boot_spec_text(entries)))
     assert set(document(kernel)["cards"]) == {FIRST, SECOND}
     moved = host({**CARDS, FIRST: "MT9", THIRD: "MT1"})
-    wished, left_out = of_present_cards(moved, wished_of(kernel.read(WISHES_FILE)))
+    wished, left_out = of_present_cards(moved, boot_spec_of(kernel.read(BOOT_SPEC_FILE)))
     assert [entry["pci"] for entry in wished.desired["interfaces"]] == [SECOND]
     assert list(left_out) == [FIRST]
 
@@ -261,8 +261,8 @@ def test_the_next_boot_takes_nothing_from_a_card_that_it_gave_nothing() -> None:
     """Nor from one that has come to the address of a function of the card that was there."""
     kernel = host(CARDS)
     ran(kernel, WANTED)
-    entries: list[Wish] = [{"pci": FIRST, "mtu": 9000, "vfs": 2}, {"pci": THIRD, MAKER: FIRST, "mtu": 2000}]
-    kernel.tree.add_file(WISHES_FILE, with_cards(kernel, wishes_text(entries)))
+    entries: list[BootEntry] = [{"pci": FIRST, "mtu": 9000, "vfs": 2}, {"pci": THIRD, MAKER: FIRST, "mtu": 2000}]
+    kernel.tree.add_file(BOOT_SPEC_FILE, with_cards(kernel, boot_spec_text(entries)))
     moved = rebooted(kernel, {FIRST: "MT2", SECOND: "MT1"})
     assert mtus(moved) == [1500, 1500, 1500]
     set_by_hand = {FIRST: 9000, THIRD: 2000}
@@ -287,16 +287,16 @@ def test_what_an_earlier_boot_found_changes_nothing() -> None:
     before = host(CARDS)
     ran(before, WANTED)
     kernel = rebooted(before, SWAPPED)
-    text = kernel.read(WISHES_FILE)
+    text = kernel.read(BOOT_SPEC_FILE)
     kernel.tree.add_file(BOOT_ID, "77aa\n")
     ran(kernel, WANTED)
-    assert kernel.read(WISHES_FILE) == text
+    assert kernel.read(BOOT_SPEC_FILE) == text
 
 
 def test_functions_that_others_make_have_no_card_of_their_own() -> None:
     kernel = host(CARDS)
     kernel.tree.add_link(f"{DEVICES}/{SECOND}/physfn", kernel.realpath(f"{DEVICES}/{FIRST}"))
-    assert set(cards_in(with_cards(kernel, wishes_text([{"pci": SECOND, "mtu": 4200}, {"pci": FIRST}])))) == {FIRST}
+    assert set(cards_in(with_cards(kernel, boot_spec_text([{"pci": SECOND, "mtu": 4200}, {"pci": FIRST}])))) == {FIRST}
 
 
 def test_a_card_that_comes_late_is_no_other_one() -> None:
@@ -314,7 +314,7 @@ def test_a_card_that_comes_late_is_no_other_one() -> None:
 def test_devices_that_come_later_are_another_cards_too() -> None:
     kernel = host(CARDS)
     ran(kernel, WANTED)
-    moved = host(SWAPPED, {WISHES_FILE: kernel.read_bytes(WISHES_FILE)})
+    moved = host(SWAPPED, {BOOT_SPEC_FILE: kernel.read_bytes(BOOT_SPEC_FILE)})
     assert [line.split(": ")[0] for line in set_devices_up(moved, moved).problems] == [FIRST, SECOND]
 
 
@@ -322,5 +322,5 @@ def test_devices_that_come_later_are_another_cards_too() -> None:
 def test_cards_that_somebody_broke_keep_nothing_back(cards: Any) -> None:
     before = host(CARDS)
     ran(before, WANTED)
-    before.tree.add_file(WISHES_FILE, json.dumps({**document(before), "cards": cards}))
+    before.tree.add_file(BOOT_SPEC_FILE, json.dumps({**document(before), "cards": cards}))
     assert mtus(rebooted(before, SWAPPED)) == [9000, 4200, 2000]

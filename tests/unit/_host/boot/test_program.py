@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import program
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import RESULT_FILE, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE, RESULT_FILE
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import lay_out
 
@@ -52,7 +52,7 @@ def result(root: Path) -> dict[str, Any]:
 
 
 def wish(root: Path, text: str) -> None:
-    path = root / WISHES_FILE[1:]
+    path = root / BOOT_SPEC_FILE[1:]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 

@@ -18,14 +18,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.functions import parse_port_settings, show_command
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import CommandResult
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import own_part, start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import handler_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import wished_of
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.persisted import boot_spec_of
 from ansible_collections.rdma.fabric.tests.unit._host import full_hosts, large_host
 from ansible_collections.rdma.fabric.tests.unit._host.boot.test_boot_functions import EVERYTHING, net, rebooted, started
 from ansible_collections.rdma.fabric.tests.unit._host.igb import OTHER, OTHER_VF0, PF, VF0, applied, booted, wish
@@ -79,7 +79,7 @@ def test_a_link_that_never_comes_costs_the_rate_alone_and_is_told_with_its_port(
     assert rates(kernel) == [(MACS["0"], 0), (MACS["1"], 0)]
     assert result["problems"][0] == f"{PF}: its link is not up after {LINK_SECONDS} seconds"
     assert PF in result["problems"][1] and "set max_tx_rate of virtual functions 0 to 1" in result["problems"][1]
-    assert LINK_SECONDS <= result["seconds"] < start_seconds(json.loads(kernel.read(WISHES_FILE))["interfaces"])
+    assert LINK_SECONDS <= result["seconds"] < start_seconds(json.loads(kernel.read(BOOT_SPEC_FILE))["interfaces"])
 
 
 def test_other_ports_are_served_before_a_link_is_waited_for() -> None:
@@ -165,9 +165,9 @@ def test_the_limit_of_the_unit_is_more_than_its_waits(name: str) -> None:
     kernel: Kernel = start()
     outcome = apply(kernel, check_spec(wish), APPLY, None, kernel)
     assert not outcome.get("failed"), outcome["msg"]
-    text = kernel.read(WISHES_FILE)
+    text = kernel.read(BOOT_SPEC_FILE)
     fresh: Kernel = start()
-    plan, context = plan_with_context(wished_of(text).desired, gather(fresh, desired=wished_of(text).desired))
+    plan, context = plan_with_context(boot_spec_of(text).desired, gather(fresh, desired=boot_spec_of(text).desired))
     waits = 0.0
     for step in own_part(plan)["steps"]:
         handler = handler_of(step["concern"])

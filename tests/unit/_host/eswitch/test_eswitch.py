@@ -9,7 +9,7 @@ from typing import Any, Sequence
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import boot_entries
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.eswitch import (
     SHOW_DEVICES,
     parse,
@@ -484,12 +484,14 @@ def test_the_boot_unit_makes_functions_and_mode_again() -> None:
     kernel = booted()
     desired = wish(vfs=2, eswitch_mode="switchdev")
     _plan, context = plan_with_context(desired, gather(kernel, desired=desired))
-    assert wishes(context) == [{"pci": PF, "eswitch_mode": "switchdev", "vfs": 2}]
+    assert boot_entries(context) == [{"pci": PF, "eswitch_mode": "switchdev", "vfs": 2}]
     kernel = booted()
     done(kernel, wish(vfs=2))
     desired = wish(vfs=2, eswitch_mode="switchdev")
     _plan, context = plan_with_context(desired, gather(kernel, desired=desired))
-    assert wishes(context)[0]["eswitch_mode"] == "legacy", "a mode that waits for consent does not come with a reboot"
+    assert boot_entries(context)[0]["eswitch_mode"] == "legacy", (
+        "a mode that waits for consent does not come with a reboot"
+    )
 
 
 @pytest.mark.parametrize(

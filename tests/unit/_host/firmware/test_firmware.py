@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import boot_entries
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.firmware.parameters import same
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.firmware import bluefield_mode, parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
@@ -157,7 +157,7 @@ class TestSetting:
     def test_the_boot_unit_has_nothing_to_do_with_it(self) -> None:
         desired = wish(ALLOWED, firmware=MORE)
         _plan, context = plan_with_context(desired, gather(host(), desired=desired))
-        assert wishes(context) == []
+        assert boot_entries(context) == []
 
 
 class TestRefusals:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import boot_entries
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.vf_settings import deterministic_guid, parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
@@ -239,7 +239,7 @@ def test_the_boot_unit_gives_new_functions_their_guids() -> None:
     kernel = host()
     desired = wish(vfs=2, vf_guids=RANGE)
     _plan, context = plan_with_context(desired, gather(kernel, desired=desired))
-    (kept,) = wishes(context)
+    (kept,) = boot_entries(context)
     assert (kept["vfs"], kept["vf_guids"]) == (2, RANGE)
     assert check_spec({"interfaces": [kept]})["interfaces"][0]["vf_guids"] == RANGE
 

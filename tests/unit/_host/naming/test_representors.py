@@ -10,7 +10,7 @@ from typing import Any, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import boot_entries
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.apply import BATCH
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.representors import wanted_name
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
@@ -117,7 +117,7 @@ class TestMade:
     def test_the_boot_unit_has_nothing_to_do_for_them(self) -> None:
         kernel = booted()
         desired = wish(**SWITCHDEV, representor_prefix="rail0_")
-        (found,) = wishes(plan_with_context(desired, gather(kernel, desired=desired))[1])
+        (found,) = boot_entries(plan_with_context(desired, gather(kernel, desired=desired))[1])
         assert found == {"pci": PF, **SWITCHDEV}
 
 

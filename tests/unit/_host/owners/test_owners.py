@@ -12,7 +12,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
@@ -90,7 +90,7 @@ class TestSriovOperator:
         outcome = applied(kernel, wish(TAKEOVER, **WISH))
         assert not outcome.get("failed"), outcome["msg"]
         assert kernel.read(f"/sys/bus/pci/devices/{PF}/sriov_numvfs").strip() == "4"
-        assert json.loads(kernel.read(WISHES_FILE))["interfaces"][0]["vfs"] == 4
+        assert json.loads(kernel.read(BOOT_SPEC_FILE))["interfaces"][0]["vfs"] == 4
 
     def test_what_was_consented_to_is_made_at_boot(self) -> None:
         kernel = host(SRIOV_POD)
@@ -103,13 +103,13 @@ class TestSriovOperator:
         kernel = host(SRIOV_POD)
         mlx5.done(kernel, wish(TAKEOVER, vfs=2, mtu=9000), replace(APPLY, concerns=mlx5.CONCERNS))
         outcome = applied(kernel, wish(vfs=2, mtu=9000, eswitch_mode="legacy"))
-        assert (outcome["plan"]["steps"], kernel.exists(WISHES_FILE)) == ([], False)
+        assert (outcome["plan"]["steps"], kernel.exists(BOOT_SPEC_FILE)) == ([], False)
 
     def test_functions_of_it_are_not_made_by_the_boot_unit_while_the_consent_is_missing(self) -> None:
         kernel = host(SRIOV_POD)
         mlx5.done(kernel, wish(TAKEOVER, vfs=2), replace(APPLY, concerns=mlx5.CONCERNS))
         applied(kernel, wish(vfs=4, eswitch_mode="switchdev", state="up"))
-        wished = json.loads(kernel.read(WISHES_FILE))["interfaces"]
+        wished = json.loads(kernel.read(BOOT_SPEC_FILE))["interfaces"]
         assert wished == [{"pci": PF, "state": "up"}]
 
     def test_a_port_that_it_does_not_configure_is_ours(self) -> None:
@@ -122,7 +122,7 @@ class TestSriovOperator:
         outcome = applied(kernel, wish(vfs=4, mtu=9000, vf_settings={"mac": "deterministic"}))
         assert {f"vfs:{PF}", f"mtu:{PF}"} <= {entry["id"] for entry in outcome["executed"]}
         assert statuses(outcome) == {f"vfs:{PF}:settings": WAITS}
-        (wished,) = json.loads(kernel.read(WISHES_FILE))["interfaces"]
+        (wished,) = json.loads(kernel.read(BOOT_SPEC_FILE))["interfaces"]
         assert wished["vfs"] == 4 and "vf_settings" not in wished
 
     def test_its_policy_without_an_mtu_leaves_the_mtu_to_us(self) -> None:
@@ -166,7 +166,7 @@ class TestNicConfigurationOperator:
         kernel.tree.add_dir(NIC_POD)
         outcome = mlx5.applied(kernel, qos_hosts.wish({"trust": "dscp", "pfc": [3]}), APPLY)
         assert set(statuses(outcome).values()) == {WAITS}
-        assert (kernel.mutations, kernel.exists(WISHES_FILE)) == ([], False)
+        assert (kernel.mutations, kernel.exists(BOOT_SPEC_FILE)) == ([], False)
 
     @pytest.mark.parametrize(("device_control", "differs"), [(0x2810, True), (0x5810, False)])
     def test_max_read_request_waits_and_is_not_kept_for_the_boot(self, device_control: int, differs: bool) -> None:
@@ -176,14 +176,14 @@ class TestNicConfigurationOperator:
         kernel = Kernel(tree.document())
         outcome = applied(kernel, igb.wish({"pci": PF}, rdma_fabric_pcie={"max_read_request": 4096}))
         assert statuses(outcome) == ({f"pcie:max_read_request:{PF}": WAITS} if differs else {})
-        assert not kernel.exists(WISHES_FILE)
+        assert not kernel.exists(BOOT_SPEC_FILE)
 
     def test_rings_wait_and_are_not_kept_for_the_boot(self) -> None:
         kernel = host(NIC_POD, state=None)
         queues.install(kernel, NETDEVS[ETHERNET])
         assert statuses(applied(kernel, wish(queues={"rx_ring": 8192}))) == {f"queues:{PF}": WAITS}
         assert statuses(applied(kernel, wish(queues={"rx_ring": 1024}))) == {}
-        assert not kernel.exists(WISHES_FILE)
+        assert not kernel.exists(BOOT_SPEC_FILE)
 
     def test_functions_and_mtu_are_ours(self) -> None:
         outcome = applied(host(NIC_POD, state=None), wish(vfs=2, mtu=9000))

@@ -11,7 +11,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.pci_config import read_request_bits
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
@@ -158,7 +158,7 @@ class TestRefusals:
         steps = steps_of(run(kernel, wish(BOTH)))
         assert {(step["status"], part in step["detail"]) for step in steps} == {("refused", True)}
         assert len(steps) == 3 and written(kernel) == []
-        assert not kernel.exists(WISHES_FILE), "nothing is tried at boot either"
+        assert not kernel.exists(BOOT_SPEC_FILE), "nothing is tried at boot either"
 
     def test_an_arm_guest_is_told_by_its_firmware(self) -> None:
         tree = node()
@@ -229,7 +229,7 @@ class TestAtBoot:
     def test_the_boot_unit_sets_them_again(self) -> None:
         kernel = Kernel(node().document())
         run(kernel, wish(BOTH))
-        assert json.loads(kernel.read(WISHES_FILE))["pcie"] == BOTH
+        assert json.loads(kernel.read(BOOT_SPEC_FILE))["pcie"] == BOTH
         restart(kernel, (ROOT, OTHER_PORT, FAR_PORT, *ON_THE_WAY), NIC)
         outcome = start(kernel, kernel)
         assert outcome.problems == ()
@@ -242,7 +242,7 @@ class TestAtBoot:
         run(kernel, wish(DIRECT))
         kernel.revive()
         assert run(kernel, wish(DIRECT, consent=False))["changed"] is False
-        assert json.loads(kernel.read(WISHES_FILE))["pcie"] == DIRECT
+        assert json.loads(kernel.read(BOOT_SPEC_FILE))["pcie"] == DIRECT
 
     def test_what_is_clear_already_is_not_cleared_at_boot_without_consent(self) -> None:
         tree = node()
@@ -251,15 +251,15 @@ class TestAtBoot:
         kernel = Kernel(tree.document())
         assert run(kernel, wish(DIRECT, consent=False))["changed"] is False
         assert run(kernel, wish(DIRECT))["changed"] is True
-        assert json.loads(kernel.read(WISHES_FILE))["pcie"] == DIRECT
+        assert json.loads(kernel.read(BOOT_SPEC_FILE))["pcie"] == DIRECT
 
     def test_what_is_no_longer_asked_for_is_no_longer_set(self) -> None:
         kernel = Kernel(node().document())
         run(kernel, wish(BOTH))
         run(kernel, wish({"max_read_request": 4096}))
-        assert json.loads(kernel.read(WISHES_FILE))["pcie"] == {"max_read_request": 4096}
+        assert json.loads(kernel.read(BOOT_SPEC_FILE))["pcie"] == {"max_read_request": 4096}
         run(kernel, wish(None))
-        assert not kernel.exists(WISHES_FILE)
+        assert not kernel.exists(BOOT_SPEC_FILE)
 
     def test_a_function_that_went_to_a_guest_meanwhile_keeps_its_isolation(self) -> None:
         kernel = Kernel(node().document())

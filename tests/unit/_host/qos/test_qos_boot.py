@@ -11,7 +11,7 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.qos.settings import RULES_FILE, UNIT_FILE
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID, WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_ID, BOOT_SPEC_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import Outcome, set_devices_up, start
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
@@ -48,7 +48,7 @@ def applied(kernel: Kernel, desired: HostSpec, run: Run = APPLY) -> Mapping[str,
 
 
 def wishes(kernel: Kernel) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(kernel.read(WISHES_FILE))["interfaces"]
+    found: list[dict[str, Any]] = json.loads(kernel.read(BOOT_SPEC_FILE))["interfaces"]
     return found
 
 
@@ -205,7 +205,7 @@ class TestSoftDevices:
         with_tos(kernel)
         outcome = applied(kernel, igb.wish(), REMOVE)
         assert not outcome.get("failed"), outcome["msg"]
-        assert not any(map(kernel.exists, (UNIT_FILE, RULES_FILE, WISHES_FILE, TOS)))
+        assert not any(map(kernel.exists, (UNIT_FILE, RULES_FILE, BOOT_SPEC_FILE, TOS)))
         assert kernel.read(qos.tos_memory("rxe0")) == "0\n"
 
     def test_every_disturbance_is_healed_by_the_next_run(self) -> None:

@@ -10,11 +10,11 @@ from typing import Any, Mapping
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import wishes
+from ansible_collections.rdma.fabric.plugins.module_utils._host.boot.persisted import boot_entries
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.queues import parse
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import touches_uplink
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import record
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.at_boot import start
@@ -146,7 +146,7 @@ class TestBoot:
         kernel, desired = host(), wish(queues={"channels": 63}, vfs=2, eswitch_mode="switchdev")
         mlx5.done(kernel, desired, replace(APPLY, concerns=ORDER))
         rebooted = host()
-        rebooted.tree.add_file(WISHES_FILE, kernel.read(WISHES_FILE))
+        rebooted.tree.add_file(BOOT_SPEC_FILE, kernel.read(BOOT_SPEC_FILE))
         outcome = start(rebooted, rebooted)
         assert (outcome.problems, eswitch.mode_of(rebooted, PF)) == ((), "switchdev")
         assert queues.numbers(rebooted, PORT)["combined"] == 63
@@ -155,7 +155,7 @@ class TestBoot:
         kernel = host()
         desired = wish(queues={"rx_ring": 9000}, eswitch_mode="legacy")
         _plan, context = plan_with_context(desired, gather(kernel, desired=desired))
-        assert wishes(context) == [{"pci": PF, "eswitch_mode": "legacy"}]
+        assert boot_entries(context) == [{"pci": PF, "eswitch_mode": "legacy"}]
 
 
 class TestReading:

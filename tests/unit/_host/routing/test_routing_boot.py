@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL, kept_in
-from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import WISHES_FILE
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.tests.unit._host import igb
@@ -155,7 +155,7 @@ class TestBoot:
     def test_the_boot_unit_is_not_asked_to_do_it(self) -> None:
         kernel = self.managed()
         done(kernel, wish(**ALL, eswitch_mode="legacy"), EVERY)
-        assert "routes" not in kernel.read(WISHES_FILE) and "routing" not in kernel.read(WISHES_FILE)
+        assert "routes" not in kernel.read(BOOT_SPEC_FILE) and "routing" not in kernel.read(BOOT_SPEC_FILE)
 
     def test_whatever_disturbs_a_run_the_next_one_gets_there(self) -> None:
         assert sweep(self.managed, lambda kernel: applied(kernel, wish(**ALL), EVERY), ("EIO", "EROFS")) > 8

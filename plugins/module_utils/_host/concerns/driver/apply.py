@@ -26,7 +26,7 @@ from . import packages
 from .files import ORDER_FILE, ordering_files, repository_files
 from .needs import (
     Case,
-    Wish,
+    DriverRequest,
     build_command,
     case_of,
     goes_back,
@@ -34,9 +34,9 @@ from .needs import (
     kernels_to_build,
     other_kernel,
     replaces_what_runs,
+    request_of,
     sources,
     unfit,
-    wish_of,
 )
 from .packages import before_removal
 from .reload import reload_of_stack, reload_work, restore_work
@@ -53,10 +53,10 @@ def work(context: Context, step: Step) -> Work:
     """Return how a step of the driver is executed."""
     if key_of(step) == "restore":
         return _restore(context.actual.facts.get("driver") or UNREAD)
-    wish = wish_of(context)
-    if not isinstance(wish, Wish):
+    request = request_of(context)
+    if not isinstance(request, DriverRequest):
         return Work(())
-    case = case_of(context, wish)
+    case = case_of(context, request)
     key = key_of(step)
     if key == "blacklist":
         return Work([RemoveFile(CONTAINER_BLACKLIST)])
@@ -77,8 +77,8 @@ def work(context: Context, step: Step) -> Work:
 def _repository(case: Case) -> Work:
     files = repository_files(case)
     refresh: list[Operation] = []
-    if case.family is not None and case.wish.repository is not None:
-        refresh = packages.refresh_repository(case.family, case.wish.repository)
+    if case.family is not None and case.request.repository is not None:
+        refresh = packages.refresh_repository(case.family, case.request.repository)
     return Work([*case.context.boot_operations(files), *refresh], case.context.boot_undo(files))
 
 
@@ -92,29 +92,29 @@ def _packages(case: Case) -> Work:
     if family is None:
         return Work(())
     running = case.state["kernel"]
-    if not case.wish.is_vendor:
+    if not case.request.is_vendor:
         return Work(_removal(case, family), verify=_on_disk(case, running))
     former = installed_flavour(case.state, case.actual.stack)
     do: list[Operation] = packages.finish_interrupted() if case.state["dpkg_interrupted"] else []
-    if case.wish.repository is not None and case.context.planned("driver:repository") is None:
+    if case.request.repository is not None and case.context.planned("driver:repository") is None:
         # The repository may have changed since its index was read.
-        do += packages.refresh_repository(family, case.wish.repository)
+        do += packages.refresh_repository(family, case.request.repository)
     if case.state["unfinished"] and not goes_back(case):
         do += packages.complete()
-    removes = vendor_packages(case.state) and (goes_back(case) or former not in {None, case.wish.flavour})
-    if removes and case.wish.settings["source"] != ARCHIVE:
-        kernel_package = family.kernel_packages[case.wish.settings["build"]][0]
-        do.append(before_removal(family, kernel_package, case.wish.version))
+    removes = vendor_packages(case.state) and (goes_back(case) or former not in {None, case.request.flavour})
+    if removes and case.request.settings["source"] != ARCHIVE:
+        kernel_package = family.kernel_packages[case.request.settings["build"]][0]
+        do.append(before_removal(family, kernel_package, case.request.version))
     if goes_back(case):
         do += packages.replace_by_distribution(family, builds_to_replace(case.state), vendor_packages(case.state))
-    elif former not in {None, case.wish.flavour}:
+    elif former not in {None, case.request.flavour}:
         # Two vendors' stacks own the same files; the older one goes first (DOCA-Host installation guide).
         do += packages.remove(family, vendor_packages(case.state))
     return Work([*do, *_installation(case, family)], verify=_on_disk(case, running))
 
 
 def _installation(case: Case, family: Family) -> list[Operation]:
-    settings = case.wish.settings
+    settings = case.request.settings
     kernels = [case.state["kernel"], *kernels_to_build(case)]
     names = wanted_packages(family, settings["build"], kernels, settings["with_firmware_update"])
     archive = settings["archive"] or ""
@@ -128,7 +128,7 @@ def _installation(case: Case, family: Family) -> list[Operation]:
 
 def _installer(case: Case, archive: str) -> list[Operation]:
     """Return how an MLNX_OFED archive is installed by its own program; the directory is emptied before and after."""
-    settings, directory = case.wish.settings, _ARCHIVE_DIRECTORY
+    settings, directory = case.request.settings, _ARCHIVE_DIRECTORY
     # The archive for Debian and Ubuntu rejects --quiet with 22 (EINVAL) (MLNX_OFED, mlnxofedinstall).
     words = ["--force", "-q"]
     words += [] if settings["with_firmware_update"] else ["--without-fw-update"]
@@ -191,7 +191,7 @@ def _load(case: Case) -> Work:
     snapshot = interrupted or case.state["snapshot"]
     if snapshot is None:
         raise Fault("the network of the host was not read, so it could not be restored after a reload")
-    by_service = case.wish.is_vendor and (case.state["openibd"] or _installs(case))
+    by_service = case.request.is_vendor and (case.state["openibd"] or _installs(case))
     return reload_work(reload_of_stack(case.state, by_service, interrupted), snapshot, module_graph.IDENTITY)
 
 
@@ -210,6 +210,6 @@ def _on_disk(case: Case, kernel: str) -> Verify:
 
     def verify(host: Host) -> str:
         found = read_on_disk(Probe(host), kernel, (NETDEV_DRIVER,), identify=False) or {}
-        return unfit(case.wish, found.get(NETDEV_DRIVER), kernel)
+        return unfit(case.request, found.get(NETDEV_DRIVER), kernel)
 
     return verify

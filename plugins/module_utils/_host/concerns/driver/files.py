@@ -9,7 +9,7 @@ from ...engine.context import Context
 from ...machine.host_files import MARKER
 from ...spec.driver import CONTAINER
 from . import packages
-from .needs import Case, Unclear, Wish, case_of, needs_packages, wish_of
+from .needs import Case, DriverRequest, Unclear, case_of, needs_packages, request_of
 
 # Pods must not start before the driver: kubelet waits for the unit that loads it (systemd.unit(5), Before=).
 ORDER_FILE = "/etc/systemd/system/openibd.service.d/rdma-fabric.conf"
@@ -23,17 +23,17 @@ _OWN = (ORDER_FILE, LOAD_FILE, UNSUPPORTED_FILE)
 
 def repository_files(case: Case) -> dict[str, str]:
     """Return the files of the spec's repository."""
-    repository = case.wish.repository
-    if not case.wish.is_vendor or case.family is None or repository is None:
+    repository = case.request.repository
+    if not case.request.is_vendor or case.family is None or repository is None:
         return {}
     return packages.repository_files(case.family, repository)
 
 
 def ordering_files(case: Case) -> dict[str, str]:
     """Return the files that load the driver at boot before anything that needs it."""
-    if not case.wish.is_vendor:
+    if not case.request.is_vendor:
         lines = (f"# {MARKER}", *INBOX_MODULES)
-        return {} if case.wish.returns else {LOAD_FILE: "".join(f"{line}\n" for line in lines)}
+        return {} if case.request.returns else {LOAD_FILE: "".join(f"{line}\n" for line in lines)}
     files = {}
     if case.state["openibd"] or needs_packages(case):
         files[ORDER_FILE] = f"# {MARKER}\n[Unit]\nBefore=kubelet.service\n"
@@ -44,11 +44,11 @@ def ordering_files(case: Case) -> dict[str, str]:
 
 def boot_files(context: Context) -> dict[str, str]:
     """Return every file that the driver needs; present ones stay if the spec has no driver."""
-    wish = wish_of(context)
-    if isinstance(wish, Wish):
-        if wish.settings["source"] == CONTAINER:
+    request = request_of(context)
+    if isinstance(request, DriverRequest):
+        if request.settings["source"] == CONTAINER:
             return {}
-        case = case_of(context, wish)
+        case = case_of(context, request)
         return {**repository_files(case), **ordering_files(case)}
     return _present(context)
 
@@ -69,9 +69,9 @@ def staying_notices(context: Context) -> list[str]:
     ]
 
 
-def unwanted_files(context: Context, wish: Wish | Unclear | None) -> list[str]:
+def unwanted_files(context: Context, request: DriverRequest | Unclear | None) -> list[str]:
     """Return our files that the driver no longer needs."""
-    if not isinstance(wish, Wish):
+    if not isinstance(request, DriverRequest):
         return []
     wanted = boot_files(context)
     return [path for path in _present(context) if path not in wanted]

@@ -50,7 +50,7 @@ UPGRADE_CONSENT = "driver_upgrade"
 _DOCA_IMAGE = "doca-driver"
 
 
-class Wish(NamedTuple):
+class DriverRequest(NamedTuple):
     """The driver of the spec; ``settings`` are the complete settings of ``spec.driver``.
 
     With ``waits`` it is only installed on hosts without a vendor's driver; on others it needs consent.
@@ -92,7 +92,7 @@ class Unclear(NamedTuple):
     detail: str
 
 
-def wish_of(context: Context) -> Wish | Unclear | None:
+def request_of(context: Context) -> DriverRequest | Unclear | None:
     """Return the driver of the spec, None if neither the host's variables nor a policy have one."""
     own = context.desired["driver"]
     requests = requests_for(context, "driver")
@@ -107,8 +107,8 @@ def wish_of(context: Context) -> Wish | Unclear | None:
             f"leave {VARIABLE} out for this host, or keep the policy off its node with a nodeSelector",
         )
     if own and (own["state"] == ABSENT or own["flavour"] or own["version"]):
-        return _own_wish(own, requests[0] if requests else None)
-    return _requested_wish(requests[0], own) if requests else None
+        return _own_request(own, requests[0] if requests else None)
+    return _requested_by_policy(requests[0], own) if requests else None
 
 
 def flavour_of(image: object, version: DriverVersion | None) -> str:
@@ -127,7 +127,7 @@ def _section(request: HostRequest | None) -> Mapping[str, object]:
     return (request["driver"] if request is not None else None) or {}
 
 
-def _own_wish(own: DriverSpec, request: HostRequest | None) -> Wish | Unclear:
+def _own_request(own: DriverSpec, request: HostRequest | None) -> DriverRequest | Unclear:
     version = parse_driver_version(own["version"] or "")
     flavour = INBOX if own["state"] == ABSENT else own["flavour"] or flavour_of(None, version)
     requested = parse_driver_version(str(_section(request).get("version") or ""))
@@ -137,10 +137,10 @@ def _own_wish(own: DriverSpec, request: HostRequest | None) -> Wish | Unclear:
             f"{request['source']} asks for {requested.release}, {VARIABLE} for {own['version'] or flavour}",
             "let them name one release, or leave one of them out",
         )
-    return Wish(VARIABLE, flavour, version, own)
+    return DriverRequest(VARIABLE, flavour, version, own)
 
 
-def _requested_wish(request: HostRequest, own: DriverSpec | None) -> Wish | Unclear:
+def _requested_by_policy(request: HostRequest, own: DriverSpec | None) -> DriverRequest | Unclear:
     section = _section(request)
     text = str(section.get("version") or "")
     version = parse_driver_version(text)
@@ -156,14 +156,14 @@ def _requested_wish(request: HostRequest, own: DriverSpec | None) -> Wish | Uncl
         asked = {"source": CONTAINER}
     settings = own if own is not None else driver_settings(Place(Found(), VARIABLE), asked)
     waits = section.get("auto_upgrade") is False
-    return Wish(str(request["source"]), flavour_of(section.get("image"), version), version, settings, waits)
+    return DriverRequest(str(request["source"]), flavour_of(section.get("image"), version), version, settings, waits)
 
 
 class Case(NamedTuple):
     """One host's driver: the spec, the host's facts and driver state, and its distribution's packages."""
 
     context: Context
-    wish: Wish
+    request: DriverRequest
     state: DriverState
     family: Family | None
 
@@ -173,10 +173,10 @@ class Case(NamedTuple):
         return self.context.actual
 
 
-def case_of(context: Context, wish: Wish) -> Case:
+def case_of(context: Context, request: DriverRequest) -> Case:
     """Return the case of a host; its state is empty if the driver was not read."""
     facts = context.actual.facts
-    return Case(context, wish, facts.get("driver") or UNREAD, family_of(facts["system"]["os"]))
+    return Case(context, request, facts.get("driver") or UNREAD, family_of(facts["system"]["os"]))
 
 
 def loaded_release(actual: HostState) -> DriverVersion | None:
@@ -193,21 +193,21 @@ def drives_nics(actual: HostState) -> bool:
 
 def runs_wanted(case: Case) -> bool:
     """Return whether the loaded driver has the flavour and release of the spec."""
-    flavour, wish = case.actual.stack["flavour"], case.wish
-    if not wish.is_vendor:
-        return flavour not in VENDOR_FLAVOURS and (wish.returns or drives_nics(case.actual))
+    flavour, request = case.actual.stack["flavour"], case.request
+    if not request.is_vendor:
+        return flavour not in VENDOR_FLAVOURS and (request.returns or drives_nics(case.actual))
     if not drives_nics(case.actual):
         return False
-    if wish.version is None:
-        return flavour == wish.flavour
+    if request.version is None:
+        return flavour == request.flavour
     loaded = loaded_release(case.actual)
-    return loaded is not None and loaded.fields == wish.version.fields
+    return loaded is not None and loaded.fields == request.version.fields
 
 
 def needs_packages(case: Case) -> bool:
     """Return whether packages must be installed, replaced or removed."""
-    wish, state, stack = case.wish, case.state, case.actual.stack
-    if not wish.is_vendor:
+    request, state, stack = case.request, case.state, case.actual.stack
+    if not request.is_vendor:
         if state["packages"] is None:
             return stack["flavour"] in VENDOR_FLAVOURS
         return bool(vendor_packages(state) or builds_to_replace(state) or state["built"])
@@ -215,25 +215,25 @@ def needs_packages(case: Case) -> bool:
         return False
     if state["unfinished"]:
         return True
-    if wish.version is None:
-        return installed_flavour(state, stack) != wish.flavour
+    if request.version is None:
+        return installed_flavour(state, stack) != request.flavour
     release = installed_release(state, stack)
     if state["packages"] is None:
         release = parse_installed(stack["installed"] or "")
-    return release is None or release.fields != wish.version.fields
+    return release is None or release.fields != request.version.fields
 
 
 def goes_back(case: Case) -> bool:
     """Return whether the installed release is newer than that of the spec: package managers only upgrade."""
     release = installed_release(case.state, case.actual.stack)
-    wanted = case.wish.version
+    wanted = case.request.version
     return release is not None and wanted is not None and release.fields > wanted.fields
 
 
 def waits_for_consent(case: Case) -> bool:
     """Return whether a vendor's driver would be upgraded, but the policy needs consent for that."""
     is_upgrade = needs_packages(case) and installed_flavour(case.state, case.actual.stack) in VENDOR_FLAVOURS
-    return case.wish.waits and is_upgrade and not case.context.consents_to(UPGRADE_CONSENT)
+    return case.request.waits and is_upgrade and not case.context.consents_to(UPGRADE_CONSENT)
 
 
 def other_kernel(case: Case) -> str | None:
@@ -242,23 +242,23 @@ def other_kernel(case: Case) -> str | None:
     return following if following and following != case.state["kernel"] else None
 
 
-def unfit(wish: Wish, core: OnDisk | None, kernel: str) -> str:
+def unfit(request: DriverRequest, core: OnDisk | None, kernel: str) -> str:
     """Return why the driver on the disk for a kernel is not that of the spec; empty if it is."""
     if core is None:
         return f"there is no {NETDEV_DRIVER} for kernel {kernel} on the disk"
-    if is_inbox_path(core["path"]) == wish.is_vendor:
-        where = "still the kernel's own" if wish.is_vendor else "still a vendor's"
+    if is_inbox_path(core["path"]) == request.is_vendor:
+        where = "still the kernel's own" if request.is_vendor else "still a vendor's"
         return f"the {NETDEV_DRIVER} that would be loaded is {where} ({core['path']}): it was not built for {kernel}"
     release = parse_driver_version(core["version"] or "")
-    if wish.version is not None and release is not None and release.fields != wish.version.fields:
-        return f"kernel {kernel} has {release.release} on the disk, {wish.version.release} is requested"
+    if request.version is not None and release is not None and release.fields != request.version.fields:
+        return f"kernel {kernel} has {release.release} on the disk, {request.version.release} is requested"
     return ""
 
 
 def kernels_without(case: Case) -> list[str]:
     """Return the kernels, the running and the next one, for which DKMS still has to build the driver."""
-    wish, state, following = case.wish, case.state, other_kernel(case)
-    if not wish.is_vendor or wish.settings["build"] != DKMS:
+    request, state, following = case.request, case.state, other_kernel(case)
+    if not request.is_vendor or request.settings["build"] != DKMS:
         return []
     if needs_packages(case):
         # Installing the packages builds for the running kernel.
@@ -271,7 +271,7 @@ def kernels_without(case: Case) -> list[str]:
     on_disk = {state["kernel"]: state["on_disk"], **({following: state["next_on_disk"]} if following else {})}
     for kernel, modules in on_disk.items():
         if modules is not None:
-            fits = not unfit(wish, modules.get(NETDEV_DRIVER), kernel)
+            fits = not unfit(request, modules.get(NETDEV_DRIVER), kernel)
             built = built | {kernel} if fits else built - {kernel}
     return [kernel for kernel in sorted(state["headers"]) if kernel not in built]
 
@@ -304,10 +304,10 @@ def lacking(case: Case) -> str:
     if NETDEV_DRIVER not in on_disk:
         package = f": install {inbox_package(case.family, kernel)}" if case.family is not None else ""
         return f"the kernel {kernel} has no {NETDEV_DRIVER} on this host{package}"
-    problem = unfit(case.wish, on_disk[NETDEV_DRIVER], kernel)
+    problem = unfit(case.request, on_disk[NETDEV_DRIVER], kernel)
     if not problem:
         return ""
-    if case.wish.is_vendor:
+    if case.request.is_vendor:
         return (
             f"{problem}; nothing is unloaded for it; next: install the vendor's modules that were built for {kernel} "
             f"(on RHEL weak-modules --add-kernel {kernel} links those that fit it), or boot a kernel that has them"
@@ -320,7 +320,7 @@ def sources(case: Case) -> list[str]:
 
     The spec's release is last, and before it the newest: sources of other releases may be left.
     """
-    wanted = case.wish.version
+    wanted = case.request.version
     versions = {f"{build['name']}/{build['version']}": build["version"] for build in case.state["built"]}
 
     def order(source: str) -> tuple[bool, tuple[Any, ...]]:
@@ -343,7 +343,7 @@ def initrds_to_make(case: Case) -> list[str]:
     changed = {kernel for kernel, initrd in state["initrds"].items() if initrd["stale"]} | {*kernels_to_build(case)}
     if needs_packages(case):
         # The way back to the inbox driver removes the builds for every kernel.
-        changed |= {state["kernel"], *([following] if following and not case.wish.is_vendor else [])}
+        changed |= {state["kernel"], *([following] if following and not case.request.is_vendor else [])}
     there = [state["kernel"], *([following] if following in state["initrds"] else [])]
     return [kernel for kernel in there if kernel in changed] if case.family is not None else []
 
@@ -360,7 +360,7 @@ def replaces_what_runs(case: Case) -> bool:
     if drives_nics(case.actual):
         return True
     other = runs_what_is_installed(case.state) is False
-    return bool(case.state["loaded"]) and (case.wish.is_vendor or other)
+    return bool(case.state["loaded"]) and (case.request.is_vendor or other)
 
 
 def interrupted_reload(state: DriverState) -> Snapshot | None:

@@ -16,7 +16,7 @@ from ...facts.host_state import NETDEV_DRIVER
 from ...spec.driver import CONTAINER
 from ...spec.driver_families import DKMS, headers_of, initrd_command, way_to_inbox
 from . import needs
-from .needs import Case, Wish, case_of, wish_of
+from .needs import Case, DriverRequest, case_of, request_of
 
 
 def noticed(problem: str) -> str:
@@ -27,18 +27,18 @@ def noticed(problem: str) -> str:
 def problems(context: Context, done: Collection[str]) -> list[str]:
     """Return problems of the next boot's kernel, each with the next step; ``done`` are ids of steps that will be
     executed before."""
-    wish = wish_of(context)
-    if not isinstance(wish, Wish) or wish.settings["source"] == CONTAINER:
+    request = request_of(context)
+    if not isinstance(request, DriverRequest) or request.settings["source"] == CONTAINER:
         return []
-    case = case_of(context, wish)
+    case = case_of(context, request)
     if needs.waits_for_consent(case):
         # The present driver stays, whatever its release.
-        case = case._replace(wish=wish._replace(version=None))
+        case = case._replace(request=request._replace(version=None))
     kernel = needs.other_kernel(case)
     if kernel is None or container_owns(case.state) or not context.actual.nvidia_nics():
         return []
 
-    goes_back = not wish.is_vendor and "driver:packages" in done
+    goes_back = not request.is_vendor and "driver:packages" in done
     found = [] if goes_back or f"driver:build:{kernel}" in done else _driver(case, kernel)
     initrd = case.state["initrds"].get(kernel)
     if initrd is not None and initrd["stale"] and not found and f"driver:initrd:{kernel}" not in done:
@@ -48,18 +48,18 @@ def problems(context: Context, done: Collection[str]) -> list[str]:
 
 
 def _driver(case: Case, kernel: str) -> list[str]:
-    wish, on_disk = case.wish, case.state["next_on_disk"]
+    request, on_disk = case.request, case.state["next_on_disk"]
     without = kernel in needs.kernels_without(case)
     if without and kernel not in needs.kernels_to_build(case):
         package = headers_of(case.family, kernel)[0].partition("=")[0] if case.family is not None else "its headers"
         return [
-            f"{wish.title} can't be built for {kernel}, as {package} is neither installed nor in any repository of "
+            f"{request.title} can't be built for {kernel}, as {package} is neither installed nor in any repository of "
             f"this host; next: add the repository that has it, or have the boot loader take {case.state['kernel']}"
         ]
     if on_disk is None:
-        problem = f"{wish.title} is not built for {kernel}; next: {' '.join(needs.build_command(case, kernel))}"
+        problem = f"{request.title} is not built for {kernel}; next: {' '.join(needs.build_command(case, kernel))}"
         return [problem] if without else []
-    problem = needs.unfit(wish, on_disk.get(NETDEV_DRIVER), kernel)
+    problem = needs.unfit(request, on_disk.get(NETDEV_DRIVER), kernel)
     if not problem:
         return []
     return [f"{problem}; next: {_way(case, kernel)}"]
@@ -67,9 +67,9 @@ def _driver(case: Case, kernel: str) -> list[str]:
 
 def _way(case: Case, kernel: str) -> str:
     """Return how to install the driver for the kernel, in words."""
-    if not case.wish.is_vendor:
+    if not case.request.is_vendor:
         return way_to_inbox(case.family, kernel) if case.family is not None else "install its modules"
-    if case.wish.settings["build"] == DKMS and case.state["built"]:
+    if case.request.settings["build"] == DKMS and case.state["built"]:
         return " ".join(needs.build_command(case, kernel))
     return (
         "install the vendor's modules that were built for it (on RHEL weak-modules --add-kernel "

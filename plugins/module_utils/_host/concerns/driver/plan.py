@@ -42,7 +42,7 @@ from ...spec.driver_families import FLAVOUR_TITLES, INBOX, VENDOR_FLAVOURS
 from ...spec.host import CONSENTS
 from . import needs, next_boot
 from .files import ordering_files, repository_files, staying_notices, unwanted_files
-from .needs import VARIABLE, Case, Unclear, Wish, case_of, wish_of
+from .needs import VARIABLE, Case, DriverRequest, Unclear, case_of, request_of
 from .preflight import lost_storage, refusals
 
 CONSENT = "driver_reload"
@@ -50,29 +50,29 @@ CONSENT = "driver_reload"
 
 def plan(context: Context) -> ConcernPlan:
     """Return the steps from the host's driver to that of the spec, none if the spec has none."""
-    wish = wish_of(context)
+    request = request_of(context)
     unfinished = _unfinished(context.actual.facts.get("driver") or UNREAD)
-    if wish is None or context.removing:
+    if request is None or context.removing:
         return unfinished, staying_notices(context)
-    if isinstance(wish, Unclear):
-        return ([*unfinished, _unclear(context, wish)], []) if context.actual.nvidia_nics() else ([], [])
-    if wish.is_vendor and not context.actual.nvidia_nics():
-        noticed = wish.asked_by == VARIABLE
-        return [], [f"{wish.asked_by}: {wish.title} is left out: this host has no NVIDIA NIC"] if noticed else []
-    return _plan_case(case_of(context, wish))
+    if isinstance(request, Unclear):
+        return ([*unfinished, _unclear(context, request)], []) if context.actual.nvidia_nics() else ([], [])
+    if request.is_vendor and not context.actual.nvidia_nics():
+        noticed = request.asked_by == VARIABLE
+        return [], [f"{request.asked_by}: {request.title} is left out: this host has no NVIDIA NIC"] if noticed else []
+    return _plan_case(case_of(context, request))
 
 
 def _plan_case(case: Case) -> ConcernPlan:
     """Return the steps to an unambiguous driver on a host that can use it."""
-    wish = case.wish
-    if wish.settings["source"] == CONTAINER:
+    request = case.request
+    if request.settings["source"] == CONTAINER:
         return _container(case)
     if needs.waits_for_consent(case):
         return [_packages(case, waits=True), *_unfinished(case.state)], []
     changes = needs.needs_packages(case) or bool(needs.kernels_to_build(case)) or needs.runs_without_headers(case)
     changes = changes or case.state["database_fails"]
     if changes or (container_owns(case.state) and not needs.runs_wanted(case)):
-        refused = refusals(wish, case.state, case.actual.facts["system"], case.family)
+        refused = refusals(request, case.state, case.actual.facts["system"], case.family)
         if refused:
             return [*_unfinished(case.state), *(_refused(case, *refusal) for refusal in refused)], []
     steps = [*_files(case), *_disk(case), *_load(case)]
@@ -83,7 +83,7 @@ def _plan_case(case: Case) -> ConcernPlan:
 def _remarks(case: Case) -> list[str]:
     """Return notices about what a vendor's driver replaces, and settings of the host that it conflicts with."""
     lost = lost_storage(case)
-    if not case.wish.is_vendor or case.state["openib"]["onboot"] is not False:
+    if not case.request.is_vendor or case.state["openib"]["onboot"] is not False:
         return lost
     return [
         *lost,
@@ -93,25 +93,25 @@ def _remarks(case: Case) -> list[str]:
     ]
 
 
-def _unclear(context: Context, wish: Unclear) -> Step:
+def _unclear(context: Context, unclear: Unclear) -> Step:
     asked = [request["driver"] for request in context.desired["requests"] if request["driver"]]
     return make_step(
         "driver",
-        "wish",
+        "request",
         target=NETDEV_DRIVER,
-        action=wish.action,
+        action=unclear.action,
         before=_running(context.actual),
         after=[{key: section.get(key) for key in ("repository", "image", "version")} for section in asked],
-        reason=wish.reason,
-        refusal=wish.detail,
+        reason=unclear.reason,
+        refusal=unclear.detail,
     )
 
 
 def _container(case: Case) -> ConcernPlan:
     """Return the plan of a host whose driver is in a container, with notices about what that has not done yet."""
-    title = case.wish.title
+    title = case.request.title
     installed = _installed(case)["flavour"]
-    if case.state["packages"] is not None and installed in VENDOR_FLAVOURS and case.wish.asked_by != VARIABLE:
+    if case.state["packages"] is not None and installed in VENDOR_FLAVOURS and case.request.asked_by != VARIABLE:
         detail = (
             f"packages of {FLAVOUR_TITLES[installed]} are installed, and the host loads their driver at boot: remove "
             "them with rdma_fabric_driver: {state: absent} and rdma_fabric_driver_source: packages, then run again"
@@ -133,7 +133,7 @@ def _wording(case: Case, action: str) -> Wording:
         "target": NETDEV_DRIVER,
         "action": action,
         "before": _running(case.actual),
-        "after": _wanted(case.wish),
+        "after": _wanted(case.request),
         "reason": _reason(case),
     }
 
@@ -168,12 +168,12 @@ def _files(case: Case) -> list[Step]:
                     action=action,
                     before=[path for path in files if path in case.context.boot_files],
                     after=list(files),
-                    reason=f"{case.wish.asked_by} asks for {case.wish.title}",
+                    reason=f"{case.request.asked_by} asks for {case.request.title}",
                     when=BOOT if key == "order" else NOW_AND_BOOT,
                     undo="bring the former files back",
                 )
             )
-    for path in unwanted_files(case.context, case.wish):
+    for path in unwanted_files(case.context, case.request):
         steps.append(
             make_step(
                 "driver",
@@ -181,7 +181,7 @@ def _files(case: Case) -> list[Step]:
                 action="remove a file of rdma.fabric that the driver no longer needs",
                 before="present",
                 after="absent",
-                reason=f"{case.wish.asked_by} asks for {case.wish.title}",
+                reason=f"{case.request.asked_by} asks for {case.request.title}",
                 when=BOOT,
                 undo="bring the file back",
             )
@@ -228,14 +228,14 @@ def _disk(case: Case) -> list[Step]:
 
 def _packages(case: Case, *, waits: bool = False) -> Step:
     """Plan packages; for a policy that ``waits``, return only a step that names the consent it needs."""
-    of_policy = f"autoUpgrade of {case.wish.asked_by} is not true, so the driver stays as it is; "
+    of_policy = f"autoUpgrade of {case.request.asked_by} is not true, so the driver stays as it is; "
     return make_step(
         "driver",
         "packages",
         target=NETDEV_DRIVER,
         action=_packages_action(case),
         before=_installed(case),
-        after=_wanted(case.wish),
+        after=_wanted(case.request),
         reason=_reason(case),
         when=BOOT,
         undo=_packages_undo(case),
@@ -251,14 +251,14 @@ def _load(case: Case) -> list[Step]:
     if not needs.needs_load(case):
         return first
     swaps = needs.replaces_what_runs(case)
-    action = f"load {case.wish.title}" + (f" in place of {_name(case.actual)}" if swaps else "")
+    action = f"load {case.request.title}" + (f" in place of {_name(case.actual)}" if swaps else "")
     wording, lacking = _wording(case, action), needs.lacking(case)
     if lacking:
         return [*(first if swaps else []), _refused(case, "load", action, lacking)]
     if not swaps:
         # A reload that was killed after it had unloaded the driver still has to restore the network.
         return [make_step("driver", "load", **wording, when=NOW, undo="modprobe -r it"), *first]
-    settings = case.wish.settings
+    settings = case.request.settings
     found = stack_blockers(case.actual, case.state, settings["storage_modules"] == UNLOAD)
     if first:
         # The reload also restores what was removed; only the uplink must not be interrupted.
@@ -313,8 +313,8 @@ def _installed(case: Case) -> dict[str, str | None]:
     return {"flavour": flavour, "version": release.release if release else None}
 
 
-def _wanted(wish: Wish) -> dict[str, str | None]:
-    return {"flavour": wish.flavour, "version": wish.version.release if wish.version else None}
+def _wanted(request: DriverRequest) -> dict[str, str | None]:
+    return {"flavour": request.flavour, "version": request.version.release if request.version else None}
 
 
 def _name(actual: HostState) -> str:
@@ -333,26 +333,26 @@ def _present(actual: HostState) -> str:
 
 
 def _reason(case: Case) -> str:
-    return f"{case.wish.asked_by} asks for {case.wish.title}, {_present(case.actual)}"
+    return f"{case.request.asked_by} asks for {case.request.title}, {_present(case.actual)}"
 
 
 def _packages_action(case: Case) -> str:
-    wish, present = case.wish, _installed(case)
+    request, present = case.request, _installed(case)
     title = FLAVOUR_TITLES.get(present["flavour"] or "", "")
-    if not wish.is_vendor:
+    if not request.is_vendor:
         return (
             f"remove {title if present['flavour'] != INBOX else 'the packages of the vendor'} and keep the inbox driver"
         )
     if not title or present["flavour"] == INBOX:
-        return f"install {wish.title}"
+        return f"install {request.title}"
     release = installed_release(case.state, case.actual.stack)
-    is_release = wish.version is None or (release is not None and release.fields == wish.version.fields)
-    if is_release and present["flavour"] == wish.flavour:
-        return f"finish the installation of {wish.title}"
+    is_release = request.version is None or (release is not None and release.fields == request.version.fields)
+    if is_release and present["flavour"] == request.flavour:
+        return f"finish the installation of {request.title}"
     if is_release or release is None:
-        return f"replace {title} by {wish.title}"
+        return f"replace {title} by {request.title}"
     verb = "downgrade" if needs.goes_back(case) else "upgrade"
-    return f"{verb} {title} {release.release} to {wish.title}"
+    return f"{verb} {title} {release.release} to {request.title}"
 
 
 def _packages_undo(case: Case) -> str:
@@ -364,9 +364,9 @@ def _packages_undo(case: Case) -> str:
 
 def _packages_detail(case: Case) -> str:
     parts = []
-    if case.wish.settings["with_firmware_update"] and case.wish.is_vendor:
+    if case.request.settings["with_firmware_update"] and case.request.is_vendor:
         parts.append("firmware of the NICs is burned if it is older than the release's")
-    if not case.wish.is_vendor:
+    if not case.request.is_vendor:
         removed = vendor_packages(case.state)
         replaced = builds_to_replace(case.state)
         if removed:
@@ -377,7 +377,7 @@ def _packages_detail(case: Case) -> str:
         parts.append("the newer release is removed first, and its builds of the distribution's packages are replaced")
     if case.state["unfinished"]:
         parts.append(f"{', '.join(sorted(case.state['unfinished']))} half installed")
-    if case.wish.is_vendor and case.actual.is_loaded("nvidia_peermem"):
+    if case.request.is_vendor and case.actual.is_loaded("nvidia_peermem"):
         # Its symbols have the versions of the stack that it was built against (NVIDIA/gpu-operator, issue 2868).
         parts.append(
             "nvidia-peermem was built against what runs now, and may not load with the new stack: have DKMS build "

@@ -19,7 +19,7 @@ from ...facts.shapes import System
 from ...spec.driver import ARCHIVE
 from ...spec.driver_families import DKMS, FLAVOUR_TITLES, SUPPORTED, Family, headers_of
 from . import needs
-from .needs import Case, Wish
+from .needs import Case, DriverRequest
 
 # What an installation with a DKMS build needs at most (measured by NVIDIA for doca-ofed; an initial RAM disk is 150).
 _NEEDED_MIB = {"/boot": 150, "/usr": 2048, "/var": 2048}
@@ -34,7 +34,7 @@ class Refusal(NamedTuple):
     detail: str
 
 
-def refusals(wish: Wish, state: DriverState, system: System, family: Family | None) -> list[Refusal]:
+def refusals(request: DriverRequest, state: DriverState, system: System, family: Family | None) -> list[Refusal]:
     """Return every reason why the driver's packages can't be changed on this host now."""
     if container_owns(state):
         return [
@@ -49,21 +49,21 @@ def refusals(wish: Wish, state: DriverState, system: System, family: Family | No
         detail = "this host's system is an ostree image, so drivers are layered by its own tools or run in a container"
         return [Refusal("system", "check the system", detail)]
     if family is None:
-        return [_unknown_system(wish, system)]
+        return [_unknown_system(request, system)]
     if state["database_fails"]:
         return [_no_database(family)]
     found = _environment(state)
-    if wish.is_vendor:
-        found = [*_platform(wish, state, system, family), *_build(wish, state, system, family), *found]
+    if request.is_vendor:
+        found = [*_platform(request, state, system, family), *_build(request, state, system, family), *found]
     return found
 
 
-def _unknown_system(wish: Wish, system: System) -> Refusal:
+def _unknown_system(request: DriverRequest, system: System) -> Refusal:
     name = system["os"]["name"] or system["os"]["id"] or "an unknown distribution"
     return Refusal(
         "system",
         "check the system",
-        f"packages of {FLAVOUR_TITLES[wish.flavour]} are not known for {name}; known: {', '.join(SUPPORTED)}; its "
+        f"packages of {FLAVOUR_TITLES[request.flavour]} are not known for {name}; known: {', '.join(SUPPORTED)}; its "
         "own inbox driver is left as it is",
     )
 
@@ -78,26 +78,26 @@ def _no_database(family: Family) -> Refusal:
     return Refusal("database", "read the package database", detail)
 
 
-def _platform(wish: Wish, state: DriverState, system: System, family: Family) -> list[Refusal]:
+def _platform(request: DriverRequest, state: DriverState, system: System, family: Family) -> list[Refusal]:
     found = []
     machine = system["machine"]
     if machine and machine not in _MACHINES:
         found.append(Refusal("machine", "check the machine", f"there are no packages for {machine}"))
-    if wish.settings["build"] not in family.kernel_packages:
+    if request.settings["build"] not in family.kernel_packages:
         detail = f"there are no precompiled modules for {family.name}: build: dkms"
         found.append(Refusal("packages", "check the packages", detail))
-    elif wish.settings["build"] != DKMS and family.manager == "zypper" and not state["kernel"].endswith("-default"):
+    elif request.settings["build"] != DKMS and family.manager == "zypper" and not state["kernel"].endswith("-default"):
         # They would install kernel-default, for which they are built.
         detail = f"there are precompiled modules for kernel-default alone, {state['kernel']} runs: build: dkms"
         found.append(Refusal("packages", "check the packages", detail))
     return found
 
 
-def _build(wish: Wish, state: DriverState, system: System, family: Family) -> list[Refusal]:
+def _build(request: DriverRequest, state: DriverState, system: System, family: Family) -> list[Refusal]:
     """Check the needs of building and loading before anything is unloaded: headers, and a trusted key."""
     found = []
     kernel = state["kernel"]
-    builds = wish.settings["build"] == DKMS
+    builds = request.settings["build"] == DKMS
     if builds and state["headers"].get(kernel) is False and state["headers_offered"].get(kernel) is False:
         detail = (
             f"headers of the running kernel {kernel} are neither installed nor in any repository of this host "
@@ -106,9 +106,9 @@ def _build(wish: Wish, state: DriverState, system: System, family: Family) -> li
         )
         found.append(Refusal("headers", "check the kernel headers", detail))
     if system["secure_boot"] and state["key"] is not None:
-        found.extend(_secure_boot(state["key"], wish.settings["signing_key"], builds))
-    if wish.settings["source"] == ARCHIVE and state["archive"] is False:
-        detail = f"{wish.settings['archive']} is not on this host: copy it there first"
+        found.extend(_secure_boot(state["key"], request.settings["signing_key"], builds))
+    if request.settings["source"] == ARCHIVE and state["archive"] is False:
+        detail = f"{request.settings['archive']} is not on this host: copy it there first"
         found.append(Refusal("archive", "check the archive", detail))
     return found
 
@@ -175,7 +175,7 @@ def lost_storage(case: Case) -> list[str]:
     """Return a notice for each kind of loaded storage whose package the vendor's stack lacks."""
     packages = case.state["packages"]
     changes = needs.needs_packages(case) or needs.needs_load(case)
-    if not case.wish.is_vendor or packages is None or not changes:
+    if not case.request.is_vendor or packages is None or not changes:
         return []
     notices = []
     for part in _PARTS:
@@ -185,8 +185,8 @@ def lost_storage(case: Case) -> list[str]:
             notices.append(
                 f"{', '.join(loaded)} {'is' if len(loaded) == 1 else 'are'} loaded, and the vendor's package for that "
                 f"({_name(case, part.package)}) is not installed: the kernel's own modules do not load on the ib_core "
-                f"of {case.wish.title}, so {part.title} is gone after the reload or reboot; next: install that package "
-                "in the driver's release, or keep this host on the inbox driver"
+                f"of {case.request.title}, so {part.title} is gone after the reload or reboot; next: install that "
+                "package in the driver's release, or keep this host on the inbox driver"
             )
     return notices
 

@@ -18,7 +18,7 @@ from ...engine.operations import SetRegister, Work
 from ...engine.steps import NOW, PLANNED, Step, Value, as_planned, key_of, make_step
 from ...facts.pci import read_request_of, redirected_pairs
 from ...machine.access import Host
-from ...machine.host_files import WISHES_FILE
+from ...machine.host_files import BOOT_SPEC_FILE
 from ...machine.pci_config import (
     ACS_CONTROL,
     COMPLETION_REDIRECT,
@@ -33,7 +33,7 @@ from ...machine.pci_config import (
 from ...machine.probe import PCI
 from ...spec.host import HostSpec
 from ...spec.pcie import ACS, DIRECT, READ_REQUEST
-from ...spec.persisted import wished_in
+from ...spec.persisted import boot_entries_in
 from .remarks import some
 
 CONCERN, CONSENT = "pcie", "acs_change"
@@ -85,8 +85,8 @@ def lasting(context: Context) -> dict[str, int | str]:
 
 def _is_kept(context: Context) -> bool:
     """Return whether the boot unit clears ACS already, which needs no further consent."""
-    wishes = wished_in(context.boot_files.get(WISHES_FILE)) or []
-    return any("acs" in wish.get("pcie", {}) for wish in wishes)
+    entries = boot_entries_in(context.boot_files.get(BOOT_SPEC_FILE)) or []
+    return any("acs" in entry.get("pcie", {}) for entry in entries)
 
 
 def _acs_steps(context: Context) -> list[Step]:

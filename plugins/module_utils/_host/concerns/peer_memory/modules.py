@@ -79,7 +79,7 @@ ERRORS: Mapping[str, str] = MappingProxyType(
 )
 
 
-class Wish(NamedTuple):
+class PeerMemoryRequest(NamedTuple):
     """The peer memory of the spec, and the decision for this host.
 
     ``operator`` is evidence that the GPU Operator's driver container owns the GPU driver. ``left_alone``: nothing is
@@ -94,22 +94,26 @@ class Wish(NamedTuple):
 
 def plan(context: Context) -> ConcernPlan:
     """Return a step if a module must be loaded or unloaded now or at boot, none if the spec has no peer memory."""
-    wish = wish_of(context)
-    if wish is None or context.removing:
+    request = request_of(context)
+    if request is None or context.removing:
         return _returning(context)
-    if wish.left_alone:
-        return [], [*_left_alone(wish), *_nothing_to_reach(context.actual, wish), *_divided(context.actual, wish)]
-    wording = _wording(context, wish)
-    if wish.decision.obstacle:
-        return [make_step("peer_memory", KEY, **wording, refusal=wish.decision.obstacle)], []
-    files = wanted_files(context, wish)
+    if request.left_alone:
+        return [], [
+            *_left_alone(request),
+            *_nothing_to_reach(context.actual, request),
+            *_divided(context.actual, request),
+        ]
+    wording = _wording(context, request)
+    if request.decision.obstacle:
+        return [make_step("peer_memory", KEY, **wording, refusal=request.decision.obstacle)], []
+    files = wanted_files(context, request)
     unwanted = [path for path in OWN if path in context.boot_files and path not in files]
-    now = loaded_mechanisms(context.actual) != _wanted_modules(wish)
+    now = loaded_mechanisms(context.actual) != _wanted_modules(request)
     boot = context.boot_differs(files) or bool(unwanted)
-    notices = [*_notices(wish), *_without_clients(context, wish), *_divided(context.actual, wish)]
+    notices = [*_notices(request), *_without_clients(context, request), *_divided(context.actual, request)]
     if not now and not boot:
         return [], notices
-    used = _used(context.actual, _wanted_modules(wish))
+    used = _used(context.actual, _wanted_modules(request))
     if used:
         detail = f"it stays until the next boot: {used}"
         steps = (
@@ -118,67 +122,67 @@ def plan(context: Context) -> ConcernPlan:
             else [_step(wording, now=False, boot=True, detail=detail)]
         )
         return steps, notices
-    return [_step(wording, now=now, boot=boot, detail=wish.decision.cause)], notices
+    return [_step(wording, now=now, boot=boot, detail=request.decision.cause)], notices
 
 
-def _left_alone(wish: Wish) -> list[str]:
-    if not wish.operator:
+def _left_alone(request: PeerMemoryRequest) -> list[str]:
+    if not request.operator:
         return []
-    evidence = ", ".join(wish.operator)
-    return [f"{wish.asked_by}: peer memory is left to the GPU Operator, which owns the GPU driver here ({evidence})"]
+    evidence = ", ".join(request.operator)
+    return [f"{request.asked_by}: peer memory is left to the GPU Operator, which owns the GPU driver here ({evidence})"]
 
 
-def _nothing_to_reach(actual: HostState, wish: Wish) -> list[str]:
+def _nothing_to_reach(actual: HostState, request: PeerMemoryRequest) -> list[str]:
     gpus = nvidia_gpus(actual)
-    if wish.operator or not gpus:
+    if request.operator or not gpus:
         return []
     if not reachable_gpus(actual):
         why = without_gpudirect([pci_id(gpu["device"]) for gpu in gpus])
-        return [f"{wish.asked_by}: nothing is done for peer memory: {why}"]
-    return [f"{wish.asked_by}: nothing is done for peer memory, as this host has GPUs and no NIC of NVIDIA"]
+        return [f"{request.asked_by}: nothing is done for peer memory: {why}"]
+    return [f"{request.asked_by}: nothing is done for peer memory, as this host has GPUs and no NIC of NVIDIA"]
 
 
-def _notices(wish: Wish) -> list[str]:
-    if wish.decision.mechanism in MODULE_OF or wish.decision.mechanism == NONE:
+def _notices(request: PeerMemoryRequest) -> list[str]:
+    if request.decision.mechanism in MODULE_OF or request.decision.mechanism == NONE:
         return []
-    return [f"{wish.asked_by}: peer memory needs no module here: {wish.decision.cause}"]
+    return [f"{request.asked_by}: peer memory needs no module here: {request.decision.cause}"]
 
 
-def _without_clients(context: Context, wish: Wish) -> list[str]:
+def _without_clients(context: Context, request: PeerMemoryRequest) -> list[str]:
     """Return a notice about a loaded module whose RDMA stack this plan replaces."""
     flavours = [
         as_planned(step["to"], dict)["flavour"]
         for step in context.earlier
         if step["id"] == "driver:load" and step["status"] != REFUSED
     ]
-    if INBOX not in flavours or wish.decision.mechanism not in MODULE_OF:
+    if INBOX not in flavours or request.decision.mechanism not in MODULE_OF:
         return []
     return [
-        f"{wish.asked_by}: {wish.decision.mechanism} needs an RDMA stack that takes peer-memory clients, and this plan "
-        "brings the inbox driver, which does so in few kernels only: elsewhere the module no longer loads; next: use "
-        "the open GPU kernel modules, which share memory by DMA-BUF, or keep the vendor's driver"
+        f"{request.asked_by}: {request.decision.mechanism} needs an RDMA stack that takes peer-memory clients, and "
+        "this plan brings the inbox driver, which does so in few kernels only: elsewhere the module no longer loads; "
+        "next: use the open GPU kernel modules, which share memory by DMA-BUF, or keep the vendor's driver"
     ]
 
 
-def _divided(actual: HostState, wish: Wish) -> list[str]:
+def _divided(actual: HostState, request: PeerMemoryRequest) -> list[str]:
     """Return a notice about GPUs divided by MIG, without NCCL (MIG User Guide, deployment considerations)."""
     divided = actual.facts.get("mig", {})
-    if not divided or wish.decision.mechanism == NONE:
+    if not divided or request.decision.mechanism == NONE:
         return []
     parts = named([f"{address} ({count})" for address, count in sorted(divided.items())], _MOST_NAMED)
     return [
-        f"{wish.asked_by}: MIG divides GPUs of this host into instances: {parts}; GPUDirect RDMA works in each, "
+        f"{request.asked_by}: MIG divides GPUs of this host into instances: {parts}; GPUDirect RDMA works in each, "
         "but NCCL supports none of them; next: nothing for jobs of one instance, and nvidia-smi -i ADDRESS -mig 0 for "
         "jobs over several GPUs"
     ]
 
 
-def _wanted_modules(wish: Wish) -> list[str]:
-    return [wish.decision.mechanism] if wish.decision.mechanism in MODULE_OF else []
+def _wanted_modules(request: PeerMemoryRequest) -> list[str]:
+    return [request.decision.mechanism] if request.decision.mechanism in MODULE_OF else []
 
 
-def _wording(context: Context, wish: Wish) -> Wording:
-    mechanism = wish.decision.mechanism
+def _wording(context: Context, request: PeerMemoryRequest) -> Wording:
+    mechanism = request.decision.mechanism
     loaded = loaded_mechanisms(context.actual)
     if mechanism in MODULE_OF:
         action = f"give the NICs access to GPU memory by {mechanism}"
@@ -191,8 +195,8 @@ def _wording(context: Context, wish: Wish) -> Wording:
         "target": _target(context.actual),
         "action": action,
         "before": loaded,
-        "after": _wanted_modules(wish),
-        "reason": f"{wish.asked_by} asks for peer memory; {wish.decision.cause or 'none is active'}",
+        "after": _wanted_modules(request),
+        "reason": f"{request.asked_by} asks for peer memory; {request.decision.cause or 'none is active'}",
     }
 
 
@@ -251,7 +255,7 @@ def _used(actual: HostState, wanted: Sequence[str]) -> str:
     return f"{' and '.join(used)} is in use by GPU programs" if used else ""
 
 
-def wish_of(context: Context) -> Wish | None:
+def request_of(context: Context) -> PeerMemoryRequest | None:
     """Return the peer memory of the spec, None if it has none."""
     own = context.desired["peer_memory"]
     requests = requests_for(context, "peer_memory")
@@ -270,7 +274,9 @@ def wish_of(context: Context) -> Wish | None:
     elif wanted in loaded:
         decision = Decision(wanted, f"{wanted} is requested and already loaded")
     nothing_here = not reachable_gpus(actual) or not actual.nvidia_nics()
-    return Wish(asked_by, decision, operator, bool(operator) or (nothing_here and decision.mechanism != NONE))
+    return PeerMemoryRequest(
+        asked_by, decision, operator, bool(operator) or (nothing_here and decision.mechanism != NONE)
+    )
 
 
 def _replaces_stack(context: Context) -> bool:
@@ -292,9 +298,9 @@ def files_of(mechanism: str) -> dict[str, str]:
     }
 
 
-def wanted_files(context: Context, wish: Wish) -> dict[str, str]:
+def wanted_files(context: Context, request: PeerMemoryRequest) -> dict[str, str]:
     """Return our files that this host needs, none if other files load the module at boot."""
-    mechanism = wish.decision.mechanism
+    mechanism = request.decision.mechanism
     state = context.actual.facts.get("peer_memory")
     at_boot = state["loaded_at_boot"] if state is not None else {}
     others = [path for path in at_boot.get(MODULE_OF.get(mechanism, ""), []) if path not in OWN]
@@ -305,9 +311,9 @@ def wanted_files(context: Context, wish: Wish) -> dict[str, str]:
 
 def boot_files(context: Context) -> dict[str, str]:
     """Return every file that peer memory needs; present ones stay if the spec has no peer memory."""
-    wish = wish_of(context)
-    if wish is not None and not wish.left_alone:
-        return {} if wish.decision.obstacle else wanted_files(context, wish)
+    request = request_of(context)
+    if request is not None and not request.left_alone:
+        return {} if request.decision.obstacle else wanted_files(context, request)
     return {path: text for path, text in context.boot_files.items() if path in OWN}
 
 

@@ -23,7 +23,7 @@ from ...facts.host_state import NETDEV_DRIVER, Interface
 from ...facts.qos import OF_DEVICE, given, rdma_of
 from ...facts.settings_shapes import HostQos, QosPort
 from ...facts.shapes import Facts
-from ...machine.host_files import PYTHON_OPTIONS, WISHES_FILE, marked
+from ...machine.host_files import BOOT_SPEC_FILE, PYTHON_OPTIONS, marked
 from ...machine.program import program_path
 from ...spec import qos_values
 from ...spec.host import HostSpec
@@ -272,7 +272,7 @@ def _unit(python: str, program: str) -> str:
         [
             "[Unit]",
             "Description=Settings of RDMA devices that appeared (rdma.fabric)",
-            f"ConditionPathExists={WISHES_FILE}",
+            f"ConditionPathExists={BOOT_SPEC_FILE}",
             "",
             "[Service]",
             "Type=oneshot",
