@@ -119,7 +119,7 @@ def test_a_run_reads_the_code_of_what_the_host_is_asked_for_alone(collection: Pa
     assert not {name for name in read if name.startswith("facts.driver.")}
     parts = ("driver", "firmware", "functions", "interfaces", "memory", "qos", "sysctls", "vf_settings")
     assert read & {f"spec.{part}" for part in parts} == set()
-    readers = ("asked_functions", "asked_ports", "competing_rules", "memory", "next_boot", "users")
+    readers = ("requested_functions", "target_ports", "competing_rules", "memory", "next_boot", "users")
     assert read & {f"facts.{reader}" for reader in readers} == set()
 
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.asked_functions import with_requests
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.requested_functions import with_requests
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost, load_recording
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import plan_lines

@@ -161,7 +161,7 @@ def _add_gpu_state(probe: Probe, functions: list[Function], facts: Facts, manage
 
 
 def _read_every_port(probe: Probe, facts: Facts) -> None:
-    from .asked_ports import read_every_port
+    from .target_ports import read_every_port
 
     read_every_port(probe, facts)
 
@@ -190,9 +190,9 @@ def _read_for_spec(
     Readers are imported here, as each imported module is compiled on the host in every run.
     """
     if desired["interfaces"] or facts["boot"]["files"]:
-        from .asked_ports import read_asked_ports
+        from .target_ports import read_target_ports
 
-        read_asked_ports(probe, desired, matched.interfaces, facts)
+        read_target_ports(probe, desired, matched.interfaces, facts)
     restores_peer_memory = desired.get("peer_memory_before") is not None
     has_driver = restores_peer_memory or desired["driver"] or desired["peer_memory"] or desired["requests"]
     if has_driver or probe.host.exists(JOURNAL):

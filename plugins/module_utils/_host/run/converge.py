@@ -73,7 +73,7 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
         kept, moved, notices = _followed(host, kept)
     spec = baseline.removal(desired, baseline.without(kept.settings, moved)) if run.removes else before or desired
     if not run.removes and any(request["functions"] or request["netns_mode"] for request in spec["requests"]):
-        from ..facts.asked_functions import with_requests
+        from ..facts.requested_functions import with_requests
 
         # The host must be read to find the ports that policies select; the facts of these ports are read then.
         spec, of_requests = with_requests(spec, gather(host, address))

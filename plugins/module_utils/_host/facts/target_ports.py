@@ -23,7 +23,7 @@ from .users import USER_SPACE_DRIVERS, has_driver, read_users
 from .vf_settings import device_guid, differences, has_guid, port_guid, read_guids, settings_asked, wanted_guid
 
 
-def read_asked_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], facts: Facts) -> None:
+def read_target_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Interface], facts: Facts) -> None:
     """Add the facts that are only read for devices of entries of the spec."""
     actual = HostState(facts)
     _read_cards(probe, desired, interfaces, actual)
