@@ -49,7 +49,7 @@ SKIPPED = with_metadata(pod(), labels={SKIP_LABEL: "true"})
 
 
 @pytest.mark.parametrize(
-    ("body", "wishes", "action", "reason"),
+    ("body", "options", "action", "reason"),
     [
         (pod(), {}, EVICT, "rdma/rdma_shared_device_a"),
         (pod(holds=False), {}, STAY, "holds no RDMA device"),

@@ -136,7 +136,7 @@ def test_a_changed_variable_is_named(given: dict[str, Any], said: str) -> None:
     assert "site --check with rdma_fabric_plan_file" in found
 
 
-def test_how_a_host_is_reached_is_no_wish() -> None:
+def test_how_a_host_is_reached_is_not_sealed() -> None:
     assert changed({**SAME, "gpu-01": host_input({**INTERFACES, "ansible_host": "10.0.0.9"})}) == ([], [])
 
 

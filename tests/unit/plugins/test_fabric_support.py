@@ -199,10 +199,10 @@ def test_what_the_cluster_shows_is_in_it_without_secrets(tmp_path: Path, monkeyp
 
 
 def test_what_is_looked_for_in_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wishes: list[Scope] = []
+    scopes: list[Scope] = []
 
     def inspected(_connection: object, scope: Scope) -> Inspection:
-        wishes.append(scope)
+        scopes.append(scope)
         return Inspection()
 
     monkeypatch.setattr(fabric_support.ActionModule, "client", lambda _action, _arguments: Server())
@@ -212,7 +212,7 @@ def test_what_is_looked_for_in_the_cluster(tmp_path: Path, monkeypatch: pytest.M
     hosts = {HOST: {**recorded(), "rdma_fabric_node_name": "gpu-01"}}
     pack(tmp_path, hosts=hosts, spec=spec, set="mine", logs=3, log_lines=7)
     pack(tmp_path, spec=None, namespace="theirs")
-    first, second = wishes
+    first, second = scopes
     assert Key("v1", "ConfigMap", "ns", "x") in first.wanted
     assert (first.set_name, first.namespace, first.nodes) == ("mine", "ns", frozenset(["gpu-01"]))
     assert (first.whole_namespace, first.logs, first.lines) == (False, 3, 7)
@@ -222,7 +222,7 @@ def test_what_is_looked_for_in_the_cluster(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(fabric_support, "objects_of", lambda _waves: [body])
     monkeypatch.setattr(fabric_support, "spec_violations", lambda _spec: [])
     pack(tmp_path, spec={**spec, "engine": "helm"})
-    assert wishes[-1].whole_namespace, "an operator makes the pods"
+    assert scopes[-1].whole_namespace, "an operator makes the pods"
 
 
 def test_hosts_outside_the_limit_are_none_of_it(tmp_path: Path) -> None:
