@@ -153,26 +153,30 @@ def take(seat: Seat, node: str = "n1", *, within: float = 1.0, said: list[str] |
     return holding(seat, node, **request).take(within, (said if said is not None else []).append)
 
 
+def closed_gate() -> threading.Lock:
+    """Return a lock that one thread waits at until another one opens it, once."""
+    gate = threading.Lock()
+    gate.acquire()
+    return gate
+
+
 class Turns:
     """Runs work in threads and lets one request through at a time, in the order of a schedule."""
 
     def __init__(self, schedule: Sequence[int]) -> None:
         self._schedule = list(schedule)
-        self._at = threading.Condition()
-        self._waiting: set[int] = set()
+        self._go: dict[int, threading.Lock] = {}
+        self._stopped = closed_gate()
         self._alive: set[int] = set()
-        self._go: int | None = None
         self.order: list[int] = []
         self.choices: list[list[int]] = []
 
     def of(self, number: int) -> Callable[[], None]:
+        go = self._go.setdefault(number, closed_gate())
+
         def turn() -> None:
-            with self._at:
-                self._waiting.add(number)
-                self._at.notify_all()
-                self._at.wait_for(lambda: self._go == number)
-                self._go = None
-                self._waiting.discard(number)
+            self._stopped.release()
+            go.acquire()
 
         return turn
 
@@ -181,26 +185,22 @@ class Turns:
             try:
                 work()
             finally:
-                with self._at:
-                    self._alive.discard(number)
-                    self._at.notify_all()
+                self._alive.discard(number)
+                self._stopped.release()
 
         self._alive = set(range(len(works)))
         threads = [threading.Thread(target=whole, args=entry, daemon=True) for entry in enumerate(works)]
         for thread in threads:
             thread.start()
-        with self._at:
-            while True:
-                self._at.wait_for(lambda: self._go is None and self._waiting == self._alive)
-                if not self._alive:
-                    break
-                able = sorted(self._alive)
-                at = len(self.order)
-                chosen = self._schedule[at] if at < len(self._schedule) else able[0]
-                self.choices.append(able)
-                self.order.append(chosen)
-                self._go = chosen
-                self._at.notify_all()
+            self._stopped.acquire()
+        while self._alive:
+            able = sorted(self._alive)
+            at = len(self.order)
+            chosen = self._schedule[at] if at < len(self._schedule) else able[0]
+            self.choices.append(able)
+            self.order.append(chosen)
+            self._go[chosen].release()
+            self._stopped.acquire()
         for thread in threads:
             thread.join()
 
@@ -415,39 +415,36 @@ class World:
 
     def __init__(self, server: Server, count: int) -> None:
         self.server, self.time = server, 0.0
-        self._at = threading.Condition()
         self._wakes = dict.fromkeys(range(count), 0.0)
-        self._running: int | None = None
+        self._go = [closed_gate() for _run in range(count)]
         # When who follows is told of each write.
         self.told_at = [0.0]
 
     def play(self, works: Sequence[Callable[[], None]]) -> None:
         def whole(number: int, work: Callable[[], None]) -> None:
-            with self._at:
-                self._at.wait_for(lambda: self._running == number)
-            work()
-            with self._at:
+            self._go[number].acquire()
+            try:
+                work()
+            finally:
                 self._pass_on()
 
         threads = [threading.Thread(target=whole, args=entry, daemon=True) for entry in enumerate(works)]
         for thread in threads:
             thread.start()
-        with self._at:
-            self._pass_on()
+        self._pass_on()
         for thread in threads:
             thread.join()
 
     def pause(self, number: int, until: float) -> None:
-        with self._at:
-            self._wakes[number] = until
-            self._pass_on()
-            self._at.wait_for(lambda: self._running == number)
+        self._wakes[number] = until
+        self._pass_on()
+        self._go[number].acquire()
 
     def _pass_on(self) -> None:
-        self._running = min(self._wakes, key=self._wakes.__getitem__, default=None)
-        if self._running is not None:
-            self.time = max(self.time, self._wakes.pop(self._running))
-        self._at.notify_all()
+        if self._wakes:
+            following = min(self._wakes, key=self._wakes.__getitem__)
+            self.time = max(self.time, self._wakes.pop(following))
+            self._go[following].release()
 
     def wrote(self, followers: Sequence[int]) -> None:
         self.told_at += [self.time + self.LATENCY] * (len(self.server.history) - len(self.told_at))
