@@ -34,7 +34,7 @@ class Parts:
 
     def push_missing(self) -> str | None:
         """Return why the push did not come to its end; None when it did, and when none was wanted."""
-        if self._push is None and not self._whole:
+        if self._push is None and PUSH in self._wanted and not self._whole:
             return _HOSTS_LEFT_BEHIND
         return self._missing(PUSH, self._push, "the batch apply failed")
 

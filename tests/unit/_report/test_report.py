@@ -51,12 +51,17 @@ def test_every_report_follows_the_published_schema(hosts: Any, cluster: Any) -> 
 
 def test_a_host_that_was_left_behind_needs_attention_and_is_why_nothing_was_pushed() -> None:
     host = sample_fleet.fleet()[0]["host"]
-    report = report_of(cluster=None, unfinished=[{"host": host, "why": "unreachable: refused"}])
+    report = report_of(cluster=None, wanted=["push"], unfinished=[{"host": host, "why": "unreachable: refused"}])
     jsonschema.validate(json.loads(report_text(report)), SCHEMA)
     assert report["summary"]["verdict"] == "attention"
     assert f"attention: A host did not succeed: {host}" in recap_lines(report)
     assert f"remark unfinished: {host}: unreachable: refused" in outline(report)
     assert report["cluster"]["skipped"] == "not every host of the run succeeded"
+
+
+def test_a_preview_of_which_a_host_failed_blames_no_host_for_what_it_never_pushes() -> None:
+    report = report_of(cluster=None, unfinished=[{"host": sample_fleet.fleet()[0]["host"], "why": "unreachable"}])
+    assert report["cluster"]["skipped"] == "no cluster was given, so the objects were only rendered"
 
 
 def test_the_same_input_in_another_order_gives_the_same_bytes() -> None:
