@@ -30,6 +30,7 @@ _USER = r"[^\s%\"']{1,100}%"
 # config password, obscure), Ceph (--key of every program, "ceph config-key set"), WEKA (weka user), influx,
 # rabbitmqadmin, cqlsh, esxcli, nessuscli, and SQL*Plus (logon).
 _WORD = r"[^\s-]\S{0,200}"
+_WORD_BEGINS = r"\b"
 # Actions of sedutil-cli, in any case, and the arguments before a password of theirs.
 _SED = (
     (
@@ -169,7 +170,11 @@ def heads() -> list[str]:
 def in_line() -> re.Pattern[str]:
     """Return a pattern of what each line has in which one of ``heads`` is found; none of these goes beyond its line."""
     programs = "|".join(dict.fromkeys(programs for programs, _beside in _ROWS))
-    return re.compile("|".join([rf"\b(?:{programs})\b", _OF_SOME, *_PLACES]))
+    all_of_them = [rf"\b(?:{programs})\b", _OF_SOME, *_PLACES]
+    # Where no word begins, none of those that begin with one is tried.
+    words = "|".join(each[len(_WORD_BEGINS) :] for each in all_of_them if each.startswith(_WORD_BEGINS))
+    others = [each for each in all_of_them if not each.startswith(_WORD_BEGINS)]
+    return re.compile("|".join([rf"{_WORD_BEGINS}(?:{words})", *others]))
 
 
 def patterns(value: str) -> list[re.Pattern[str]]:
