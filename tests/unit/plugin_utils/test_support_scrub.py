@@ -401,12 +401,12 @@ def _seconds(text: str) -> float:
 
 
 def test_time_grows_as_the_text_does() -> None:
-    """Eight times the text may take 24 times as long; what reads a text again at each place takes 64 times."""
+    """Eight times the text may take 16 times as long; what reads a text again at each place takes 64 times."""
     none_of(
         [
             f"{begin!r} and {each!r} again and again"
             for begin, each in HOSTILE
-            if _seconds(begin + each * (65536 // len(each))) > 0.1 + 24 * _seconds(begin + each * (8192 // len(each)))
+            if _seconds(begin + each * (32768 // len(each))) > 0.05 + 16 * _seconds(begin + each * (4096 // len(each)))
         ]
     )
 
