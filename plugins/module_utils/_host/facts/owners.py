@@ -29,6 +29,10 @@ NIC_NAMES = (
     "/etc/udev/rules.d/10-nic-net-interface-naming.rules",
     "/etc/udev/rules.d/10-nic-rdma-interface-naming.rules",
 )
+# With configurationMode systemd these units of the SR-IOV operator apply its last policies at every boot, even after
+# its removal (k8snetworkplumbingwg/sriov-network-operator, bindata/manifests/sriov-config-service at 249e2001).
+_UNITS = ("sriov-config.service", "sriov-config-post-network.service")
+_ENABLED = "/etc/systemd/system/multi-user.target.wants"
 # The parts of a port that the SR-IOV operator may own.
 NUMBER, ESWITCH, MTU, FUNCTIONS = "number", "eswitch", "mtu", "functions"
 _DAEMONS = {SRIOV: "sriov-network-config-daemon", NIC: "nic-configuration-daemon"}
@@ -52,13 +56,14 @@ def read_owners(probe: Probe) -> Owners:
     """Return the traces of each operator on this host, without operators that have none.
 
     ``daemon`` is its pod (``NAMESPACE/NAME``), None if there is none, and "" if kubelet shows no pods at all. ``ports``
-    of the SR-IOV operator are the parts that it owns by PCI address; ``named`` of the NIC configuration operator are
-    PCI addresses whose interfaces it names.
+    of the SR-IOV operator are the parts that it owns by PCI address, and ``units`` those of its units that are enabled;
+    ``named`` of the NIC configuration operator are PCI addresses whose interfaces it names.
     """
     pods = probe.names(POD_LOGS, ("EACCES",))
     ports = {address: _parts(probe, address) for address in probe.names(PORT_STATES) if is_pci_address(address)}
+    units = [unit for unit in _UNITS if ports and probe.host.exists(f"{_ENABLED}/{unit}")]
     found: Owners = {
-        SRIOV: {"daemon": _daemon(pods, SRIOV), "ports": ports},
+        SRIOV: {"daemon": _daemon(pods, SRIOV), "ports": ports, **({"units": units} if units else {})},
         NIC: {"daemon": _daemon(pods, NIC), "named": _named(probe)},
     }
     return {name: seen for name, seen in found.items() if any(seen.values())}
@@ -114,9 +119,16 @@ def _named(probe: Probe) -> list[str]:
 
 
 def sriov_parts(facts: Facts, address: str) -> list[str]:
-    """Return the parts of a port that the SR-IOV operator manages; none if only its files are left, not its daemon."""
+    """Return the parts of a port that the SR-IOV operator manages; none if its daemon and units are gone."""
     seen = facts["owners"].get(SRIOV)
-    return [] if seen is None or seen["daemon"] is None else seen["ports"].get(address, [])
+    is_gone = seen is None or (seen["daemon"] is None and not seen.get("units"))
+    return [] if seen is None or is_gone else seen["ports"].get(address, [])
+
+
+def units_left(facts: Facts) -> list[str]:
+    """Return the enabled units of an SR-IOV operator whose daemon no longer runs."""
+    seen = facts["owners"].get(SRIOV)
+    return [] if seen is None or seen["daemon"] is not None else seen.get("units", [])
 
 
 def sriov_evidence(facts: Facts, address: str) -> str:

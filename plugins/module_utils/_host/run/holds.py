@@ -43,6 +43,7 @@ from ..facts.owners import (
     nic_daemon,
     sriov_evidence,
     sriov_parts,
+    units_left,
 )
 from ..facts.shapes import Nic
 from ..spec.driver_families import VENDOR_FLAVOURS
@@ -76,7 +77,13 @@ def notices_of_owners(context: Context) -> list[str]:
     owners = context.actual.facts["owners"]
     sriov, named = owners.get(SRIOV), set(owners[NIC]["named"]) if NIC in owners else set()
     notices = []
-    if sriov is not None and sriov["ports"] and sriov["daemon"] is None:
+    units = units_left(context.actual.facts)
+    if units:
+        notices.append(
+            f"the SR-IOV operator no longer runs here, but its units ({', '.join(units)}) apply its last policies at "
+            f"every boot; next: systemctl disable {' '.join(units)}"
+        )
+    elif sriov is not None and sriov["ports"] and sriov["daemon"] is None:
         notices.append(
             f"{PORT_STATES} has the state of {', '.join(sorted(sriov['ports']))}, but no daemon of the SR-IOV operator "
             "runs here; the state is ignored"
@@ -139,6 +146,9 @@ def _sriov_operator(context: Context, step: Step, address: str) -> str:
         part = NUMBER
     if part not in parts:
         return ""
+    units = units_left(facts)
+    if units:
+        return f"the SR-IOV operator's {units[0]} will revert it at the next boot: systemctl disable {' '.join(units)}"
     return (
         f"the SR-IOV operator manages it ({sriov_evidence(facts, address)}) and will revert it: leave it to its "
         "SriovNetworkNodePolicy, or take the port out there"
