@@ -140,3 +140,10 @@ def test_a_twin_goes_its_own_way(kernel: Kernel) -> None:
         set(),
     )
     assert (twin.list("/etc"), twin.read("/etc/link")) == (["file", "link"], "text")
+
+
+def test_a_link_of_a_twin_leads_elsewhere_for_the_twin_alone(kernel: Kernel) -> None:
+    twin = kernel.twin()
+    twin.tree.add_link("/sys/class/net/ens1", "/elsewhere")
+    assert twin.tree.resolve("/sys/class/net/ens1") == "/elsewhere"
+    assert kernel.realpath("/sys/class/net/ens1") == "/sys/devices/pci0/net/ens1"

@@ -35,7 +35,8 @@ class Tree:
         self.links: dict[str, str] = {}
         self.dirs: set[str] = {"/"}
         self.errors: dict[str, str] = {}
-        # What reads ask for again and again: where paths lead, and the names in each directory.
+        # What reads ask for again and again: where paths lead, and the names in each directory. Twins have the first in
+        # common until a link of one changes, so this dict is replaced then and not emptied.
         self._resolved: dict[str, str] = {}
         self._names: dict[str, set[str]] = {}
         self._refused: dict[str, set[str]] = {}
@@ -56,7 +57,7 @@ class Tree:
         """Return an equal tree that changes on its own."""
         other = copy.copy(self)
         other.files, other.links, other.dirs = dict(self.files), dict(self.links), set(self.dirs)
-        other.errors, other._resolved = dict(self.errors), dict(self._resolved)
+        other.errors = dict(self.errors)
         other._names = {directory: set(names) for directory, names in self._names.items()}
         return other
 
@@ -88,7 +89,7 @@ class Tree:
         place = self._entry(path)
         self._enter(place)
         self.links[place] = target
-        self._resolved.clear()
+        self._resolved = {}
 
     def add_dir(self, path: str) -> None:
         """Make a directory, with those above it."""
@@ -116,7 +117,7 @@ class Tree:
             self.files.pop(known, None)
             self.links.pop(known, None)
             self.dirs.discard(known)
-        self._resolved.clear()
+        self._resolved = {}
 
     def relink(self, links: Mapping[str, str]) -> None:
         """Put other links in the place of those that are there."""
@@ -209,7 +210,7 @@ class Tree:
         """Take out a single entry and return the file's content and the link's target; only a link moves other ways."""
         content, link = self.files.pop(place, None), self.links.pop(place, None)
         if link is not None:
-            self._resolved.clear()
+            self._resolved = {}
         parent, name = _parted(place)
         self._names.get(parent, set()).discard(name)
         return content, link
@@ -227,7 +228,7 @@ class Tree:
 
     def _forget(self) -> None:
         """Follow links and list directories anew from now on."""
-        self._resolved.clear()
+        self._resolved = {}
         self._names.clear()
 
     def _unreadable(self) -> dict[str, set[str]]:
