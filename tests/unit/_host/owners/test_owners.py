@@ -154,7 +154,7 @@ class TestSriovOperator:
         assert (step["status"], step["consent"]) == WAITS
         assert "systemctl disable sriov-config.service" in step["detail"]
         assert any("apply its last policies at every boot" in said for said in outcome["plan"]["notices"])
-        recorded = RecordedHost(record(kernel, None))
+        recorded = RecordedHost(record(kernel, "recorded"))
         assert gather(recorded)["owners"]["sriov_operator"]["units"] == ["sriov-config.service"]
 
     def test_where_no_pod_is_told_of_the_files_count(self) -> None:
