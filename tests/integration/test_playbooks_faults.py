@@ -335,7 +335,7 @@ def test_an_object_that_the_server_refuses_is_told_before_a_host_is_changed(
 
 # Whom the kubeconfig names, and what is said of it.
 NOBODIES: dict[str, tuple[Json, str]] = {
-    "nothing": ({}, "no credentials were shown"),
+    "nothing": ({}, "it got no credentials"),
     "missing plugin": ({"exec": {"command": "no-such-plugin"}}, "no-such-plugin"),
     "failing plugin": (
         {"exec": {"command": "false"}},
