@@ -121,8 +121,9 @@ def _named(probe: Probe) -> list[str]:
 def sriov_parts(facts: Facts, address: str) -> list[str]:
     """Return the parts of a port that the SR-IOV operator manages; none if its daemon and units are gone."""
     seen = facts["owners"].get(SRIOV)
-    is_gone = seen is None or (seen["daemon"] is None and not seen.get("units"))
-    return [] if seen is None or is_gone else seen["ports"].get(address, [])
+    if seen is None or (seen["daemon"] is None and not seen.get("units")):
+        return []
+    return seen["ports"].get(address, [])
 
 
 def units_left(facts: Facts) -> list[str]:
