@@ -17,36 +17,46 @@ endif
 GIVE_BACK = ; status=$$?; "$(PYTHON)" tools/environment.py give-back; exit $$status
 
 .DEFAULT_GOAL := help
-.PHONY: help pictures preview demo lab lab-down lab-status lab-ssh test lint unit integration guests sanity matrix molecule molecule-lab molecule-quick-starts bench build env env-run env-test lock changelog clean
+
+# The gates by layer: what a change is asked first, what it is asked before it lands, and what runs by night.
+READING := licences format ruff rooms yaml types docs changelog sanity-quick ansible-lint
+FIRST := $(READING) programs artifact host-syntax unit try-demo paths
+REST := roce-shared sanity slow own importer try-preview oldest newest sanity-oldest targets molecule turns integration
+ALONE := bench-host bench-apply bench-kubectl
+NIGHTLY := guests quick-starts mutants sweeps matrix bench
+GATES := $(FIRST) $(REST) $(ALONE) $(filter-out matrix bench,$(NIGHTLY))
+
+.PHONY: help gates pictures preview demo demo-lab lab lab-down lab-status lab-ssh test test-all nightly lint matrix bench \
+	molecule-lab build env env-run env-test lock clean $(GATES)
 
 help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
-	@echo "make demo         the whole job on the recorded fleet and a real API server, twice; then on two booted hosts"
-	@echo "                  where they can be had (root, minutes); DEMO_LAB=no leaves these out"
-	@echo "make test         every gate, from unit tests to RDMA between the pods of two booted hosts"
-	@echo "make bench        count and measure; writes build/bench.json"
+	@echo "make demo         the whole job on the recorded fleet and a real API server, twice (minutes, later seconds)"
+	@echo "make demo-lab     the same, then on two booted hosts (root, minutes)"
 	@echo "make lab          boot two hosts with SR-IOV and soft RDMA, without a NIC, as a cluster (root; minutes); lab-down stops them"
 	@echo
+	@echo "make test         the first answer about a change, in minutes"
+	@echo "make test-all     make test, then all that a change has to pass before it lands (most of an hour)"
+	@echo "make nightly      guests, whole sweeps, mutants, every release, every bench (hours)"
+	@echo "make unit         unit tests but the slow ones; make unit ROOM=_rollout (or a path) those of a room"
 	@echo "make lint         the gates that only read: formatting, types, rooms, documentation, licences"
-	@echo "make unit         unit tests"
-	@echo "make integration  tests against a real API server"
-	@echo "make guests       the long tests on booted hosts and their cluster (root; half an hour); not part of make test"
-	@echo "make molecule     the molecule scenario against a real API server; molecule-lab: the one on booted hosts;"
-	@echo "                  molecule-quick-starts: those of SR-IOV, host devices, IPoIB and several rails"
-	@echo "make sanity       ansible-test sanity"
-	@echo
+	@echo "make gates        list every gate with its layer; make NAME runs one"
+	@echo "make guests       the tests on booted hosts and their cluster (root; an hour): for changes of what hosts do"
 	@echo "make matrix       every supported ansible-core and kubernetes.core with every Python found here, on controllers and"
 	@echo "                  hosts; writes docs/support.md (hours); ONLY=newest, ONLY=hosts-3.8 for a part"
 	@echo
 	@echo "make build        build the collection's artifact into build/artifact"
 	@echo "make env          make the environment in .venv from the hashed locks (every target does so itself)"
 	@echo "make lock         resolve requirements/*.in into hashed locks again"
-	@echo "make pictures     make the pictures of the documentation again (Chromium); after a make demo with both halves:"
+	@echo "make pictures     make the pictures of the documentation again (Chromium); after a make demo and a make demo-lab:"
 	@echo "                  make pictures PICTURES=--demo"
-	@echo "make changelog    bring the changelog in line with the fragments and the plugins"
 	@echo "make clean        remove the environment and everything built"
 	@echo
 	@echo "PYTHON=/path/to/python3.12 names another Python (3.11 to 3.13)."
+
+gates:
+	@for layer in "test $(FIRST)" "test-all $(REST) $(ALONE)" "nightly $(NIGHTLY)"; do set -- $$layer; printf 'make %s\n' "$$1"; shift; \
+		for gate; do sed -n "s/^$$gate:.*## /  $$gate\t/p" Makefile | expand -t 18; done; done
 
 env: env-test
 
@@ -63,7 +73,10 @@ preview: env-run
 	@$(VENV_PYTHON) -m tools.preview $(GIVE_BACK)
 
 demo: env-run
-	@$(VENV_PYTHON) -m tools.demo $(if $(filter no,$(DEMO_LAB)),--no-lab) $(GIVE_BACK)
+	@$(VENV_PYTHON) -m tools.demo --no-lab $(GIVE_BACK)
+
+demo-lab: env-run
+	@$(VENV_PYTHON) -m tools.demo $(GIVE_BACK)
 
 lab: env-run
 	@$(VENV_PYTHON) -m tests.lab.guests up $(LAB_ARGUMENTS) $(GIVE_BACK)
@@ -74,30 +87,120 @@ lab-down lab-status: env-run
 lab-ssh: env-run
 	@$(VENV_PYTHON) -m tests.lab.guests ssh $(NODE) $(GIVE_BACK)
 
+# Every layer ends with a table of its gates. A gate writes its output to build/gates/NAME.log.
+SHOW = $(VENV_PYTHON) -m tools.gate table
+
 test: env-test
-	@$(VENV_PYTHON) -m tools.gates
+	@rm -f build/gates/*.json
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(FIRST) || true
+	@$(SHOW) $(FIRST) $(GIVE_BACK)
+
+# A test that fails by luck holds nobody up here: it runs once more, alone, and is named.
+test-all: test
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(REST) || true
+	@$(MAKE) --no-print-directory --keep-going $(ALONE) || true
+	@$(SHOW) $(addprefix --again=,$(REST)) $(FIRST) $(REST) $(ALONE) $(GIVE_BACK)
+
+nightly: env-test
+	@$(MAKE) --no-print-directory --keep-going $(NIGHTLY)
 
 lint: env-test
-	@$(VENV_PYTHON) -m tools.gates format ruff types rooms yaml artifact ansible-lint docs changelog licences importer $(GIVE_BACK)
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(READING)
 
-unit sanity: env-test
-	@$(VENV_PYTHON) -m tools.gates $@ $(GIVE_BACK)
+GATE = @$(VENV_PYTHON) -m tools.gate run $(addprefix --after=,$(filter-out env-test,$^))
+LONG = --limit 5400
+INTEGRATION = python -m pytest tests/integration -p ansible_collections.rdma.fabric.tests.integration.workers
+# They take the nodes of a cluster in turn: most of the time each waits for playbooks, so they share workers by test.
+IN_TURN := $(patsubst %,tests/integration/test_%.py,drift failure_domains hooks join killed_anywhere readme_path rollback \
+	sealed_upgrade teardown upgrade upgrade_bad_days upgrade_killed upgrade_policies upgrade_report upgrade_wire)
+OWN := tests/unit/lab tests/unit/tools tests/unit/bench
+# It renders below a folder with a random name, and reStructuredText takes one that ends in _ (one in 37) for a reference.
+DOCS = antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=dependent .
+MYPY = mypy --cache-dir build/mypy-cache $(addprefix build/collections/ansible_collections/rdma/fabric/,plugins tests) tools
 
-integration guests molecule: env-test
-	@$(VENV_PYTHON) -m tools.gates artifact programs $@ $(GIVE_BACK)
-
-matrix: env-test
-	@$(VENV_PYTHON) -m tools.gates artifact programs $(GIVE_BACK)
+licences: env-test  ## REUSE: every file has a licence
+	$(GATE) $@ reuse lint $(GIVE_BACK)
+format: env-test  ## ruff format
+	$(GATE) $@ ruff format --check . $(GIVE_BACK)
+ruff: env-test  ## ruff check
+	$(GATE) $@ ruff check . $(GIVE_BACK)
+rooms: env-test  ## the directions of imports
+	$(GATE) $@ lint-imports --no-cache $(GIVE_BACK)
+yaml: env-test  ## yamllint
+	$(GATE) $@ yamllint --strict . $(GIVE_BACK)
+types: env-test  ## mypy --strict over plugins, tests and tools
+	$(GATE) $@ env MYPYPATH=build/collections $(MYPY) $(GIVE_BACK)
+docs: env-test  ## documentation of plugins, roles and the docsite
+	$(GATE) $@ env HOME=build sh -c '$(DOCS) || $(DOCS)' $(GIVE_BACK)
+changelog: env-test  ## changelog fragments
+	$(GATE) $@ env HOME=build antsibull-changelog lint $(GIVE_BACK)
+ansible-lint: env-test  ## ansible-lint, profile production; the one rule that is skipped has its reason in .ansible-lint
+	$(GATE) $@ ansible-lint --profile production --strict --offline --nocolor $(GIVE_BACK)
+programs: env-test  ## the control plane's programs are found, or built once
+	$(GATE) --limit 2700 $@ python -m tests.lab programs $(GIVE_BACK)
+artifact: env-test  ## the artifact builds and installs
+	$(GATE) $@ python -m tools.artifact $(GIVE_BACK)
+host-syntax: env-test  ## the host core compiles with the oldest Python that a host may have
+	$(GATE) $@ python -m tools.targets 3.8 --compile $(GIVE_BACK)
+unit: env-test  ## unit tests but the slow ones, without those of lab, tools and benches
+	$(GATE) $@ python -m pytest -m "not slow" $(or $(filter tests/%,$(ROOM)),tests/unit/$(ROOM)) \
+		$(if $(ROOM),,$(addprefix --ignore=,$(OWN))) $(GIVE_BACK)
+slow: env-test  ## the slow unit tests: sweeps, properties, large fleets
+	$(GATE) --limit 1800 $@ python -m pytest -m slow $(or $(filter tests/%,$(ROOM)),tests/unit/$(ROOM)) $(GIVE_BACK)
+own: env-test  ## unit tests of lab, tools and benches
+	$(GATE) $@ python -m pytest $(OWN) $(GIVE_BACK)
+try-preview: env-test artifact  ## make preview
+	$(GATE) $@ python -m tools.preview $(GIVE_BACK)
+try-demo: env-test programs artifact  ## make demo: the whole job on recorded hosts, twice
+	$(GATE) $@ python -m tools.demo --no-lab $(GIVE_BACK)
+paths: env-test programs artifact  ## a path through every playbook, and batches, drains, slots and labels without one
+	$(GATE) $@ $(INTEGRATION) -m first $(GIVE_BACK)
+sanity: env-test  ## ansible-test sanity, nothing ignored
+	$(GATE) --limit 1800 --never "All targets skipped" --never "Skipping sanity test" $@ python -m tools.sanity $(GIVE_BACK)
+sanity-quick: env-test  ## of ansible-test sanity what takes seconds
+	$(GATE) $@ python -m tools.sanity quick $(GIVE_BACK)
+importer: env-test artifact  ## Galaxy's importer accepts the artifact without a warning
+	@mkdir -p build/importer
+	@printf '[galaxy-importer]\nrun_ansible_test = False\n' > build/importer/galaxy-importer.cfg
+	$(GATE) --never WARNING: --never ERROR: $@ env GALAXY_IMPORTER_CONFIG=build/importer/galaxy-importer.cfg \
+		sh -c 'python -m galaxy_importer.main build/artifact/rdma-fabric-*.tar.gz' $(GIVE_BACK)
+oldest: env-test programs artifact  ## the preview, and the tests of what stands on ansible-core, with its oldest release
+	$(GATE) --limit 1800 $@ python -m tools.releases $@ $(GIVE_BACK)
+newest: env-test programs artifact  ## the same with its newest release
+	$(GATE) --limit 1800 $@ python -m tools.releases $@ $(GIVE_BACK)
+sanity-oldest: env-test oldest  ## ansible-test sanity of the oldest release, nothing ignored; its pylint in make matrix
+	$(GATE) --limit 3600 --never "All targets skipped" --never "Skipping sanity test" $@ python -m tools.sanity oldest $(GIVE_BACK)
+targets: env-test  ## the host core with the oldest Python that a host may have
+	$(GATE) --limit 1800 $@ python -m tools.targets 3.8 $(GIVE_BACK)
+roce-shared: env-test programs artifact  ## the molecule scenario on two booted hosts: RDMA between their pods
+	$(GATE) --lab $(LONG) $@ python -m tools.scenario roce-shared $(GIVE_BACK)
+molecule: env-test programs artifact  ## the molecule scenario against a real API server
+	$(GATE) $@ python -m tools.scenario $(GIVE_BACK)
+turns: env-test programs artifact  ## the other tests of playbooks that take nodes in turn, of drift, and of the README's path
+	$(GATE) $(LONG) $@ python -m pytest -m "not first" $(IN_TURN) $(GIVE_BACK)
+integration: env-test programs artifact  ## the other tests against a real API server
+	$(GATE) $(LONG) $@ $(INTEGRATION) -m "not first" $(addprefix --ignore=,$(IN_TURN)) $(GIVE_BACK)
+bench-host: env-test artifact  ## bounds of what a host and a fleet cost: bytes, commands, memory, CPU beside that of others
+	$(GATE) --limit 1800 $@ python -m tests.bench --largest 1000 host ssh scale $(GIVE_BACK)
+bench-apply: env-test programs artifact  ## bounds of a batch apply: requests, and time beside that of kubernetes.core's module
+	$(GATE) $@ python -m tests.bench apply $(GIVE_BACK)
+bench-kubectl: env-test programs artifact  ## the CPU of a batch apply is at most half more than kubectl's
+	$(GATE) $@ python -m tests.bench kubectl $(GIVE_BACK)
+guests: env-test programs artifact  ## the tests on booted hosts and the cluster that they form
+	$(GATE) --lab --limit 14400 $@ python -m pytest -n 0 tests/guests $(GIVE_BACK)
+quick-starts: env-test programs artifact  ## the molecule scenarios of the quick starts against a real API server
+	$(GATE) $(LONG) $@ python -m tools.scenario quick-starts $(GIVE_BACK)
+sweeps: env-test  ## unit tests with whole sweeps
+	$(GATE) $(LONG) $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest tests/unit $(GIVE_BACK)
+mutants: env-test programs artifact  ## mistakes made on purpose, each of which a test has to find
+	$(GATE) --limit 14400 $@ python -m tests.mutants $(GIVE_BACK)
+matrix: env-test programs artifact  ## every supported release and Python found here; writes docs/support.md
 	@$(VENV_PYTHON) -m tools.matrix $(ONLY) $(GIVE_BACK)
+bench: env-test  ## count and measure everything; writes build/bench.json
+	@$(VENV_PYTHON) -m tests.bench $(GIVE_BACK)
 
 molecule-lab: env-test
 	@$(VENV_PYTHON) -m tools.scenario roce-shared $(GIVE_BACK)
-
-molecule-quick-starts: env-test
-	@$(VENV_PYTHON) -m tools.gates artifact programs quick-starts $(GIVE_BACK)
-
-bench: env-test
-	@$(VENV_PYTHON) -m tests.bench $(GIVE_BACK)
 
 build: env-run
 	@$(VENV_PYTHON) -m tools.artifact $(GIVE_BACK)
@@ -114,10 +217,6 @@ lock:
 		for each in oldest newest; do \
 			$(UV_COMPILE) 3.12 --no-deps -o $$each-collections.txt $$each-collections.in || exit; \
 		done
-
-changelog: env-test
-	@PATH=$(CURDIR)/.venv/bin:$$PATH ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/build/collections \
-		antsibull-changelog release --update-existing --refresh --reload-plugins
 
 pictures: env-run
 	@$(VENV_PYTHON) -m tools.pictures $(PICTURES) $(GIVE_BACK)

@@ -21,11 +21,11 @@ import yaml
 
 from tools import releases, targets
 from tools.checkout import BUILD, CHECKOUT
-from tools.ending import run_command, to_its_end
-from tools.gates.catalogue import environment, release_sanity
-from tools.gates.runner import read_junit
+from tools.ending import to_its_end
+from tools.gate import read_junit, sentence
 from tools.pythons import Version, pythons, text_of
 from tools.releases import IN_TURN, ON_ANSIBLE, ON_PYTHON, RELEASES, Release
+from tools.sanity import sanity_of
 
 RESULTS = CHECKOUT / "docs" / "support.yml"
 PAGE = CHECKOUT / "docs" / "support.md"
@@ -77,7 +77,7 @@ def run_controller(release: Release, python: Version) -> Row:
     row = {"ansible_core": release.ansible_core, "kubernetes_core": release.kubernetes_core}
     row.update(preview=preview, tests=counted(junit, status))
     if python == releases.python_for_gate(release):
-        row["sanity"] = verdict(sanity(release))
+        row["sanity"] = verdict(sanity_of(release, "--venv"))
     return row
 
 
@@ -87,15 +87,6 @@ def run_host(python: Version) -> Row:
     status = targets.test(python, [str(junit)])
     taken = [release.ansible_core for release in RELEASES if changes(release, python)]
     return {"tests": counted(junit, status), "ansible_core": taken}
-
-
-def sanity(release: Release) -> int:
-    """Run the sanity tests of a release; return the exit status of the first step that fails, or 0."""
-    for step in release_sanity(release):
-        status = run_command(step.argv, step.folder or CHECKOUT, {**environment(), **step.environment})
-        if status:
-            return status
-    return 0
 
 
 def changes(release: Release, python: Version) -> bool:
@@ -121,10 +112,10 @@ def verdict(status: int) -> str:
 
 def counted(junit: Path, status: int) -> str:
     """Return the counts of a JUnit file; without one, that its tests failed."""
-    report = read_junit(junit)
-    if report is None or (status and not report.counts.failed):
+    passed, failed, skipped, _failures = read_junit(junit) or (0, 0, 0, [])
+    if not passed or (status and not failed):
         return verdict(1)
-    return report.counts.sentence() if report.counts.failed else f"{report.counts.passed:,} {PASSED}"
+    return sentence(passed, failed, skipped) if failed else f"{passed:,} {PASSED}"
 
 
 def load() -> Results:

@@ -27,6 +27,7 @@ from tests.sweeps import whole
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS_VARIABLE, link_checkout, own_environment
 from tools.ending import run_command, to_its_end
+from tools.gate import LACKING
 from tools.preview import RUN, preview_fleet
 from tools.pythons import STAMP, Version, environment_of, python_of, text_of
 
@@ -170,7 +171,8 @@ def main(arguments: Sequence[str]) -> int:
     (release,) = [each for each in RELEASES if each.tests and each.name in arguments[:1]] or usage()
     python = python_for_gate(release)
     if python is None:
-        raise SystemExit(missing(release))
+        print(missing(release))
+        return LACKING
     return preview(release, python) or test(release, python, release.tests, arguments[1:], () if whole() else LONG)
 
 

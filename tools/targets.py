@@ -16,6 +16,7 @@ from typing import Sequence
 from tests.sweeps import whole
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, LINK, link_checkout, own_environment
 from tools.ending import run_command, to_its_end
+from tools.gate import LACKING
 from tools.pythons import Version, environment_of, pythons, text_of
 
 LOCK = CHECKOUT / "requirements" / "targets.txt"
@@ -64,13 +65,21 @@ def main(arguments: Sequence[str]) -> int:
     version = (int(major), int(minor))
     problem = missing(version)
     if problem is not None:
-        raise SystemExit(problem)
+        print(problem)
+        return LACKING
+    if arguments[1:] == ["--compile"]:
+        return compiled(version)
     return test(version, arguments[1:], [] if whole() else without_repetitions())
 
 
 def without_repetitions() -> list[str]:
     """Return the options of pytest that leave out what other gates run."""
     return [*(f"--deselect={name}" for name in LONG), "-k", f"not {SWEEPS}"]
+
+
+def compiled(version: Version) -> int:
+    """Compile the plugins with one Python; return the exit status."""
+    return run_command([str(pythons()[version]), "-c", COMPILE, str(CHECKOUT / "plugins")], CHECKOUT)
 
 
 def test(version: Version, junit: Sequence[str] = (), choice: Sequence[str] = ()) -> int:
@@ -81,11 +90,10 @@ def test(version: Version, junit: Sequence[str] = (), choice: Sequence[str] = ()
     link_checkout(LINK, CHECKOUT)
     folder = FOLDER / text_of(version)
     python = str(environment_of(version, (LOCK,), folder / "venv") / "python")
-    compiled = run_command([python, "-c", COMPILE, str(CHECKOUT / "plugins")], CHECKOUT)
     options = ["-q", "--numprocesses", "logical", "-o", f"cache_dir={folder / 'pytest-cache'}"]
     options += [f"--junit-xml={path}" for path in junit]
     environment = {**own_environment(COLLECTIONS), "PYTHONPATH": str(COLLECTIONS)}
-    return compiled or run_command([python, "-m", "pytest", TESTS, *options, *choice], CHECKOUT, environment)
+    return compiled(version) or run_command([python, "-m", "pytest", TESTS, *options, *choice], CHECKOUT, environment)
 
 
 if __name__ == "__main__":

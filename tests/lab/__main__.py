@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from .servers import ServerFailed
 from .supervise import EXIT_NOT_STARTED, EXIT_SIGNAL_BASE, kill_with_parent
 
 CHECK_SECONDS = 1.0
+EXIT_LACKING = 77  # nothing is wrong, but this machine can't
 INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 COMMAND_GRACE_SECONDS = 10.0
 EXPECTED_FAILURES = (ApiError, ControlPlaneFailed, NodesNotReady, OSError, ProgramsUnavailable, ServerFailed)
@@ -172,6 +174,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         with interruptible():
             if arguments.action == "programs":
+                if not (os.environ.get("KUBEBUILDER_ASSETS") or shutil.which("go") or shutil.which("kube-apiserver")):
+                    to_standard_error("no Go to build with, no kube-apiserver on PATH and no KUBEBUILDER_ASSETS")
+                    return EXIT_LACKING
                 list_programs(nodes=arguments.nodes)
                 return 0
             nodes = read_nodes(arguments.nodes) if arguments.nodes else []

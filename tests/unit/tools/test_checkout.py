@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.tests.sweeps import CHOICE
 from tools.checkout import BUILD, CHECKOUT, link_checkout, own_environment
-from tools.gates.sanity import left_out, prepare_home
+from tools.sanity import left_out, prepare_home
 
 
 @pytest.mark.parametrize(

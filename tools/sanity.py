@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prepares ``ansible-test sanity``: a copy of what users get where it expects that, and a home of its own.
+"""Run ``ansible-test sanity`` on a copy of what users get: ``python -m tools.sanity [quick|oldest]``.
 
 With ``RDMA_FABRIC_SWEEPS=whole`` it is a copy of the whole checkout: tests and tools are more than the collection, and
 most of the time would go to them. They have ruff and mypy.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Sequence
 
@@ -22,10 +23,10 @@ import yaml
 
 from tests.sweeps import whole
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, link_kubernetes_core
-from tools.gates.model import Step
+from tools.ending import run_command, to_its_end
 from tools.pythons import Version, text_of
+from tools.releases import OLDEST, Release, programs_of, python_for_gate
 
-ROOT = BUILD / "sanity"
 NOT_SOURCES = shutil.ignore_patterns(
     ".git", ".venv", "build", "output", "__pycache__", "*.pyc", ".ansible", ".*_cache", ".hypothesis", "*.tar.gz"
 )
@@ -33,30 +34,42 @@ BOOTSTRAP = "import ensurepip\n\nensurepip.bootstrap(upgrade=True, default_pip=T
 BOOTSTRAP_RELEASES = ("20_3_4", "21_3_1", "23_1_2", "24_2", "24_3_1", "25_0_1", "25_2")
 
 
-def sanity_steps(
-    programs: Path = PROGRAMS,
-    root: Path = ROOT,
-    python: Version = sys.version_info[:2],
-    without: Sequence[str] = (),
-) -> tuple[Step, ...]:
-    """Copy the sources and return the command that judges the copy; no finding is ignored.
+# What needs environments of its own, or minutes.
+LONG = (
+    *("ansible-doc", "changelog", "import", "pep8", "pslint", "pylint", "runtime-metadata", "shellcheck"),
+    *("validate-modules", "yamllint"),
+)
 
-    ``programs`` holds the ansible-test that judges, in an environment of ``python``; ``root`` the copy and the home;
-    ``without`` names the tests that are left out.
+
+def main(arguments: Sequence[str]) -> int:
+    """Judge the sources with the ansible-core of this environment, or with the oldest but for its pylint."""
+    if arguments == [OLDEST.name]:
+        return sanity_of(OLDEST, "--venv", "--skip-test=pylint")
+    options = [f"--skip-test={name}" for name in LONG] if arguments == ["quick"] else ["--venv"]
+    return sanity(PROGRAMS, BUILD / "sanity", sys.version_info[:2], *options)
+
+
+def sanity_of(release: Release, *options: str) -> int:
+    """Judge the sources with a release and the Python of its gate; return the exit status."""
+    python = python_for_gate(release) or release.pythons[0]
+    return sanity(programs_of(release, python), BUILD / f"sanity-{release.name}", python, *options)
+
+
+def sanity(programs: Path, root: Path, python: Version, *options: str) -> int:
+    """Copy the sources and judge the copy, no finding ignored; return the exit status.
+
+    ``programs`` holds the ansible-test that judges, in an environment of ``python``; ``root`` the copy and the home.
     """
     tree, home = root / "ansible_collections" / "rdma" / "fabric", root / "home"
     copy_checkout(tree)
     link_kubernetes_core(root)
     prepare_home(home)
-    skipped = [f"--skip-test={name}" for name in without]
-    arguments = ("sanity", "--venv", "--python", text_of(python), "--color", "no", "--truncate", "0", *skipped)
     path = f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    environment = {"HOME": str(home), "ANSIBLE_HOME": str(home / ".ansible"), "PATH": path}
+    environment = {**os.environ, "HOME": str(home), "ANSIBLE_HOME": str(home / ".ansible"), "PATH": path}
+    command = ["sanity", "--python", text_of(python), "--color", "no", "--truncate", "0", *options]
     # Without a repository of its own, ansible-test asks the checkout's, which ignores everything below build/.
-    return (
-        Step(("git", "init", "--quiet"), environment, tree),
-        Step((str(programs / "ansible-test"), *arguments), environment, tree),
-    )
+    run_command(["git", "init", "--quiet"], tree, environment)
+    return run_command([str(programs / "ansible-test"), *command], tree, environment)
 
 
 def copy_checkout(target: Path) -> None:
@@ -107,3 +120,7 @@ def prepare_home(home: Path) -> None:
     configuration = home / ".config" / "pip" / "pip.conf"
     configuration.parent.mkdir(parents=True, exist_ok=True)
     configuration.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(to_its_end(partial(main, sys.argv[1:])))
