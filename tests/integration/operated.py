@@ -21,12 +21,10 @@ from ansible_collections.rdma.fabric.tests.integration.batch_objects import path
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_nodes
-from tools.checkout import CHECKOUT
-from tools.differences import rendered
+from ansible_collections.rdma.fabric.tests.recorded_operator import FOLDER, rendered
 
 Json = dict[str, Any]
 
-FOLDER = CHECKOUT / "tests" / "fixtures" / "operator"
 POLICY = FOLDER / "policy.yaml"
 NAMESPACE = "nvidia-network-operator"
 GROUP = "mellanox.com"

@@ -56,7 +56,7 @@ class Given(NamedTuple):
 def giving_objects(spec: Mapping[str, Any]) -> list[Body]:
     """Return the objects of a FabricSpec, with a chart those as well by which its operator gives devices to pods.
 
-    Its device plugins run where ours do, with the same configuration (the operator was recorded: docs/differences.yml).
+    Its device plugins run where ours do, with the same configuration (the operator was recorded: docs/differences.md).
     Those of the SR-IOV operator offer functions alone.
     """
     found: list[Body] = [*objects_of(render(dict(spec)))]

@@ -38,7 +38,7 @@ PLUGINS: Object = {
     "docaTelemetryService": {},
 }
 TOOLKIT = {"ostree_version": "414.92", "toolkit_image": "quay.io/dtk:414"}
-# What the operator's objects have that ours need not, as docs/differences.yml says of all objects.
+# What the operator's objects have that ours need not, as docs/differences.md says of all objects.
 OF_THE_OPERATOR = ("metadata.labels.", "spec.template.metadata.labels.ds-owner")
 # What the API server fills in, and is written out here.
 FILLED_IN = "valueFrom.fieldRef.apiVersion"
