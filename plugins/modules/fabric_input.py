@@ -226,7 +226,7 @@ options:
   hosts:
     description:
       - Inventory hosts whose variables are checked.
-      - They are those that C(docs/inputs.md) lists for hosts, such as C(rdma_fabric_interfaces), and C(ansible_host).
+      - They are those of hosts in C(docs/variables.md), such as C(rdma_fabric_interfaces), and C(ansible_host).
     type: list
     elements: str
     default: []

@@ -35,7 +35,14 @@ SETTINGS = (
         "dict",
         "RoCE QoS (trust, PFC, ECN, ToS and more) of every Ethernet interface of C(rdma_fabric_interfaces).",
     ),
-    _setting("kernel_modules", "list", "Kernel modules to load, now and at boot.", elements="str"),
+    _setting(
+        "kernel_modules",
+        "list",
+        "Kernel modules to load, now and at boot. A name without a module in the host's kernel is refused, unless a "
+        "requested driver may still bring it.",
+        "With O(rdma_fabric_peer_memory) the modules of peer memory belong to that variable.",
+        elements="str",
+    ),
     _setting(
         "kernel_arguments", "list", "Arguments of the kernel's command line, such as C(iommu=pt).", elements="str"
     ),
