@@ -33,9 +33,9 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
     never_read,
     read_host_documents,
     read_turns,
-    read_verification,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.proofs import read_verification
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     cordon_notices,
     taking_part,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import verification_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._report.proofs import verification_violations
 from tools.pictures import AGAIN, DEMO, IMAGES, previewed, sources, stale
 
 # What a picture of the demo says of the recorded fleet: the preview of the same fleet has to say so too.

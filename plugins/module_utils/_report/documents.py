@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Tuple
 
-from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import FORMAT as VERIFICATION_FORMAT
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 Problem = Tuple[str, str]
@@ -168,41 +167,6 @@ _TURN = {
     "after": "map?",
     "refusals": [{"pod": "str", "why": "str", "seconds": "number"}],
 }
-_TEST = {
-    "test": "str",
-    "from": "str",
-    "to": "str",
-    "verdict": "str",
-    "summary": "str",
-    "seconds": "number",
-    "figures": "map?",
-}
-_FAILURE = dict.fromkeys(("pair", "network", "test", "direction", "problem", "cause", "next_step"), "str")
-_VALIDATION = {
-    "format": "str",
-    "run": "str",
-    "started_at": "str",
-    "seconds": "number",
-    "image": "str",
-    "schedule": "str",
-    "verdict": "str",
-    "counts": {"total": "int", "pass": "int", "fail": "int", "reported": "int", "skipped": "int"},
-    "failures": [_FAILURE],
-    "left_out": [{"host": "str", "network": "str", "why": "str"}],
-    "networks": [
-        {
-            "network": "str",
-            "resource": "str",
-            "rail": "int?",
-            "nodes": ["str"],
-            "suspects": ["str"],
-            "pods": [{"node": "str", "rate_gbps": "number?", "software": "bool?"}],
-        }
-    ],
-    "pairs": [{"network": "str", "a": "str", "b": "str", "verdict": "str", "tests": [_TEST]}],
-}
-_VERDICTS = ("pass", "fail", "reported", "skipped")
-_PROVED_BY = "delete the file, or run rdma.fabric.verify again, which writes it"
 TURN_FORMAT = "rdma.fabric/turn/v1"
 _STAGES = ("drain", "change", "reboot", "verify", "give_back", "roll_back")
 _ENDS = ("", "given_back", "failed")
@@ -214,7 +178,7 @@ _FORMATS = (("facts", 1), ("plan", 1))
 
 def host_document_violations(source: str, document: Any) -> list[Violation]:
     """Return every reason why ``document``, the parsed content of ``source``, is no host document."""
-    problems = _problems(document, _HOST, "")
+    problems = problems_of(document, _HOST, "")
     if not problems:
         for part, known in _FORMATS:
             found = document[part]["format"]
@@ -229,7 +193,7 @@ def answer_problems(answer: Mapping[str, Any], document: Mapping[str, Any] | Non
     ``document`` is what would be kept of it, facts completed; None where nothing is. Only of an answer that has failed
     facts, plan and summary may be missing.
     """
-    problems = _problems(dict(answer), _ANSWER, "")
+    problems = problems_of(dict(answer), _ANSWER, "")
     missing = [key for key in ("facts", "plan", "summary") if key not in answer]
     if document is not None and not problems:
         if missing:
@@ -241,10 +205,10 @@ def answer_problems(answer: Mapping[str, Any], document: Mapping[str, Any] | Non
 
 def turn_violations(source: str, document: Any) -> list[Violation]:
     """Return every reason why ``document``, the parsed content of ``source``, is no turn of a host."""
-    problems = _problems(document, _TURN, "")
+    problems = problems_of(document, _TURN, "")
     if not problems:
         for key in ("before", "after"):
-            problems += [] if document[key] is None else _problems(document[key], _VERSIONS, key)
+            problems += [] if document[key] is None else problems_of(document[key], _VERSIONS, key)
         if document["format"] != TURN_FORMAT:
             problems.append(("format", f"is {document['format']!r}; this release reads {TURN_FORMAT}"))
         odd_stages = [
@@ -258,21 +222,9 @@ def turn_violations(source: str, document: Any) -> list[Violation]:
     return [Violation(source, path, problem, _TURN_WRITTEN_BY) for path, problem in problems]
 
 
-def verification_violations(source: str, document: Any) -> list[Violation]:
-    """Return every reason why ``document``, the parsed content of ``source``, is no result of a wire proof."""
-    problems = _problems(document, _VALIDATION, "")
-    if not problems:
-        if document["format"] != VERIFICATION_FORMAT:
-            problems.append(("format", f"is {document['format']!r}; this release reads {VERIFICATION_FORMAT}"))
-        tests = [test for row in document["pairs"] for test in row["tests"]]
-        odd = {each["verdict"] for each in [*document["pairs"], *tests]} - set(_VERDICTS)
-        problems += [("pairs", f"holds the verdict {verdict!r}, which there is not") for verdict in sorted(odd)]
-    return [Violation(source, path, problem, _PROVED_BY) for path, problem in problems]
-
-
 def cluster_violations(cluster: Any) -> list[Violation]:
     """Return every reason why ``cluster`` is no result of the batch apply (null is fine: nothing was pushed)."""
-    problems = [] if cluster is None else _problems(cluster, _CLUSTER, "")
+    problems = [] if cluster is None else problems_of(cluster, _CLUSTER, "")
     return [Violation("cluster", path, problem, "give the result of k8s_batch") for path, problem in problems]
 
 
@@ -280,23 +232,24 @@ def rendered_violations(rendered: Any) -> list[Violation]:
     """Return every reason why ``rendered`` is no list of waves as fabric_render returns it."""
     return [
         Violation("rendered", path, problem, "give the waves of fabric_render")
-        for path, problem in _problems(rendered, _RENDERED, "")
+        for path, problem in problems_of(rendered, _RENDERED, "")
     ]
 
 
 def spec_violations(spec: Any) -> list[Violation]:
     """Return every reason why ``spec`` cannot be the spec that fabric_input returns (null is fine: none was given)."""
-    problems = [] if spec is None else _problems(spec, _SPEC, "")
+    problems = [] if spec is None else problems_of(spec, _SPEC, "")
     return [Violation("spec", path, problem, "give the spec of fabric_input") for path, problem in problems]
 
 
-def _problems(value: Any, shape: Any, path: str) -> list[Problem]:
+def problems_of(value: Any, shape: Any, path: str) -> list[Problem]:
+    """Return where a value does not have a shape, each as path and problem."""
     if isinstance(shape, str):
         return _scalar_problems(value, shape, path)
     if isinstance(shape, list):
         if not isinstance(value, list):
             return [(path, f"is {_found(value)}, not a list")]
-        return [found for index, item in enumerate(value) for found in _problems(item, shape[0], f"{path}[{index}]")]
+        return [found for index, item in enumerate(value) for found in problems_of(item, shape[0], f"{path}[{index}]")]
     if not isinstance(value, dict):
         return [(path, f"is {_found(value)}, not a mapping")]
     return _mapping_problems(value, shape, path)
@@ -305,12 +258,12 @@ def _problems(value: Any, shape: Any, path: str) -> list[Problem]:
 def _mapping_problems(value: dict[str, Any], shape: dict[str, Any], path: str) -> list[Problem]:
     prefix = f"{path}." if path else ""
     if "*" in shape:
-        return [found for key, item in value.items() for found in _problems(item, shape["*"], f"{prefix}{key}")]
+        return [found for key, item in value.items() for found in problems_of(item, shape["*"], f"{prefix}{key}")]
     problems: list[Problem] = []
     for name, inner in shape.items():
         key = name.rstrip("?")
         if key in value:
-            problems += _problems(value[key], inner, f"{prefix}{key}")
+            problems += problems_of(value[key], inner, f"{prefix}{key}")
         elif key == name:
             problems.append((f"{prefix}{key}", "is missing"))
     return problems

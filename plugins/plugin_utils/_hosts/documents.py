@@ -15,7 +15,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned i
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
     host_document_violations,
     turn_violations,
-    verification_violations,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
@@ -143,22 +142,6 @@ def _since(path: Path) -> str:
     except OSError:
         return ""
     return datetime.fromtimestamp(seconds, timezone.utc).strftime(" (since %Y-%m-%d %H:%M UTC)")
-
-
-def read_verification(path: Path) -> dict[str, Any] | None:
-    """Return the document of a wire proof; None when there is none. Raises InvalidInput with all that is wrong."""
-    if not path.exists():
-        return None
-    try:
-        document = parse_document(path, MAX_VALIDATION_BYTES)
-    except ValueError as error:
-        hint = "delete the file, or run rdma.fabric.verify again"
-        raise InvalidInput([Violation(str(path), "", str(error), hint)]) from error
-    violations = verification_violations(str(path), document)
-    if violations:
-        raise InvalidInput(violations)
-    found: dict[str, Any] = document
-    return found
 
 
 def parse_host_document(path: Path) -> Any:

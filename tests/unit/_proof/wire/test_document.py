@@ -26,7 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document i
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.junit import junit_text
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement import NO_TASKSET
-from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import verification_violations
+from ansible_collections.rdma.fabric.plugins.module_utils._report.proofs import verification_violations
 from ansible_collections.rdma.fabric.plugins.module_utils._report.report import build_report, outline, recap_lines
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import MAX_BYTES, render_page
 from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document
