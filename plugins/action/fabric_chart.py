@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session imp
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionSkipped
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import chart_release
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import name_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 
@@ -43,7 +44,7 @@ class ActionModule(ChartAction):
             self.helm("helm", given, task_vars, check=False)
         answer: Json = {
             "changed": bool(changed or made["changed"]),
-            "release": chart_release.name_of(chart),
+            "release": name_of(chart),
             "msg": chart_release.sentence(chart, live, changed=changed, check=self.check_mode),
             "notices": [*made["notices"], *(chart_release.plugin_notice(asked) if self.check_mode else [])],
         }
@@ -84,7 +85,7 @@ class ActionModule(ChartAction):
         )
         return {
             "changed": changed,
-            "release": chart_release.name_of(chart),
+            "release": name_of(chart),
             "msg": f"{name} {verb} uninstalled" if changed else f"{name} is not there",
             "notices": [notice] if changed else [],
         }
@@ -99,4 +100,4 @@ class ActionModule(ChartAction):
         }
         printed = self.helm("helm_template", given, task_vars, check=False)["stdout"]
         objects = [body for body in yaml.safe_load_all(printed) if body]
-        return {"changed": False, "release": chart_release.name_of(chart), "objects": objects}
+        return {"changed": False, "release": name_of(chart), "objects": objects}

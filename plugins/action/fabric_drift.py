@@ -31,7 +31,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import batch_options
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import batch_options
 from ansible_collections.rdma.fabric.plugins.plugin_utils._drift.comparison import (
     attention_of,
     document_of,

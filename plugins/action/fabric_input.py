@@ -20,10 +20,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import label_key_problem
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import set_name_violations
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import FabricAction, describe_os_error, plain
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import located
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import located
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import decrypted, read_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import called
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import foresee_writable_directory
@@ -42,8 +42,6 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_input impor
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.values import values_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variable_files import unread_files, unreadable_files
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import names_by_facts, variables_of_hosts
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import compare
-from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import host_inputs_of, load, run_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import violations_of_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_cluster import RESOURCE_ROWS, SETTING_ROWS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE
@@ -159,6 +157,14 @@ class ActionModule(FabricAction):
         self, path: Path, spec: Mapping[str, Any], task_vars: Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[Notice]]:
         """Return the sealed plans of the hosts of this run; raise InvalidInput where something is another one now."""
+        # Few runs have a sealed plan, and every run would import what reads one.
+        from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.plan import compare  # noqa: PLC0415
+        from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import (  # noqa: PLC0415
+            host_inputs_of,
+            load,
+            run_of,
+        )
+
         loaded, limit = load(path), task_vars.get("ansible_limit")
         hosts = taking_part(list(spec["hosts"]), task_vars.get("groups") or {}, limit, self._loader)
         run = run_of(spec, task_vars, plain)

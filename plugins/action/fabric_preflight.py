@@ -60,7 +60,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import A
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import batch_options
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import batch_options
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.addresses import of_cluster
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.awx_slices import (
     WHY_NOT_TAKEN_DOWN,

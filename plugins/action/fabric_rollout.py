@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import limit_of
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import drains_of_policies, taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts

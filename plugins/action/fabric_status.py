@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import json_on_stdout, plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.cluster import ClusterAction, task_environment
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.chart_release import batch_options, name_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import batch_options, name_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import (
     MAX_VALIDATION_BYTES,

@@ -27,12 +27,12 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.domains import Slots, domain_group
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.drain import Unanswered, unlimited
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.holding import Holding, SlotRefused
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
     Keep,
     SlotRequest,
     Wait,
     group_problem,
-    limit_of,
     slot_name,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure

@@ -18,7 +18,6 @@ Lease anew or is refused, as it would be by any other write. There is still one 
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from dataclasses import dataclass, field
 from itertools import islice
@@ -43,7 +42,6 @@ _LEFT_BEHIND = "; one that is gone has left its label, which has to be taken off
 _MANAGED = {"app.kubernetes.io/managed-by": "rdma-fabric"}
 _ENDS = ("failed: ", "unreachable: ")
 _MOST_NAMED = 5
-_PERCENTAGE = re.compile(r"(?P<share>[0-9]+)%")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
@@ -137,25 +135,6 @@ class Watch:
             self._seen[slot.index] = (sign, now)
             return False
         return now - before[1] >= slot.duration
-
-
-def limit_of(given: str, total: int) -> int:
-    """Return how many nodes may be out of service; ``total`` is what a percentage is of. Raises ValueError.
-
-    A share is rounded up, as the operator rounds its own.
-    """
-    text = given.strip()
-    if text.isdecimal():
-        return int(text)
-    found = _PERCENTAGE.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{given!r} is neither a number of nodes nor a percentage: 2, 25%, or 0 for no limit")
-    share = int(found["share"])
-    if not 1 <= share <= 100:
-        raise ValueError(f"{given!r} is not between 1% and 100%; 0 means no limit")
-    if total < 1:
-        raise ValueError(f"{given!r} of how many nodes? Give their number as total")
-    return math.ceil(share * total / 100)
 
 
 def group_problem(group: str) -> str:

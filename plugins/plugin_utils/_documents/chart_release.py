@@ -9,19 +9,18 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any, Mapping
 
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.scrub import scrubbed
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
+from .charts import name_of
+
 FAILED = "failed"
-_PATH = re.compile(r"[/~.].*|.*\.tgz", re.DOTALL)
 _CHANGED = "(hidden, changed)"
 _NO_PLUGIN = (
     "without the plugin helm-diff only release and values of the chart are compared: another chart of the same release "
@@ -35,25 +34,6 @@ _NEXT = {
     "forbidden": "grant the rights to what the chart creates, or let an administrator install it with these variables",
     "timed out": "check the pods of the release; the next run continues",
 }
-
-
-def batch_options(spec: Mapping[str, Any]) -> Json:
-    """Return what a batch is asked about the engine of a FabricSpec."""
-    return {"engine": str(spec.get("engine") or ""), "awaits_kinds": bool(spec.get("chart"))}
-
-
-def located(reference: str, find: Callable[[str], Path]) -> tuple[str, list[Violation]]:
-    """Return a chart as it is found: one on the controller by its absolute path, with what is wrong about that."""
-    if not reference or "://" in reference:
-        return reference, []
-    path = find(reference)
-    if path.is_file() or (path / "Chart.yaml").is_file():
-        return str(path.absolute()), []
-    if not _PATH.fullmatch(reference):
-        return reference, []
-    problem = "is a folder without Chart.yaml" if path.is_dir() else "is not on the controller"
-    hint = f"give a chart's folder or archive; it was looked for at {path.absolute()}"
-    return reference, [Violation(f"{PREFIX}helm_chart", "", f"{reference!r} {problem}", hint)]
 
 
 def install_arguments(chart: Mapping[str, Any], access: Mapping[str, Any]) -> Json:
@@ -90,13 +70,6 @@ def sentence(chart: Mapping[str, Any], live: Mapping[str, Any], *, changed: bool
         return f"{what} matches the input"
     verb = "upgraded" if live else "installed"
     return f"{what} {'would be' if check else 'was'} {verb}" + (f" (from {live.get('chart')})" if live else "")
-
-
-def name_of(chart: Mapping[str, Any]) -> str:
-    """Return a release with its chart, for people."""
-    version = f" {chart['version']}" if chart["version"] else ""
-    where = f" of {chart['repository']}" if chart["repository"] else ""
-    return f"release {chart['release']} in {chart['namespace']}: chart {chart['reference']}{version}{where}"
 
 
 def difference(chart: Mapping[str, Any], live: Mapping[str, Any]) -> Json:

@@ -9,6 +9,7 @@ from typing import Any, Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._rollout.limits import limit_of
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import (
     GPU_STATE_LABEL,
     GROUP_LABEL,
@@ -23,7 +24,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     busy_of,
     decide,
     lease_of,
-    limit_of,
     removable,
     slot_of,
 )

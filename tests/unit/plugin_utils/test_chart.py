@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import chart_release
+from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import located
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import run_of
 
 CHART: dict[str, Any] = {
@@ -36,10 +37,10 @@ def test_a_chart_on_the_controller_is_found_and_others_are_left_to_helm(tmp_path
     def find(name: str) -> Path:
         return tmp_path / name
 
-    assert chart_release.located("chart.tgz", find) == (str(archive), [])
-    assert chart_release.located("chart", find) == (str(folder), [])
+    assert located("chart.tgz", find) == (str(archive), [])
+    assert located("chart", find) == (str(folder), [])
     for reference in ("network-operator", "known/network-operator", "oci://r.example/c", "https://c.example/c.tgz", ""):
-        assert chart_release.located(reference, find) == (reference, [])
+        assert located(reference, find) == (reference, [])
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_a_chart_on_the_controller_is_found_and_others_are_left_to_helm(tmp_path
 def test_a_chart_that_is_not_there_is_named_with_where_it_was_looked_for(
     reference: str, why: str, tmp_path: Path
 ) -> None:
-    _same, (wrong,) = chart_release.located(reference, lambda name: tmp_path / name)
+    _same, (wrong,) = located(reference, lambda name: tmp_path / name)
     assert why in wrong.problem
     assert str(tmp_path) in wrong.hint
 

@@ -12,13 +12,16 @@ network source: a network interface whose device supports virtual functions (``s
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._label_requirements import are_met
 
 from ..spec.syntax import label_value_problem
 from .devices import CLASS_ETHERNET, CLASS_INFINIBAND, MELLANOX, NVIDIA
-from .shapes import Nic, System
+
+if TYPE_CHECKING:
+    # The controller only asks whose labels fit.
+    from .shapes import Nic, System
 
 FEATURE = "feature.node.kubernetes.io"
 # Go's names for the machine types of uname, as kubelet reports them.

@@ -16,6 +16,7 @@ from .pcie import PcieSpec, pcie
 from .peer_memory import MODULE_OF
 from .place import (
     Found,
+    Keys,
     Place,
     Readers,
     flag,
@@ -141,9 +142,7 @@ def parse_host_variables(host: str, variables: Mapping[str, object]) -> tuple[Ho
     ``variables`` may have any of ``HOST_VARIABLES``; ``None`` means not set. MTUs are in bytes. The result is complete
     even if there are violations, but only one without any may be planned.
     """
-    from .keys import KEYS
-
-    found = Found(keys=KEYS, variables=HOST_VARIABLES)
+    found = Found(keys=every_key, variables=HOST_VARIABLES)
 
     def place(variable: str) -> Place:
         return Place(found, f"host {syntax.one_line(host)}: {variable}")
@@ -156,6 +155,13 @@ def parse_host_variables(host: str, variables: Mapping[str, object]) -> tuple[Ho
     desired = cast(HostSpec, {**parts, "consents": consents, "requests": []})
     _check_together(lambda key: place(_PARTS[key].variable), desired)
     return desired, found.violations, found.notices
+
+
+def every_key() -> Keys:
+    """Return the keys at each level of a host's variables; only a key in the wrong place asks for all of them."""
+    from .keys import KEYS
+
+    return KEYS
 
 
 def check_spec(document: object) -> HostSpec:
