@@ -4,12 +4,17 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from pathlib import Path
 from typing import Any, Collection, Iterable, Mapping
 
 from ansible import constants, context
 from ansible.errors import AnsibleError
+
+# This is the first action of a run, and what Ansible has loaded by now stays until its end. Garbage would be looked for
+# in all of it while the rooms are imported, and in all of it and them in each worker, which copies what is looked at.
+gc.freeze()
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm import values_of_settings
@@ -55,6 +60,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.values impo
     of_controller,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import HOST, PREFIX
+
+gc.freeze()
 
 EXTRA_VARS = "extra vars"
 RESOURCES = tuple(row.short for row in RESOURCE_ROWS)
