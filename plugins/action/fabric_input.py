@@ -19,7 +19,6 @@ gc.freeze()
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm import values_of_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import HostReading, build_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import preflight
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
@@ -149,6 +148,11 @@ class ActionModule(FabricAction):
         wrong = [*wire_violations(spec, hostvars), *shared_nodes(nodes), *no_nodes]
         if wrong:
             raise InvalidInput(wrong)
+        # What renders is a sixth of all that is imported here, and input that is refused until now needs none of it.
+        from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.preflight import (  # noqa: PLC0415
+            preflight,
+        )
+
         # Without a cluster side nodes have no part in a run.
         remarks = [*remarks, *(unlike if self._asks_of_cluster(arguments, task_vars) else ())]
         if arguments["plan_file"] and not self.check_mode:
