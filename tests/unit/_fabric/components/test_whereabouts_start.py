@@ -67,6 +67,10 @@ class Pod:
         script = start.replace("/install-cni.sh", str(install))
         self.shell = subprocess.Popen([SHELL, "-c", script], env=environment, start_new_session=True)
 
+    def runs_its_loop(self) -> bool:
+        """Tell whether the control loop has begun, and has written all of what it was told."""
+        return self.arguments.exists() and self.arguments.read_text().endswith("\n")
+
     def holds(self, token: str) -> bool:
         """Tell whether the kubeconfig is whole and holds this token."""
         content = yaml.safe_load(self.kubeconfig.read_text())
@@ -87,10 +91,12 @@ def eventually(holds: Callable[[], bool]) -> bool:
 @pytest.fixture
 def pod(tmp_path: Path) -> Iterator[Pod]:
     running = Pod(tmp_path)
-    assert eventually(running.arguments.exists)
-    yield running
-    os.killpg(running.shell.pid, signal.SIGKILL)
-    running.shell.wait()
+    try:
+        assert eventually(running.runs_its_loop)
+        yield running
+    finally:
+        os.killpg(running.shell.pid, signal.SIGKILL)
+        running.shell.wait()
 
 
 def test_the_control_loop_runs_in_place_of_the_shell(pod: Pod) -> None:
