@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Fixtures of the tests against a real API server.
 
-``control_plane``: one control plane for the session (``ansible_collections.rdma.fabric.tests.lab``); ``namespace``: a
-new namespace, deleted after the test; ``module_namespace``: the same for all tests of a file; ``audit``: the requests
-of the session, to be read from a ``mark()`` on. ``fleet_cluster``: a control plane of the file's own with one node per
-host of the recorded fleet, for what a whole ``site`` puts in a cluster. The lab's own requests are made by the user
-``rdma-fabric-lab``, those of ``kubeconfig`` by ``rdma-fabric-admin``. ``readers``: the programs that read what is
-written to hosts. ``states``: hosts as ``site`` leaves them.
+``control_plane``: one control plane for the session (``ansible_collections.rdma.fabric.tests.lab``), which is an API
+server alone where all tests are among the first; ``namespace``: a new namespace, deleted after the test;
+``module_namespace``: the same for all tests of a file; ``audit``: the requests of the session, to be read from a
+``mark()`` on. ``fleet_cluster``: a control plane of the file's own with one node per host of the recorded fleet, for
+what a whole ``site`` puts in a cluster. The lab's own requests are made by the user ``rdma-fabric-lab``, those of
+``kubeconfig`` by ``rdma-fabric-admin``. ``readers``: the programs that read what is written to hosts. ``states``: hosts
+as ``site`` leaves them.
 
 Where the control plane's programs can be neither found nor built, the tests are skipped with the reason; in continuous
 integration (``CI`` is set) they fail. Tests that use it carry the mark ``control_plane``.
@@ -18,8 +19,9 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Iterator
+from typing import Callable, Iterator, TypeVar
 
 import pytest
 
@@ -32,31 +34,56 @@ from ansible_collections.rdma.fabric.tests.integration.upgrading import NAMES, F
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.gobuild import ProgramsUnavailable
+from ansible_collections.rdma.fabric.tests.lab.kubelets import kubelets
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
-from ansible_collections.rdma.fabric.tests.lab.programs import Programs, gather
+from ansible_collections.rdma.fabric.tests.lab.programs import ApiPrograms, Programs, gather, gather_api
 from ansible_collections.rdma.fabric.tests.lab.readers import Readers, gather_readers
 from tools.checkout import COLLECTIONS
 from tools.fleet import fleet_nodes
+
+_Found = TypeVar("_Found", ApiPrograms, Programs)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test that needs the control plane."""
     for item in items:
-        if isinstance(item, pytest.Function) and {"control_plane", "lab_programs"} & set(item.fixturenames):
+        if isinstance(item, pytest.Function) and {"cluster_programs", "lab_programs"} & set(item.fixturenames):
             item.add_marker(pytest.mark.control_plane)
+
+
+def _gathered(config: pytest.Config, gather_them: Callable[[], _Found]) -> _Found:
+    """Return programs; building them shows its progress."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            return gather_them()
+    except ProgramsUnavailable as reason:
+        do_without(f"no control plane: {reason}")
 
 
 @pytest.fixture(scope="session")
 def lab_programs(pytestconfig: pytest.Config) -> Programs:
-    """The control plane's programs; building them shows its progress."""
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    try:
-        if capture is None:
-            return gather()
-        with capture.global_and_fixture_disabled():
-            return gather()
-    except ProgramsUnavailable as reason:
-        do_without(f"no control plane: {reason}")
+    """The programs of a whole control plane."""
+    return _gathered(pytestconfig, gather)
+
+
+@pytest.fixture(scope="session")
+def cluster_programs(request: pytest.FixtureRequest) -> ApiPrograms | Programs:
+    """The programs of a control plane: where every test is one of the first, those that a fresh machine has soonest."""
+    if all(item.get_closest_marker("first") for item in request.session.items):
+        return _gathered(request.config, gather_api)
+    programs: Programs = request.getfixturevalue("lab_programs")
+    return programs
+
+
+@contextmanager
+def _running(programs: ApiPrograms | Programs, directory: Path) -> Iterator[ControlPlane]:
+    """Run a control plane in which nodes become Ready, and pods that are on them run and end."""
+    with ExitStack() as stack:
+        running = stack.enter_context(ControlPlane(directory, programs=programs))
+        if isinstance(programs, ApiPrograms):
+            stack.enter_context(kubelets(running.api))
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -69,10 +96,11 @@ def readers() -> Readers:
 
 
 @pytest.fixture(scope="session")
-def control_plane(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def control_plane(
+    cluster_programs: ApiPrograms | Programs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
     """One running control plane for all tests of the session."""
-    directory: Path = tmp_path_factory.mktemp("control-plane")
-    with ControlPlane(directory, programs=lab_programs) as running:
+    with _running(cluster_programs, tmp_path_factory.mktemp("control-plane")) as running:
         yield running
 
 
@@ -102,10 +130,11 @@ def audit(control_plane: ControlPlane) -> AuditLog:
 
 
 @pytest.fixture(scope="module")
-def fleet_cluster(lab_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def fleet_cluster(
+    cluster_programs: ApiPrograms | Programs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
     """A control plane that holds nothing but the recorded fleet as KWOK nodes."""
-    directory = tmp_path_factory.mktemp("fleet-cluster")
-    with ControlPlane(directory, programs=lab_programs) as running:
+    with _running(cluster_programs, tmp_path_factory.mktemp("fleet-cluster")) as running:
         apply_nodes(running.api, [kwok_node(node["name"], node["labels"]) for node in fleet_nodes(COLLECTIONS)])
         yield running
 

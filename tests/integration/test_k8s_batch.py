@@ -30,6 +30,7 @@ from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
     read,
     wave,
 )
+from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, count_by_verb
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 
@@ -48,17 +49,26 @@ def rights_in_two_namespaces(control_plane: ControlPlane, namespace: str) -> Ite
     """Who may do all to two kinds and Leases in two namespaces, no more: the kubeconfig and the second one's name."""
     other = f"{namespace}-2"
     control_plane.create_namespace(other)
+    group = "rbac.authorization.k8s.io"
+    kinds = {"": "configmaps", "apps": "daemonsets", "coordination.k8s.io": "leases"}
+    verbs = ["get", "list", "create", "patch", "update", "delete"]
+    rules = [{"apiGroups": [api], "resources": [kind], "verbs": verbs} for api, kind in kinds.items()]
+    role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": {"name": "all"}, "rules": rules}
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "all"},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "all"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": other}],
+    }
     for place in (namespace, other):
-        control_plane.kubectl(
-            *("create", "role", "all", f"--namespace={place}"),
-            "--verb=get,list,create,patch,update,delete",
-            "--resource=configmaps,daemonsets.apps,leases.coordination.k8s.io",
-        )
-        control_plane.kubectl("create", "rolebinding", "all", f"--namespace={place}", "--role=all", f"--user={other}")
+        for plural, body in (("roles", role), ("rolebindings", binding)):
+            control_plane.api.call("POST", collection_path(f"{group}/v1", plural, place), body)
     yield control_plane.client_kubeconfig(other), other
     control_plane.delete_namespace(other)
 
 
+@pytest.mark.first
 class TestRequests:
     def test_200_objects_of_8_kinds_cost_what_their_change_costs(
         self, control_plane: ControlPlane, namespace: str, audit: AuditLog, many: list[Json]
@@ -150,6 +160,7 @@ DRIFTS: list[tuple[str, Json]] = [
 ]
 
 
+@pytest.mark.first
 class TestDrift:
     @pytest.mark.parametrize(("what", "change"), DRIFTS, ids=[what for what, _change in DRIFTS])
     def test_drift_in_an_owned_field_is_repaired(
@@ -271,6 +282,7 @@ def assert_holds(wanted: Any, live: Any) -> None:
         assert wanted == live
 
 
+@pytest.mark.first
 class TestStrictness:
     def test_unknown_fields_are_refused_with_object_and_field_and_the_rest_of_the_wave_is_tried(
         self, control_plane: ControlPlane, namespace: str
@@ -352,6 +364,7 @@ class TestStrictness:
         assert live["data"]["key"] == "theirs"
 
 
+@pytest.mark.first
 def test_the_server_takes_the_largest_inventory_and_none_above(control_plane: ControlPlane, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps/rdma-fabric-web"
     for size, status in ((MOST_BYTES, 201), (MOST_BYTES + 1, 422)):

@@ -33,7 +33,7 @@ from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FAULT
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.pki import kubeconfig as kubeconfig_document
-from ansible_collections.rdma.fabric.tests.lab.servers import free_port
+from ansible_collections.rdma.fabric.tests.lab.servers import NOBODYS_PORT
 from ansible_collections.rdma.fabric.tests.sweeps import whole
 
 STARTS = ("nothing", "an older state")
@@ -206,6 +206,7 @@ class Overtaken:
         return self.sender.send(method, path, body, content_type)
 
 
+@pytest.mark.first
 def test_another_set_at_every_request(control_plane: ControlPlane, namespace: str) -> None:
     """Both want one object: the set that comes second is refused by name or told that it took it over.
 
@@ -295,7 +296,7 @@ class TestRefusals:
     def test_a_refused_connection_is_named_and_ends_after_a_minute_and_a_half(
         self, namespace: str, tmp_path: Path
     ) -> None:
-        address = f"https://127.0.0.1:{free_port()}"
+        address = f"https://127.0.0.1:{NOBODYS_PORT}"
         with pytest.raises(
             BatchError, match=f"{address}.*[Cc]onnection refused.*tried [0-9]+ times in [0-9]+ s"
         ) as refused:

@@ -26,6 +26,8 @@ from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
+pytestmark = pytest.mark.first
+
 
 def test_pods_that_hold_devices_leave_and_the_node_is_given_back(place: Place, audit: AuditLog) -> None:
     place.pod("holder")

@@ -158,6 +158,7 @@ def test_two_budgets_over_one_pod_are_told_at_once(place: Place) -> None:
     assert time.monotonic() - started < ENOUGH_SECONDS
 
 
+@pytest.mark.first
 def test_a_pod_that_never_ends_is_named_at_the_limit_and_the_next_run_converges(place: Place) -> None:
     place.without_kubelet()
     place.pod("running")
@@ -174,6 +175,7 @@ def test_a_pod_that_never_ends_is_named_at_the_limit_and_the_next_run_converges(
     assert not place.cordoned()
 
 
+@pytest.mark.first
 def test_a_finalizer_that_keeps_a_pod_is_named(place: Place) -> None:
     place.without_kubelet()
     place.pod("held", finalizers=[FINALIZER])

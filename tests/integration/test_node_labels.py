@@ -81,6 +81,7 @@ def nodes(control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Itera
     delete_nodes(control_plane.api, NODES)
 
 
+@pytest.mark.first
 def test_each_node_gets_what_was_read_of_its_host_once(nodes: Nodes) -> None:
     first = nodes.run(READ)
     assert (first["changed"], first["nodes"], first["notices"]) == (True, list(NODES), [])
@@ -93,6 +94,7 @@ def test_each_node_gets_what_was_read_of_its_host_once(nodes: Nodes) -> None:
     assert second["requests"] == {"get": 0, "list": 1, "patch": 0}
 
 
+@pytest.mark.first
 def test_check_mode_says_what_would_be_written_and_writes_nothing(nodes: Nodes) -> None:
     found = nodes.run(READ, check=True, diff=True)
     assert (found["changed"], found["requests"]["patch"]) == (True, 0)
@@ -105,6 +107,7 @@ def test_check_mode_says_what_would_be_written_and_writes_nothing(nodes: Nodes) 
     ]
 
 
+@pytest.mark.first
 def test_a_label_that_no_longer_holds_changes_or_goes(nodes: Nodes) -> None:
     nodes.run(READ)
     found = nodes.run({"label-1": {NIC: "true", KERNEL: "6.8.0-50-generic"}}, diff=True)
@@ -115,6 +118,7 @@ def test_a_label_that_no_longer_holds_changes_or_goes(nodes: Nodes) -> None:
     assert GPU not in found["diff"]["after"]
 
 
+@pytest.mark.first
 def test_what_somebody_else_set_stays_whether_it_agrees_or_not(nodes: Nodes) -> None:
     nodes.set("label-1", nic="true", kernel="of-mine")
     found = nodes.run(READ)
@@ -127,6 +131,7 @@ def test_what_somebody_else_set_stays_whether_it_agrees_or_not(nodes: Nodes) -> 
     assert nodes.labels("label-1") == {NIC: "true", KERNEL: "of-mine"}
 
 
+@pytest.mark.first
 def test_a_label_that_somebody_overwrites_is_theirs_from_then_on(nodes: Nodes) -> None:
     nodes.run(READ)
     nodes.set("label-1", gpu="false")
@@ -138,6 +143,7 @@ def test_a_label_that_somebody_overwrites_is_theirs_from_then_on(nodes: Nodes) -
     assert nodes.labels("label-1")[GPU] == "true"
 
 
+@pytest.mark.first
 def test_hosts_that_were_not_read_or_have_no_node_are_left_alone(nodes: Nodes) -> None:
     nodes.run(READ)
     found = nodes.run({"label-9": {NIC: "true"}, "label-1": READ["label-1"]}, hosts=["label-2", "label-3"])
@@ -147,6 +153,7 @@ def test_hosts_that_were_not_read_or_have_no_node_are_left_alone(nodes: Nodes) -
     assert "label-9" not in str(nodes.api.call("GET", "/api/v1/nodes"))
 
 
+@pytest.mark.first
 def test_a_node_that_was_made_anew_or_deleted_meanwhile_is_not_made_by_its_labels(
     control_plane: ControlPlane, nodes: Nodes
 ) -> None:
@@ -160,6 +167,7 @@ def test_a_node_that_was_made_anew_or_deleted_meanwhile_is_not_made_by_its_label
     assert nodes.labels("label-1") == {}
 
 
+@pytest.mark.first
 def test_a_teardown_takes_off_what_it_alone_has_set(control_plane: ControlPlane, nodes: Nodes) -> None:
     nodes.run(READ)
     theirs = {"metadata": {"name": "label-2", "labels": {KERNEL: "6.8.0-45-generic"}}}
@@ -173,6 +181,7 @@ def test_a_teardown_takes_off_what_it_alone_has_set(control_plane: ControlPlane,
     assert [nodes.labels(name) for name in NODES] == [{}, {KERNEL: "6.8.0-45-generic"}, {}]
 
 
+@pytest.mark.first
 @pytest.mark.parametrize("times", [3, 1000])
 def test_a_teardown_reads_a_node_again_that_somebody_wrote_to_and_says_so_where_that_has_no_end(
     control_plane: ControlPlane, nodes: Nodes, monkeypatch: pytest.MonkeyPatch, times: int
@@ -198,6 +207,7 @@ def test_a_teardown_reads_a_node_again_that_somebody_wrote_to_and_says_so_where_
             clean_nodes(connection, written, check=False)
 
 
+@pytest.mark.first
 @pytest.mark.parametrize(("over", "pages"), [(0, 1), (1, 2)])
 def test_nodes_are_listed_in_pages_and_written_once_each(
     control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, over: int, pages: int

@@ -22,6 +22,8 @@ from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
+pytestmark = pytest.mark.first
+
 Json = dict[str, Any]
 
 

@@ -79,6 +79,7 @@ def taken_soon(place: Place, future: Future[Json]) -> Json:
     return result
 
 
+@pytest.mark.first
 def test_one_that_waits_is_told_and_asks_for_nothing(
     place: Place, proxy: FaultyProxy, audit: AuditLog, tmp_path: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_failure_is_told_as_well(place: Place, proxy: FaultyProxy, tmp_path: P
         assert "as one has failed" in str(future.result(SOON)["msg"])
 
 
+@pytest.mark.first
 def test_a_watch_that_is_cut_is_opened_again(place: Place, proxy: FaultyProxy, tmp_path: Path) -> None:
     plan = proxy.follow(Plan(counts=is_watch))
     with waiting(place, proxy, tmp_path) as future:

@@ -59,6 +59,12 @@ def wait_for_service_account(api: Api, namespace: str, deadline: float) -> None:
         time.sleep(POLL_SECONDS)
 
 
+def make_service_account(api: Api, namespace: str) -> None:
+    """Make the account that pods of a namespace have, which kube-controller-manager makes elsewhere."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    api.call("POST", collection_path("v1", "serviceaccounts", namespace), account)
+
+
 def cluster_environment(environ: Mapping[str, str], kubeconfig: Path, audit_log: Path) -> dict[str, str]:
     """Give the environment of a command that is to work on a cluster of the lab."""
     env = {
@@ -194,6 +200,8 @@ class ControlPlane:
         """Create a namespace and wait until pods can be made in it."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         self.api.call("POST", collection_path("v1", "namespaces"), manifest)
+        if isinstance(self._programs, ApiPrograms):
+            make_service_account(self.api, name)
         wait_for_service_account(self.api, name, time.monotonic() + self._timeout)
 
     def delete_namespace(self, name: str) -> None:

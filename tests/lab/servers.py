@@ -18,6 +18,7 @@ from .programs import ApiPrograms, Programs
 BIND_ATTEMPTS = 5
 BIND_ERROR = "address already in use"
 POLL_SECONDS = 0.05
+NOBODYS_PORT = 1  # of loopback: a port that is free now may be somebody's in a moment, and none is given this one
 PROBE_TIMEOUT_SECONDS = 2.0  # short: on a port that was lost, a stranger may take the connection and never answer
 SERVICE_RANGE = "10.96.0.0/16"
 # Sockets are named relative to the directory the programs run in: a socket's path is limited to 107 bytes. etcd wants
