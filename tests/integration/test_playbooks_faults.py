@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import time
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import USER_AGENT
-from ansible_collections.rdma.fabric.tests.integration.operated import definition
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     Json,
     Outcome,
     User,
-    stored,
     stored_writes,
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.servers import free_port
-from ansible_collections.rdma.fabric.tests.sweeps import some_pairs
+from ansible_collections.rdma.fabric.tests.lab.servers import NOBODYS_PORT
 from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import daemon_set
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from tools.fleet import RECORDINGS, SUFFIX
 
 
@@ -86,110 +81,56 @@ def before_any_host(outcome: Outcome, user: User) -> str:
 def test_a_refused_connection_is_told_after_some_tries_before_a_host_is_changed(
     control_plane: ControlPlane, fabric: Json, user: User, host: Path, tmp_path: Path
 ) -> None:
-    address = f"https://127.0.0.1:{free_port()}"
+    address = f"https://127.0.0.1:{NOBODYS_PORT}"
     nowhere = kubeconfig_for(control_plane, tmp_path / "nowhere", address)
     outcome = user.run("site", inventory=host, variables=fabric, cluster=control_plane, kubeconfig=nowhere)
     message = before_any_host(outcome, user)
     assert re.search(r"Connection refused; tried \d+ times in \d+ s", message)
     assert address in message
     assert "check the server's address" in message
-    user.run("site", inventory=host, variables=fabric, cluster=control_plane).succeeded()
 
 
-def test_an_expired_credential_is_told_before_a_host_is_changed(
+def test_what_the_end_of_the_run_needs_is_looked_at_before_a_host_is_changed(
     control_plane: ControlPlane, fabric: Json, user: User, host: Path
 ) -> None:
-    expired = control_plane.client_kubeconfig("late", ["system:masters"], expired=True)
-    outcome = user.run("site", inventory=host, variables=fabric, cluster=control_plane, kubeconfig=expired)
-    message = before_any_host(outcome, user)
-    assert "Unauthorized" in message
-    assert "renew the token or client certificate" in message
-    assert "tried" not in message
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        ({"rdma_fabric_wait_timeout": "5m", "rdma_fabric_prune": "maybe"}, "rdma_fabric_prune"),
-        ({"rdma_fabric_set": "My Set"}, "rdma_fabric_set: 'My Set' is not a valid name for a set"),
-        ({"rdma_fabric_context": "elsewhere"}, "elsewhere"),
-        (
-            {"rdma_fabric_kubeconfig": "/dev/null"},
-            "the kubeconfig /dev/null (the option kubeconfig) makes no connection",
-        ),
-        ({"rdma_fabric_run_dir": "/dev/null/run"}, "the run directory /dev/null"),
-    ],
-)
-def test_what_the_end_of_the_run_needs_is_looked_at_before_a_host_is_changed(
-    control_plane: ControlPlane, fabric: Json, user: User, host: Path, case: tuple[Json, str]
-) -> None:
-    (wrong, said), mark = case, control_plane.audit.mark()
-    outcome = user.run("site", inventory=host, variables={**fabric, **wrong}, cluster=control_plane).refused()
-    assert said in outcome.message
-    assert "egx-01" not in outcome.counts
-    assert user.files() == []
+    mark = control_plane.audit.mark()
+    wrong = {"rdma_fabric_context": "elsewhere", "rdma_fabric_run_dir": "/dev/null/run"}
+    message = before_any_host(
+        user.run("site", inventory=host, variables={**fabric, **wrong}, cluster=control_plane), user
+    )
+    assert "elsewhere" in message
+    assert "the run directory /dev/null" in message
     assert stored_writes(control_plane.audit, mark) == []
 
 
-@pytest.mark.parametrize("kubeconfig", [None, "/dev/null"])
-def test_hosts_alone_need_no_cluster(user: User, host: Path, kubeconfig: str | None) -> None:
-    given = {} if kubeconfig is None else {"rdma_fabric_kubeconfig": kubeconfig}
+@pytest.mark.first
+def test_hosts_alone_need_no_cluster(user: User, host: Path) -> None:
+    given = {"rdma_fabric_kubeconfig": "/dev/null"}
     outcome = user.run("site", inventory=host, variables=given).succeeded()
     assert outcome.counts["egx-01"]["ok rdma.fabric.rdma_host"] == 1
     assert "with hosts only, no cluster is contacted" in " ".join(outcome.output.split())
     assert user.report()["cluster"]["skipped"] == "the input has nothing for a cluster, so none was contacted"
 
 
+@pytest.mark.first
 def test_a_user_without_rights_is_told_all_of_them_before_a_host_is_changed(
     control_plane: ControlPlane, fabric: Json, user: User, host: Path, namespace: str
 ) -> None:
     nobody, mark = control_plane.client_kubeconfig("nobody"), control_plane.audit.mark()
-    for arguments in ((), ("--check",)):
-        outcome = user.run(
-            "site", *arguments, inventory=host, variables=fabric, cluster=control_plane, kubeconfig=nobody
-        )
-        head, *lines, step = before_any_host(outcome, user).splitlines()[1:]
-        assert head == "  - the cluster: the user nobody lacks rights that this run uses:"
-        assert [line.strip() for line in lines] == [
-            f"create, delete, get, update leases.coordination.k8s.io in the namespace {namespace}",
-            f"create, get, list, patch configmaps, roles.rbac.authorization.k8s.io in the namespace {namespace}",
-            "create, get, list, patch namespaces in the whole cluster",
-        ]
-        assert "ClusterRole rdma-fabric-push" in step
+    outcome = user.run("site", inventory=host, variables=fabric, cluster=control_plane, kubeconfig=nobody)
+    head, *lines, step = before_any_host(outcome, user).splitlines()[1:]
+    assert head == "  - the cluster: the user nobody lacks rights that this run uses:"
+    assert [line.strip() for line in lines] == [
+        f"create, delete, get, update leases.coordination.k8s.io in the namespace {namespace}",
+        f"create, get, list, patch configmaps, roles.rbac.authorization.k8s.io in the namespace {namespace}",
+        "create, get, list, patch namespaces in the whole cluster",
+    ]
+    assert "ClusterRole rdma-fabric-push" in step
     assert stored_writes(control_plane.audit, mark, user="nobody") == []
     # Who is it; what may it do, in the whole cluster and in the namespace; may it do everything; is the cluster
-    # OpenShift; how old is the server; does an operator run? And the same again. Whose DaemonSets are there is not
-    # asked: it pushes none.
-    assert len(control_plane.audit.requests(mark, user="nobody")) == 2 * 7
-
-
-@pytest.fixture
-def openshift(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """A cluster that calls itself OpenShift while the test runs."""
-    body = definition("config.openshift.io", "ClusterVersion", "clusterversions", "Cluster", "v1")
-    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{body['metadata']['name']}"
-    control_plane.api.apply(path, body)
-    until_served(control_plane, True)
-    yield control_plane
-    control_plane.api.call("DELETE", path)
-    until_served(control_plane, False)
-
-
-def until_served(cluster: ControlPlane, served: bool) -> None:
-    deadline = time.monotonic() + 60
-    while (cluster.api.request("GET", "/apis/config.openshift.io/v1").status == 200) is not served:
-        assert time.monotonic() < deadline, "the kinds of OpenShift do not come or go"
-        time.sleep(0.05)
-
-
-def test_openshift_that_was_not_said_to_be_one_is_told_before_a_host_is_changed(
-    openshift: ControlPlane, fabric: Json, user: User, host: Path
-) -> None:
-    message = before_any_host(user.run("site", inventory=host, variables=fabric, cluster=openshift), user)
-    assert "it is OpenShift" in message
-    assert "next: set rdma_fabric_openshift: true" in message
-    said = {**fabric, "rdma_fabric_openshift": True}
-    user.run("site", inventory=host, variables=said, cluster=openshift).succeeded()
+    # OpenShift; how old is the server; does an operator run? Whose DaemonSets are there is not asked: it
+    # pushes none.
+    assert len(control_plane.audit.requests(mark, user="nobody")) == 7
 
 
 def test_a_proof_without_a_cluster_is_told_in_the_report(fabric: Json, user: User, host: Path) -> None:
@@ -199,33 +140,6 @@ def test_a_proof_without_a_cluster_is_told_in_the_report(fabric: Json, user: Use
     assert summary["not_done"][0] == {"what": "The proof on the wire", "why": f"it failed: {message}"}
 
 
-def test_a_user_with_some_rights_is_told_the_others_and_nothing_is_changed(
-    control_plane: ControlPlane, fabric: Json, user: User, namespace: str, host: Path
-) -> None:
-    granted = {
-        "configmaps": "get,list,create,patch",
-        "roles.rbac.authorization.k8s.io": "get,list",
-        "namespaces": "get,list,create,patch",
-        # A run that writes takes the set's Lease first.
-        "leases.coordination.k8s.io": "get,create,update,delete",
-    }
-    for resource, verbs in granted.items():
-        name = f"{namespace}-{resource.partition('.')[0]}"
-        control_plane.kubectl("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resource}")
-        control_plane.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", "--user=some")
-    some = control_plane.client_kubeconfig("some")
-    outcome = user.run("site", inventory=host, variables=fabric, cluster=control_plane, kubeconfig=some)
-    head, missing, _step = before_any_host(outcome, user).splitlines()[1:]
-    assert head == "  - the cluster: the user some lacks rights that this run uses:"
-    assert missing.strip() == f"create, patch roles.rbac.authorization.k8s.io in the namespace {namespace}"
-    with pytest.raises(subprocess.CalledProcessError):
-        stored(control_plane, "configmap", "a", namespace)
-    user.run("site", variables=fabric, cluster=control_plane).succeeded()
-    # Nothing is to be written any more, and nothing more than to look is needed.
-    outcome = user.run("site", variables=fabric, cluster=control_plane, kubeconfig=some).succeeded()
-    assert "not checked whether an operator runs" in outcome.output
-
-
 def test_an_operator_that_runs_is_named_before_a_host_is_changed(
     control_plane: ControlPlane, fabric: Json, user: User, namespace: str
 ) -> None:
@@ -233,9 +147,6 @@ def test_an_operator_that_runs_is_named_before_a_host_is_changed(
     control_plane.kubectl("create", "deployment", "--namespace", namespace, "its-name", f"--image={image}")
     outcome = user.run("site", "--check", variables=fabric, cluster=control_plane).succeeded()
     assert f"the operator {namespace}/its-name runs, and does what its custom resources ask for" in outcome.output
-    control_plane.kubectl("scale", "deployment", "--namespace", namespace, "its-name", "--replicas=0")
-    outcome = user.run("site", "--check", variables=fabric, cluster=control_plane).succeeded()
-    assert "its-name" not in outcome.output
 
 
 def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_own(
@@ -326,11 +237,10 @@ def test_an_object_that_the_server_refuses_is_told_before_a_host_is_changed(
     ]
     wrong.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
     given = {**fabric, "rdma_fabric_manifests": [*fabric["rdma_fabric_manifests"], str(wrong)]}
-    for arguments in ((), ("--check",)):
-        outcome = user.run("site", *arguments, inventory=host, variables=given, cluster=control_plane)
-        message = before_any_host(outcome, user)
-        assert "spec.ports[0].port: Invalid value: 70000" in message
-        assert "spec.prots" in message
+    outcome = user.run("site", "--check", inventory=host, variables=given, cluster=control_plane)
+    message = before_any_host(outcome, user)
+    assert "spec.ports[0].port: Invalid value: 70000" in message
+    assert "spec.prots" in message
 
 
 # Whom the kubeconfig names, and what is said of it.
@@ -345,17 +255,8 @@ NOBODIES: dict[str, tuple[Json, str]] = {
 }
 
 
-@pytest.mark.parametrize(("person", "arguments"), some_pairs(list(NOBODIES), [(), ("--check",)]))
-def test_credentials_that_are_none_are_told_before_a_host_is_changed(
-    control_plane: ControlPlane,
-    fabric: Json,
-    user: User,
-    host: Path,
-    *,
-    tmp_path: Path,
-    person: str,
-    arguments: tuple[str, ...],
-) -> None:
+@pytest.mark.parametrize("person", NOBODIES)
+def test_credentials_that_are_none_are_told(control_plane: ControlPlane, tmp_path: Path, person: str) -> None:
     credentials, said = NOBODIES[person]
     document = json.loads(control_plane.kubeconfig.read_text(encoding="utf-8"))
     if "exec" in credentials:
@@ -364,20 +265,15 @@ def test_credentials_that_are_none_are_told_before_a_host_is_changed(
     document["users"][0]["user"] = credentials
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(document), encoding="utf-8")
-    outcome = user.run("site", *arguments, inventory=host, variables=fabric, cluster=control_plane, kubeconfig=path)
-    assert said in before_any_host(outcome, user)
+    pushed = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "none"}}
+    given = {"spec": {"version": 1, "objects": [pushed]}, "kubeconfig": str(path)}
+    assert said in str(run_action("fabric_preflight", given)["msg"])
 
 
-@pytest.mark.parametrize("playbook", ["site", "verify"])
-def test_without_any_cluster_it_says_where_it_looked_and_how_one_is_given(
-    playbook: str, fabric: Json, user: User
-) -> None:
-    message = user.run(playbook, variables=fabric).refused().message
+def test_without_any_cluster_it_says_where_it_looked_and_how_one_is_given(fabric: Json, user: User) -> None:
+    message = user.run("site", variables=fabric).refused().message
     where = f"there is no kubeconfig {user.home}/.kube/config (the default, as nothing names another one)"
     assert where in message
     assert (
         "name another one by the option kubeconfig (rdma_fabric_kubeconfig for the roles), K8S_AUTH_KUBECO" in message
     )
-    given = {**fabric, "rdma_fabric_kubeconfig": "missing.yaml"}
-    message = user.run(playbook, variables=given).refused().message
-    assert f"there is no kubeconfig {user.here}/missing.yaml (the option kubeconfig)" in message

@@ -27,8 +27,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
 )
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
-from ansible_collections.rdma.fabric.tests.lab.servers import free_port
-from ansible_collections.rdma.fabric.tests.sweeps import some_pairs
+from ansible_collections.rdma.fabric.tests.lab.servers import NOBODYS_PORT
 from tools.checkout import CHECKOUT
 from tools.fleet import RECORDINGS, SUFFIX
 
@@ -54,7 +53,7 @@ def inventory(tmp_path: Path) -> Path:
 
 def inventory_of(folder: Path, *names: str) -> Path:
     """Write an inventory whose hosts are this machine, but for ``gone``: nothing listens at its address."""
-    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": NOBODYS_PORT}
     path = folder / "hosts.json"
     hosts = {name: gone if name == "gone" else LOCAL for name in names}
     path.write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}), encoding="utf-8")
@@ -104,8 +103,7 @@ def test_a_host_that_can_not_be_changed_fails_with_the_cause_before_the_cluster_
     assert (row["name"], row["steps"]["refused"]) == (HOST, 1)
 
 
-@pytest.mark.parametrize("limit", [(), ("--limit", "rdma_fabric")])
-@pytest.mark.parametrize("names", [("one", "two", "gone"), ("gone",)])
+@pytest.mark.parametrize(("names", "limit"), [(("one", "two", "gone"), ("--limit", "rdma_fabric")), (("gone",), ())])
 def test_a_host_that_is_not_reached_is_named_and_reported_and_nothing_is_pushed(
     control_plane: ControlPlane,
     fabric: Json,
@@ -144,8 +142,6 @@ def test_a_host_that_is_left_out_is_no_matter(
     ).succeeded()
     assert set(outcome.counts) == {"one", "two"}
     assert stored(control_plane, "configmap", "a", namespace)
-    given = {**fabric, "rdma_fabric_hosts_pattern": "rdma_fabric:!gone"}
-    user.run("site", *IN_TURN, inventory=inventory, variables=given, cluster=control_plane).succeeded()
 
 
 def test_nothing_is_proved_while_a_host_is_not_reached(
@@ -171,14 +167,14 @@ def with_a_localhost_that_fails(folder: Path, *, reached: bool) -> Path:
     """Write an inventory of a host that is recorded and of localhost, which is not reached or lacks its recording."""
     path = folder / "hosts.json"
     lost = {**LOCAL, "rdma_fabric_recording": str(folder / "lost.json.gz")}
-    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": NOBODYS_PORT}
     one = {"rdma_fabric_recording": str(RECORDINGS / f"egx-01{SUFFIX}")}
     hosts = {"one": one, "localhost": lost if reached else gone}
     path.write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}), encoding="utf-8")
     return path
 
 
-@pytest.mark.parametrize(("playbook", "reached"), some_pairs(["site", "preview", "verify"], [True, False]))
+@pytest.mark.parametrize(("playbook", "reached"), [("site", False), ("verify", True)])
 def test_a_run_whose_localhost_fails_as_a_host_is_reported_and_fails(
     control_plane: ControlPlane, fabric: Json, user: User, playbook: str, reached: bool
 ) -> None:
@@ -232,9 +228,9 @@ def test_nothing_is_done_after_a_reboot_that_failed_where_the_run_goes_on(user: 
     assert [key for key in outcome.counts[HOST] if key.endswith("rdma_host")] == []
 
 
-@pytest.mark.parametrize(("parallel", "tried"), [(None, 1), (2, 2), ("50%", 1), ("100%", 2)])
+@pytest.mark.parametrize(("parallel", "tried"), [(None, 1), ("100%", 2)])
 def test_hosts_are_rebooted_one_after_the_other_unless_told_otherwise(
-    user: User, tmp_path: Path, parallel: int | str | None, tried: int
+    user: User, tmp_path: Path, parallel: str | None, tried: int
 ) -> None:
     """Ansible refuses to reboot this machine, so the first host is left behind, and no later one is tried."""
     names = ["one", "two"]
@@ -383,8 +379,6 @@ def test_check_mode_fails_with_the_reasons_where_the_run_would_and_shows_the_clu
     assert "0000:ff:1f.7" in outcome.failures[HOST]["msg"]
     assert "a run would mean for objects: " in outcome.output
     assert stored_writes(control_plane.audit, mark) == []
-    given["rdma_fabric_host_strict"] = False
-    user.run("site", "--check", inventory=inventory, variables=given, cluster=control_plane).succeeded()
 
 
 def test_check_mode_shows_the_plan_and_stores_nothing(
@@ -424,10 +418,9 @@ def test_the_result_of_a_run_tells_what_is_pending_changed_unchanged_and_refused
     assert done["hosts"] == {"total": 1, "recorded": 0}
     assert ended(status=0)["result"] == "unchanged"
     flawed = [{"pci": "0000:ff:1f.7", "mtu": 9000}]
-    for arguments in ((), ("--check",)):
-        refused = ended(*arguments, status=2, rdma_fabric_interfaces=flawed)
-        assert (refused["result"], refused["steps"]["refused"]) == ("refused", 1)
-        assert refused["next"].startswith("fix or allow what is refused above, then: ansible-playbook rdma.fabric.site")
+    refused = ended("--check", status=2, rdma_fabric_interfaces=flawed)
+    assert (refused["result"], refused["steps"]["refused"]) == ("refused", 1)
+    assert refused["next"].startswith("fix or allow what is refused above, then: ansible-playbook rdma.fabric.site")
 
 
 def test_preview_of_the_host_goes_on_to_the_cluster(
@@ -442,7 +435,7 @@ def test_preview_of_the_host_goes_on_to_the_cluster(
     assert f"not done: {len(steps)} planned steps" in outcome.output
 
 
-@pytest.mark.parametrize("playbook", ["preview", "verify"])
+@pytest.mark.parametrize("playbook", ["preview", pytest.param("verify", marks=pytest.mark.first)])
 def test_a_playbook_that_only_looks_changes_nothing_whatever_mode_it_is_given(
     playbook: str, control_plane: ControlPlane, user: User, tmp_path: Path
 ) -> None:
@@ -457,7 +450,6 @@ def test_a_playbook_that_only_looks_changes_nothing_whatever_mode_it_is_given(
 def test_a_recorded_machine_is_planned_like_the_machine_itself(inventory: Path, user: User) -> None:
     recorded = user.run("record", inventory=inventory).succeeded()
     assert recorded.changed[HOST] == 1
-    assert user.run("record", inventory=inventory).succeeded().changed[HOST] == 0
     path = user.here / "rdma-fabric-recordings" / f"{HOST}.json.gz"
     assert json.loads(gzip.decompress(path.read_bytes()))["format"] == "rdma.fabric/recorded-host/v1"
     live = user.run("preview", inventory=inventory, variables=WANTED).succeeded()
@@ -468,8 +460,3 @@ def test_a_recorded_machine_is_planned_like_the_machine_itself(inventory: Path, 
     again = json.loads((user.here / "again" / "hosts" / f"{HOST}.json").read_text(encoding="utf-8"))
     assert again["recorded"] is True
     assert again["plan"]["steps"] == of_machine
-
-
-def test_recording_no_host_is_refused(user: User) -> None:
-    assert "no host of the inventory localhost, matches rdma_fabric" in user.run("record").refused().message
-    assert user.files() == []
