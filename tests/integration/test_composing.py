@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration import guides
-from ansible_collections.rdma.fabric.tests.integration.playbooks import User
+from ansible_collections.rdma.fabric.tests.integration.playbooks import FATAL, User
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from tools.checkout import CHECKOUT
 from tools.fleet import INVENTORY, RECORDINGS
@@ -105,26 +105,39 @@ def test_what_is_wrong_with_variables_of_a_role_is_refused_as_in_the_inventory(u
 NETWORK = '{rdma-net: {master: rail0, ipam: \'{"type": "host-local", "subnet": "192.0.2.0/24"}\'}}'
 
 
-@pytest.mark.parametrize("role", ["cluster", "render", "drift", "status", "verify"])
-def test_an_input_that_only_preflight_reads_is_refused_by_name_where_it_comes_later(user: User, role: str) -> None:
-    text = f"""\
-{FOR_LOCALHOST}  roles:
-    - rdma.fabric.preflight
-    - role: rdma.fabric.{role}
-      vars: {{rdma_fabric_render_dir: out, rdma_fabric_macvlan_networks: {NETWORK}}}
-"""
-    (violation,) = (
-        user.run(play(user, text), inventory=user.here / "hosts.json").refused().failures["localhost"]["violations"]
+def refusals(user: User, roles: Sequence[str], before: str, **variables: str) -> dict[str, dict[str, Any]]:
+    """Return by what each of some roles fails first in one play, behind ``before``."""
+    given = ", ".join(f"{name}: {value}" for name, value in variables.items())
+    tasks = "".join(
+        f"    - ansible.builtin.import_role: {{name: rdma.fabric.{role}}}\n"
+        f"      vars: {{rdma_fabric_render_dir: out, {given}}}\n"
+        for role in roles
     )
-    assert violation["path"] == "rdma_fabric_macvlan_networks"
-    assert "for the role rdma.fabric.preflight" in violation["hint"]
+    text = f"{FOR_LOCALHOST}  ignore_errors: true\n  tasks:\n{before}{tasks}"
+    output = user.run(play(user, text), inventory=user.here / "hosts.json").output
+    found: dict[str, dict[str, Any]] = {}
+    for task in output.split("\nTASK [rdma.fabric.")[1:]:
+        for match in FATAL.finditer(task):
+            found.setdefault(task.partition(" : ")[0], json.loads(match["result"]))
+    return found
 
 
-@pytest.mark.parametrize("role", ["cluster", "render", "report", "drift", "status", "verify"])
-def test_a_role_without_preflight_before_it_names_what_is_missing(user: User, role: str) -> None:
-    text = f"{FOR_LOCALHOST}  vars: {{rdma_fabric_render_dir: out}}\n  roles: [{{role: rdma.fabric.{role}}}]\n"
-    message = user.run(play(user, text), inventory=user.here / "hosts.json").refused().message
-    assert "nothing was validated: run the role rdma.fabric.preflight before this one" in message
+READERS = ("cluster", "render", "drift", "status", "verify")
+
+
+def test_an_input_that_only_preflight_reads_is_refused_by_name_where_it_comes_later(user: User) -> None:
+    validated = "    - ansible.builtin.import_role: {name: rdma.fabric.preflight}\n"
+    found = refusals(user, READERS, validated, rdma_fabric_macvlan_networks=NETWORK)
+    assert set(found) == set(READERS)
+    for result in found.values():
+        (violation,) = result["violations"]
+        assert violation["path"] == "rdma_fabric_macvlan_networks"
+        assert "for the role rdma.fabric.preflight" in violation["hint"]
+
+
+def test_a_role_without_preflight_before_it_names_what_is_missing(user: User) -> None:
+    found, said = refusals(user, (*READERS, "report"), ""), "nothing was validated: run the role rdma.fabric.preflight"
+    assert [role for role in (*READERS, "report") if said not in found[role]["msg"]] == []
 
 
 def test_a_play_for_localhost_finds_what_a_play_for_hosts_validated(user: User) -> None:

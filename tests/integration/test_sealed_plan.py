@@ -109,9 +109,6 @@ def test_an_unchanged_run_does_what_was_sealed_and_again_changes_nothing(fleet: 
     plan = fleet.seal()
     assert [list(each["hosts"]) for each in plan["plans"]] == [list(EQUAL), ["roce-h100-01"]]
     assert f"ConfigMap {fleet.namespace}/a" in plan["objects"]
-    before = fleet.plan.read_bytes()
-    fleet.seal()
-    assert fleet.plan.read_bytes() == before
 
     fleet.sealed().succeeded()
     assert stored(fleet.cluster, "configmap", "a", fleet.namespace)["data"] == {"key": "one"}
@@ -131,50 +128,26 @@ def test_a_changed_fact_refuses_its_host_by_name_and_nothing_is_pushed(fleet: Fl
     assert set(outcome.failures) == {"egx-02", "localhost"}
     assert "+ fact kernel: 6.8.0-99-generic" in outcome.failures["egx-02"]["msg"]
     assert "1 of 3 hosts of this run did not finish" in outcome.failures["localhost"]["msg"]
-    fleet.sealed("--limit", "all,!egx-02").succeeded()
 
 
 def test_a_changed_variable_and_a_changed_object_are_refused_by_name_before_a_host_is_read(fleet: Fleet) -> None:
     fleet.seal()
     fleet.write_inventory(4200)
-    outcome = fleet.sealed().refused()
-    (found,) = outcome.violations()
-    assert (found["source"], found["path"]) == ("hosts egx-01, egx-02: rdma_fabric_interfaces", "[0].mtu")
-    assert found["problem"] == "is 4200 now, 9000 was sealed"
-    assert "ok rdma.fabric.rdma_host" not in json.dumps(outcome.counts)
-    fleet.write_inventory(9000)
     fleet.write_object("two")
     outcome = fleet.sealed().refused()
-    (found,) = outcome.violations()
-    assert (found["path"], found["problem"]) == (f"ConfigMap {fleet.namespace}/a", "is not what was sealed")
+    variable, changed = outcome.violations()
+    assert (variable["source"], variable["path"]) == ("hosts egx-01, egx-02: rdma_fabric_interfaces", "[0].mtu")
+    assert variable["problem"] == "is 4200 now, 9000 was sealed"
+    assert (changed["path"], changed["problem"]) == (f"ConfigMap {fleet.namespace}/a", "is not what was sealed")
     assert "ok rdma.fabric.rdma_host" not in json.dumps(outcome.counts)
 
 
-def test_hosts_and_file_have_to_fit_each_other(fleet: Fleet) -> None:
+def test_hosts_that_the_file_has_no_plan_of_are_refused_and_those_beside_the_run_are_told(fleet: Fleet) -> None:
     fleet.seal("--limit", "egx-01,roce-h100-01")
     (found,) = fleet.sealed().refused().violations()
     assert found["problem"] == "has no plan of egx-02"
-    fleet.sealed("--limit", "egx-01").succeeded()
-    fleet.write_inventory(9000, "new-01")
-    (found,) = fleet.sealed("--limit", "egx-01,new-01").refused().violations()
-    assert found["problem"] == "has no plan of new-01"
     outcome = fleet.run(rdma_fabric_sealed_plan=PLAN, rdma_fabric_hosts_pattern="egx-01").succeeded()
     assert "has plans of hosts that are not in this run: roce-h100-01" in re.sub(r"\s+", " ", outcome.output)
-
-
-def test_a_damaged_file_is_refused_before_anything(fleet: Fleet) -> None:
-    fleet.seal()
-    text = fleet.plan.read_text(encoding="utf-8")
-    for damaged, said in (
-        (text[: len(text) // 2], "is not JSON"),
-        (text.replace("ib_umad", "ib_ucm"), "the file was changed after it was written"),
-        (text.replace('"version": 1', '"version": 7'), "is 7; this release reads version 1"),
-        ("[]", "is not a sealed plan"),
-    ):
-        fleet.plan.write_text(damaged, encoding="utf-8")
-        outcome = fleet.sealed().refused()
-        assert said in outcome.message
-        assert "ok rdma.fabric.rdma_host" not in json.dumps(outcome.counts)
 
 
 def test_a_missing_file_is_refused_and_a_run_that_writes_none_says_so(fleet: Fleet) -> None:

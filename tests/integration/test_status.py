@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import Slot, lease_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import RUN
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET, RECORDINGS
+from ansible_collections.rdma.fabric.tests.integration.after_site import push
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL, apply_nodes, delete_nodes, kwok_node
@@ -69,6 +70,7 @@ def lines_of(outcome: Outcome) -> list[str]:
     return f"hosts: {after}".partition("\n\n")[0].splitlines()
 
 
+@pytest.mark.first
 def test_without_a_cluster_equal_hosts_are_one_line_and_nothing_needs_a_person(user: User) -> None:
     hosts = inventory(user, {"egx-01": {}, "egx-02": {}, "cpu-01": {}})
     done = user.run("status", "-e", "rdma_fabric_status_file=status.json", inventory=hosts).succeeded()
@@ -126,11 +128,8 @@ def test_the_cluster_is_read_and_not_changed(fleet_cluster: ControlPlane, user: 
     before = user.run("status", inventory=hosts, cluster=fleet_cluster)
     assert before.status != 0, before.output
     assert "not in the cluster" in before.output, before.output
-    user.run("site", inventory=hosts, cluster=fleet_cluster).succeeded()
-    empty = user.run("status", inventory=hosts, cluster=fleet_cluster)
-    assert f"no node offers {RESOURCE}" in empty.output
     apply_nodes(fleet_cluster.api, [kwok_node("offering-1", NIC_LABEL, allocatable={RESOURCE: "63"})])
-    user.run("site", inventory=hosts, cluster=fleet_cluster).succeeded()
+    push(fleet_cluster, NAMESPACE, wanted)
     mark = fleet_cluster.audit.mark()
     done = user.run("status", inventory=hosts, cluster=fleet_cluster).succeeded()
     assert stored_writes(fleet_cluster.audit, mark) == []
@@ -169,7 +168,7 @@ def test_a_node_that_a_failed_upgrade_left_its_slot_and_a_new_node_need_a_person
     new = kwok_node("new-01", taints=[{"key": JOINING, "effect": "NoSchedule"}])
     apply_nodes(api, [kwok_node("gpu-07", NIC_LABEL, allocatable={RESOURCE: "63"}), kwok_node("by-hand")])
     try:
-        user.run("site", inventory=hosts, cluster=fleet_cluster).succeeded()
+        push(fleet_cluster, NAMESPACE, wanted)
         api.call("PATCH", f"{nodes}/by-hand", {"spec": {"unschedulable": True}}, content_type=MERGE)
         api.call("POST", leases, lease_of(Slot(1, "cpu-01", "run-2", RENEWED, 60), "upgrade", NAMESPACE))
         mark = fleet_cluster.audit.mark()

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
+from ansible_collections.rdma.fabric.tests.integration.after_site import push
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User, writes
 from ansible_collections.rdma.fabric.tests.integration.test_rights import ROLES, person
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
@@ -171,8 +172,8 @@ def test_hosts_runs_and_cluster_are_in_it_and_nothing_is_changed(fleet_cluster: 
     }
     pods: list[str] = []
     try:
-        recorded = inventory(user, {"cpu-01": read["cpu-01"]}, {**wanted, "rdma_fabric_wait": False})
-        user.run("site", inventory=recorded, cluster=fleet_cluster).succeeded()
+        user.run("preview", inventory=inventory(user, {"cpu-01": read["cpu-01"]}, wanted)).succeeded()
+        push(fleet_cluster, NAMESPACE, wanted, wait=False)
         pods = crash(fleet_cluster)
         somebody = person(fleet_cluster, *ROLES["rdma-fabric-support"]["rules"])
         mark = fleet_cluster.audit.mark()
@@ -225,6 +226,7 @@ def test_a_cluster_that_can_not_be_reached_and_a_wrong_input_keep_no_host_out(us
     assert unread == ["the input", "the cluster"]
 
 
+@pytest.mark.first
 def test_with_hosts_only_a_run_ends_well_and_again_with_the_same_bytes(user: User) -> None:
     hosts = inventory(user, {"cpu-01": {"rdma_fabric_recording": f"{RECORDINGS}/cpu-01.json.gz"}})
     first = user.run("support", inventory=hosts).succeeded()
