@@ -177,9 +177,15 @@ def pushed(control_plane: ControlPlane, namespace: str, tmp_path: Path, states: 
 
 
 @pytest.fixture
-def place(control_plane: ControlPlane, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """A node to be drained, on a cluster without DaemonSets."""
-    without_daemon_sets(control_plane.api)
+def place(
+    cluster_programs: ApiPrograms | Programs,
+    control_plane: ControlPlane,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Place]:
+    """A node to be drained, on a cluster without DaemonSets, or without whatever makes their pods."""
+    if isinstance(cluster_programs, Programs):
+        without_daemon_sets(control_plane.api)
     monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(control_plane.kubeconfig))
     node = f"{namespace}-node"
     apply_nodes(control_plane.api, [kwok_node(node, allocatable={DEVICE: "100"})])

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import shlex
 import uuid
+from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
@@ -109,6 +111,20 @@ def substance(objects: dict[str, Json]) -> dict[str, Json]:
     return {
         name: {key: body[key] for key in body if key not in ("metadata", "status")} for name, body in objects.items()
     }
+
+
+@pytest.mark.first
+def test_one_object_changes_hands_as_it_is(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    user, theirs = User(tmp_path), config_map(namespace, "devices", key="theirs")
+    theirs["metadata"]["labels"] = {STATE: "state-x"}
+    path = path_of(theirs)
+    control_plane.api.call("POST", path.rpartition("/")[0], theirs, query={"fieldManager": MANAGER})
+    (user.here / "ours.yaml").write_text(json.dumps(config_map(namespace, "devices")), encoding="utf-8")
+    given = {"rdma_fabric_manifests": ["ours.yaml"], "rdma_fabric_namespace": namespace, "rdma_fabric_set": namespace}
+    user.run("adopt", variables=given, cluster=control_plane).succeeded()
+    live = control_plane.api.call("GET", path)
+    assert (live["data"], live["metadata"]["labels"].get(SET)) == ({"key": "theirs"}, namespace)
+    assert {entry["manager"] for entry in live["metadata"]["managedFields"]} == {"rdma-fabric"}
 
 
 def test_an_operator_that_runs_is_named_and_nothing_is_changed(run: Run) -> None:

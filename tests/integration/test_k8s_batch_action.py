@@ -104,6 +104,7 @@ def test_results_and_failures_are_plain_data(control_plane: ControlPlane, namesp
     assert len(wrong["violations"]) == 2
 
 
+@pytest.mark.first
 def test_differences_show_what_changes_and_no_secret_anywhere(
     control_plane: ControlPlane, namespace: str, playbook: Playbook
 ) -> None:

@@ -167,6 +167,7 @@ def test_render_needs_no_cluster_and_writes_what_site_applies(
     assert user.files() == files
 
 
+@pytest.mark.first
 def test_a_policy_can_be_given_as_extra_variables_and_in_a_list_on_the_command_line(tmp_path: Path) -> None:
     ways = {
         "resource": ("-e", f"@{POLICY}"),
