@@ -9,7 +9,9 @@ import copy
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.prune import why_kept
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import key_of
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
     BASE,
     INVENTORY,
@@ -414,3 +416,34 @@ class TestLooseObjects:
         apply(server, *BASE)
         with pytest.raises(BatchError, match="belongs to the set 'web'"):
             apply(server, wave(config_map("a")), set_name="", inventory_namespace="")
+
+
+def test_objects_of_another_set_are_neither_removed_nor_named_whatever_goes() -> None:
+    """In the same namespace, of the same kinds, and recorded nowhere, as a run that was cut leaves them."""
+    server = FakeServer(namespaces=("ns",))
+    apply(server, wave(namespace_object("theirs")), wave(config_map("t", "theirs"), config_map("t"), daemon_set("t")))
+    theirs = copy.deepcopy(server.objects)
+    server.objects.pop(("configmaps", "ns", "rdma-fabric-web"))
+    theirs.pop(("configmaps", "ns", "rdma-fabric-web"))
+    mine = {"set_name": "mine"}
+    apply(server, wave(namespace_object("own")), wave(config_map("a"), config_map("b"), daemon_set("d")), **mine)
+    results = [
+        apply(server, wave(config_map("b")), **mine),
+        apply(server, absent=True, remove_kept=True, **mine),
+    ]
+    assert {key: body for key, body in server.objects.items() if key in theirs} == theirs
+    assert ("configmaps", "ns", "b") not in server.objects
+    named = [str(change.key) for result in results for change in result.changes]
+    assert "Namespace own" in named
+    assert [name for name in named if "theirs" in name or name.endswith("/t")] == []
+    assert [notice for result in results for notice in result.notices if "/t" in notice] == []
+
+
+@pytest.mark.parametrize("label_of_set", ["other", "web2", "", None])
+def test_an_object_is_no_longer_the_sets_once_its_label_is_not(label_of_set: str | None) -> None:
+    server = FakeServer()
+    apply(server, wave(config_map("a")))
+    live = server.objects[("configmaps", "ns", "a")]
+    assert why_kept(key_of(live), live, "web", remove_kept=True) == ""
+    label(server, "a", label_of_set)
+    assert why_kept(key_of(live), live, "web", remove_kept=True) != ""
