@@ -181,7 +181,7 @@ turns: env-test programs artifact  ## the other tests of playbooks that take nod
 integration: env-test programs artifact  ## the other tests against a real API server
 	$(GATE) $(LONG) $@ $(INTEGRATION) -m "not first" $(addprefix --ignore=,$(IN_TURN)) $(GIVE_BACK)
 bench-host: env-test artifact  ## bounds of what a host and a fleet cost: bytes, commands, memory, CPU beside that of others
-	$(GATE) --limit 1800 $@ python -m tests.bench --largest 1000 host ssh scale $(GIVE_BACK)
+	$(GATE) --limit 1800 $@ python -m tests.bench --largest 1000 host ssh scale start $(GIVE_BACK)
 bench-apply: env-test programs artifact  ## bounds of a batch apply: requests, and time beside that of kubernetes.core's module
 	$(GATE) $@ python -m tests.bench apply $(GIVE_BACK)
 bench-kubectl: env-test programs artifact  ## the CPU of a batch apply is at most half more than kubectl's
