@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from itertools import product
-from typing import Sequence, TypeVar
+from typing import Any, Iterable, Sequence, TypeVar
+
+import pytest
 
 CHOICE = "RDMA_FABRIC_SWEEPS"
 
@@ -38,6 +40,12 @@ def some_of(cases: Sequence[Case], count: int) -> list[Case]:
 def examples(count: int) -> int:
     """Return how many random examples a property is tried with: ``count`` in a whole sweep, else a fifth of them."""
     return count if whole() else count // _SHARE
+
+
+def first_of(cases: Iterable[Any]) -> list[Any]:
+    """Return ``cases`` to parametrize with, all but the first marked as slow: ``make test`` has one of the sweep."""
+    first, *others = cases
+    return [first, *(pytest.param(case, marks=pytest.mark.slow) for case in others)]
 
 
 def some_pairs(cases: Sequence[Case], others: Sequence[Other]) -> list[tuple[Case, Other]]:

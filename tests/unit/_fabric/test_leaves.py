@@ -408,7 +408,10 @@ def is_beside(case: Case, path: Path, place: str) -> bool:
     return place != case.where(path) and place.startswith(case.where(path[:-1]).rstrip("."))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=() if case.name in NETWORK_MODELS else pytest.mark.slow) for case in CASES],
+)
 def test_every_leaf_has_an_effect_or_is_named(case: Case) -> None:
     silent = []
     before = Outcome(case.load(case.base))

@@ -669,6 +669,7 @@ POD = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(KINDS, APIS, JSON | SPECS | POD, JSON | st.just({"name": "a"}))
 def test_no_document_raises_anything_but_violations(kind: str, api: str, spec: Any, metadata: Any) -> None:

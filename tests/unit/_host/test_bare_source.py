@@ -29,6 +29,7 @@ def parts(unit: CodeType) -> list[object]:
     return [own, unit.co_flags, list(findlinestarts(unit)), inner]
 
 
+@pytest.mark.slow
 def test_every_file_of_the_collection_keeps_its_code_and_its_lines() -> None:
     assert len(SENT) > 200
     for path in SENT:

@@ -22,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.sweeps import first_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.kmods import MISSING
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import settled, sweep
@@ -99,6 +100,7 @@ class TestApply:
         again = applied(kernel, WISHES[name])
         assert (again["changed"], again["msg"], kernel.mutations) == (False, "nothing to do", [])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", WISHES)
     def test_whatever_disturbs_a_run_the_next_one_ends_where_a_calm_one_does(self, name: str) -> None:
         assert sweep(lambda: host(name), lambda kernel: applied(kernel, WISHES[name])) > 4
@@ -233,7 +235,7 @@ class TestRemoval:
         kernel.revive()
         assert (applied(kernel, {}, REMOVE)["changed"], kernel.mutations) == (False, [])
 
-    @pytest.mark.parametrize("name", WISHES)
+    @pytest.mark.parametrize("name", first_of(WISHES))
     def test_a_disturbed_removal_is_completed_by_the_next(self, name: str) -> None:
         def start() -> Kernel:
             kernel = host(name)

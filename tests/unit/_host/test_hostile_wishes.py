@@ -27,6 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
     parse_host_variables,
 )
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.sweeps import first_of
 
 PF = "0000:18:00.0"
 NUMBERS: list[Any] = [0, -1, 1, 10**40, 2**63, 1.5, float("nan"), float("inf"), True, False]
@@ -109,7 +110,7 @@ def of_keys(value: Any) -> Iterator[dict[str, Any]]:
         yield {"rdma_fabric_interfaces": [{"pci": PF, value: 1}]}
 
 
-@pytest.mark.parametrize("place", [of_variables, of_interfaces, of_parts, of_host, of_keys])
+@pytest.mark.parametrize("place", first_of([of_keys, of_variables, of_interfaces, of_parts, of_host]))
 def test_a_hostile_value_is_refused_in_one_line_or_planned_like_any_other(place: Any) -> None:
     refused = 0
     for value in HOSTILE:

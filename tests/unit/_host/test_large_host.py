@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot import RESULT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import LONGEST_TEXT
 from ansible_collections.rdma.fabric.plugins.module_utils._host.guard.arm import Guard
@@ -67,6 +69,7 @@ def rebooted(kernel: Kernel) -> Kernel:
     return fresh
 
 
+@pytest.mark.slow
 def test_it_goes_through_apply_guard_reboot_and_removal() -> None:
     kernel = booted(functions=FUNCTIONS)
     before = settings(kernel)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,6 +114,7 @@ def told_by_facts(plan: Any) -> list[Any]:
     return [step for step in plan["steps"] if step["concern"] not in {"driver", "peer_memory"}]
 
 
+@pytest.mark.slow
 @given(hosts(), wishes())
 @REPEATABLE
 def test_a_plan_is_ordered_and_each_step_is_told_apart(state: Any, wanted: Any) -> None:
@@ -129,12 +131,14 @@ def test_a_plan_is_ordered_and_each_step_is_told_apart(state: Any, wanted: Any) 
         assert describe(step).isprintable()
 
 
+@pytest.mark.slow
 @given(hosts(), wishes(), st.randoms(use_true_random=False))
 @REPEATABLE
 def test_the_order_of_the_input_does_not_matter(state: Any, wanted: Any, order: random.Random) -> None:
     assert make_plan(shuffled(wanted, order), shuffled(state, order)) == make_plan(wanted, state)
 
 
+@pytest.mark.slow
 @given(hosts(), wishes())
 @REPEATABLE
 def test_a_plan_that_was_carried_out_is_not_planned_again(state: Any, wanted: Any) -> None:
@@ -146,6 +150,7 @@ def test_a_plan_that_was_carried_out_is_not_planned_again(state: Any, wanted: An
     assert not done & {step["id"] for step in again["steps"]}
 
 
+@pytest.mark.slow
 @given(hosts(), wishes())
 @REPEATABLE
 def test_repeated_runs_come_to_rest(state: Any, wanted: Any) -> None:
@@ -167,6 +172,7 @@ def test_no_step_that_a_run_executes_interrupts_the_uplink(state: Any, wanted: A
             assert not any(name in step["interrupts"].split() for name in wanted["protected_interfaces"])
 
 
+@pytest.mark.slow
 @given(hosts(), wishes())
 @REPEATABLE
 def test_planning_changes_neither_wish_nor_facts(state: Any, wanted: Any) -> None:

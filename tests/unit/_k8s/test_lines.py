@@ -91,7 +91,7 @@ def test_lines_are_whole_whatever_they_are_cut_into(server: TalkingServer) -> No
     lines.close()
 
 
-@pytest.mark.parametrize("cut", [ValueError, b"x" * 20 * 1024 * 1024])
+@pytest.mark.parametrize("cut", [ValueError, pytest.param(b"x" * 20 * 1024 * 1024, marks=pytest.mark.slow)])
 def test_a_cut_and_a_line_without_an_end_are_faults(server: TalkingServer, cut: bytes | type[Exception]) -> None:
     lines = opened(server)
     server.say(b"one\n", b"tw", cut)

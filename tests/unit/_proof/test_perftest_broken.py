@@ -234,6 +234,7 @@ JSON_KEYS = (
 MEGABYTE = 1000 * 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

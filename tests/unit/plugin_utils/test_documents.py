@@ -158,6 +158,7 @@ def test_a_big_file_is_refused_by_its_size_unread(tmp_path: Path) -> None:
     assert str(10 * MAX_BYTES) in violations[0].problem
 
 
+@pytest.mark.slow
 def test_the_biggest_file_is_read_in_time(tmp_path: Path) -> None:
     item = "- {name: NAME, value: 'text'}\n"
     (tmp_path / "p.yaml").write_text(item * (MAX_BYTES // len(item)))

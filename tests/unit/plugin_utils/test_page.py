@@ -308,6 +308,7 @@ def test_text_is_shown_without_unseen_characters(text: str, shown: str) -> None:
     assert visible(text, 5 if text.startswith("xx") else 99) == shown
 
 
+@pytest.mark.slow
 def test_a_thousand_equal_hosts_fit_and_are_drawn_once() -> None:
     hosts = [
         sample_fleet.document(f"gpu-{index:04}", sample_fleet.h100_facts(f"gpu-{index}"), sample_fleet.h100_steps(4))
@@ -334,6 +335,7 @@ def test_many_hosts_of_one_remark_and_many_classes_are_folded() -> None:
     assert html.index("4 more classes") < html.index("Class 9: ")
 
 
+@pytest.mark.slow
 def test_a_thousand_hosts_that_differ_in_everything_fit_and_say_what_was_left_out() -> None:
     hosts = []
     for index in range(1000):
@@ -369,6 +371,7 @@ def test_nothing_is_cut_short_without_a_count_of_the_rest() -> None:
     assert "3 more pairs in report.json" in html
 
 
+@pytest.mark.slow
 def test_when_hosts_are_left_out_those_that_need_attention_stay() -> None:
     hosts = []
     for index in range(1600):

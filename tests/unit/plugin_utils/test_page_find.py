@@ -10,6 +10,8 @@ from functools import lru_cache
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.page import MAX_BYTES
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 from ansible_collections.rdma.fabric.tests.unit._report.large_fleet import large_fleet
@@ -94,6 +96,7 @@ def all_different(size: int) -> list[dict[str, Any]]:
     return documents
 
 
+@pytest.mark.slow
 def test_what_a_further_host_adds_is_bounded_also_when_no_two_are_alike() -> None:
     few, many = page_of(all_different(200)), page_of(all_different(1000))
     assert len(many.encode()) < MAX_BYTES <= 4 * 1024 * 1024
@@ -103,6 +106,7 @@ def test_what_a_further_host_adds_is_bounded_also_when_no_two_are_alike() -> Non
     assert elements <= 60_000
 
 
+@pytest.mark.slow
 def test_of_hosts_that_are_alike_a_thousand_take_little_more_than_two_hundred() -> None:
     (few, page), many = page_of_two_hundred(), page_of(large_fleet(1000))
     assert len(many.encode()) <= 1.2 * len(few.encode())

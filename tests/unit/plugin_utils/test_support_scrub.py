@@ -400,6 +400,7 @@ def _seconds(text: str) -> float:
     return time.process_time() - began
 
 
+@pytest.mark.slow
 def test_time_grows_as_the_text_does() -> None:
     """Eight times the text may take 16 times as long; what reads a text again at each place takes 64 times."""
     none_of(

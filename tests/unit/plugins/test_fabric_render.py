@@ -56,7 +56,7 @@ def test_files_hold_exactly_the_objects_in_their_order(name: str, tmp_path: Path
     result = render(SPECS[name](), tmp_path / "out")
     assert result["changed"] is True
     kustomization = yaml.safe_load((tmp_path / "out" / "kustomization.yaml").read_text())
-    listed = [yaml.safe_load((tmp_path / "out" / path).read_text()) for path in kustomization["resources"]]
+    listed = [yaml.load((tmp_path / "out" / path).read_text(), yaml.CSafeLoader) for path in kustomization["resources"]]
     assert listed == objects_of(result["waves"])
     assert sorted([*kustomization["resources"], "kustomization.yaml"]) == result["files"]
     assert "04-workloads/daemonset-" in "\n".join(result["files"])

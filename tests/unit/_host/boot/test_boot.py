@@ -273,10 +273,12 @@ class TestUnit:
         applied(kernel, {}, REMOVE)
         assert (files_of(kernel), kernel.state()["links"]) == (before, links)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("make", [host, of_networkd])
     def test_whatever_disturbs_the_run_the_next_one_gets_there(self, make: Any) -> None:
         assert sweep(make, lambda kernel: apply(kernel, check_spec(WISH), APPLY, None, kernel)) > 3
 
+    @pytest.mark.slow
     def test_whatever_disturbs_the_removal_the_next_one_gets_there(self) -> None:
         def installed() -> Kernel:
             kernel = host()

@@ -151,6 +151,7 @@ def test_functions_get_their_mtu_before_whoever_raises_the_port_has_started() ->
     assert (applied(kernel, desired, EVERYTHING)["msg"], kernel.mutations) == ("nothing to do", [])
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_the_start_is_told_and_the_next_run_gets_there() -> None:
     entries = (OF_THE_PORT, {"pci": VF0, **OWN})
     calm, desired = prepared(*entries)

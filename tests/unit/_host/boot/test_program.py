@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.boot impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine import program
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.host_files import BOOT_SPEC_FILE, RESULT_FILE
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
+from ansible_collections.rdma.fabric.tests.sweeps import first_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.on_disk import lay_out
 
 ROOM = "ansible_collections/rdma/fabric/plugins/module_utils/_host"
@@ -139,24 +140,24 @@ def test_what_it_can_not_do_is_in_its_result(archive: Path, root: Path) -> None:
     assert "next: " in problem
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("{", "is broken"),
-        ("[]", "only reads files of format 1"),
-        ('{"format": 2, "interfaces": []}', "only reads files of format 1"),
-        ('{"format": 1, "interfaces": [{"pci": 7}]}', "is broken"),
-        ('{"format": 1, "interfaces": 7}', "is broken"),
-    ],
-)
-def test_a_broken_file_of_wishes_is_told(archive: Path, root: Path, text: str, problem: str) -> None:
+BROKEN = {
+    '{"format": 2, "interfaces": []}': "only reads files of format 1",
+    "{": "is broken",
+    "[]": "only reads files of format 1",
+    '{"format": 1, "interfaces": [{"pci": 7}]}': "is broken",
+    '{"format": 1, "interfaces": 7}': "is broken",
+}
+
+
+@pytest.mark.parametrize("text", first_of(BROKEN))
+def test_a_broken_file_of_wishes_is_told(archive: Path, root: Path, text: str) -> None:
     wish(root, text)
     done = run(archive, "--root", str(root), "boot")
     assert (done.returncode, done.stderr) == (1, "")
-    assert problem in result(root)["problems"][0]
+    assert BROKEN[text] in result(root)["problems"][0]
 
 
-@pytest.mark.parametrize("arguments", [(), ("nonsense",), ("boot", "now"), ("--root",)])
+@pytest.mark.parametrize("arguments", first_of([("nonsense",), (), ("boot", "now"), ("--root",)]))
 def test_misuse_is_answered_by_the_usage(archive: Path, arguments: tuple[str, ...]) -> None:
     done = run(archive, *arguments)
     assert (done.returncode, done.stdout) == (2, "")

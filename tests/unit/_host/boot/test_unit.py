@@ -135,6 +135,7 @@ def test_an_address_that_reads_back_as_another_is_told_with_port_and_function(mo
     assert any(PF in line and f"function 1: mac is 02:00:00:00:00:99, not {MACS['1']}" in line for line in problems)
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_the_start_is_told_and_the_next_run_gets_there() -> None:
     calm = prepared(5.0, LIMITED, PLAIN)
     start(calm, calm)

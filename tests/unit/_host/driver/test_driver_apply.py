@@ -371,6 +371,7 @@ def test_a_run_that_is_killed_during_the_reload_is_finished_by_the_next_one() ->
         assert not kernel.exists(JOURNAL)
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_it_the_next_run_gets_there() -> None:
     count = sweep(driver_host, run)
     assert count > 30

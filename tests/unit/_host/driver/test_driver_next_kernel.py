@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.host_state
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import assess
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
+from ansible_collections.rdma.fabric.tests.sweeps import first_of
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import (
     NEXT_KERNELS,
     SYSTEMS,
@@ -290,6 +291,7 @@ def test_without_a_word_of_the_boot_loader_the_newest_kernel_is_taken_to_be_next
     assert f"driver:build:{release}" in [entry["id"] for entry in run(kernel)["executed"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", EACH_FAMILY)
 def test_whatever_disturbs_it_the_next_run_gets_there(system: str) -> None:
     def start() -> Kernel:
@@ -300,7 +302,7 @@ def test_whatever_disturbs_it_the_next_run_gets_there(system: str) -> None:
     assert sweep(start, run) > 30
 
 
-@pytest.mark.parametrize("system", EACH_FAMILY)
+@pytest.mark.parametrize("system", first_of(EACH_FAMILY))
 def test_whatever_disturbs_a_build_for_the_next_kernel_the_next_run_ends_it(system: str) -> None:
     def start() -> Kernel:
         kernel = with_vendor(system)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
@@ -120,6 +122,7 @@ def test_what_can_not_be_set_again_fails_the_run_by_name() -> None:
     assert queues.numbers(kernel, PORTS[0])["rx"] == 8192
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_what_is_set_again_the_next_run_gets_there() -> None:
     assert sweep(with_queues, run_with_queues) > 30
 
@@ -150,5 +153,6 @@ def test_a_host_that_failed_has_no_turn() -> None:
     assert (outcome["failed"], outcome["reload_due"], runs_vendor(kernel)) == (True, False, False)
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_either_turn_the_next_run_gets_there() -> None:
     assert sweep(driver_host, both_turns) > 30

@@ -403,6 +403,7 @@ def test_functions_beyond_what_the_next_boot_offers_are_refused() -> None:
     assert unallowed["status"] == "refused", "the value is not set, so the next boot does not offer them"
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_a_run_the_next_one_gets_there() -> None:
     assert sweep(host, lambda kernel: applied(kernel, wish(ALLOWED, firmware=MORE))) >= 3
 

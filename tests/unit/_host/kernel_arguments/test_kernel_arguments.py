@@ -25,6 +25,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.arguments i
     vendor_problem,
     words_of,
 )
+from ansible_collections.rdma.fabric.tests.sweeps import first_of
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.system import ENTRY, reboot
@@ -183,11 +184,12 @@ class TestEveryBootLoader:
             "the host is as it was"
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("start", [every_host()[0], every_host()[4], every_host()[-1]])
     def test_whatever_disturbs_a_run_the_next_one_ends_where_a_calm_one_does(self, start: Any) -> None:
         assert sweep(start, lambda kernel: applied(kernel, **WISH)) > 3
 
-    @pytest.mark.parametrize("start", [every_host()[0], every_host()[4], every_host()[-1]])
+    @pytest.mark.parametrize("start", first_of([every_host()[0], every_host()[4], every_host()[-1]]))
     def test_whatever_disturbs_taking_out_the_next_run_ends_it(self, start: Any) -> None:
         def begun() -> Kernel:
             kernel: Kernel = start()

@@ -14,6 +14,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.
 from ansible_collections.rdma.fabric.plugins.module_utils._host.concerns.naming.order import Rename, in_turn
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.tree import Netdev, Tree
+from ansible_collections.rdma.fabric.tests.sweeps import first_of
 from ansible_collections.rdma.fabric.tests.unit._host import igb, mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND
 from ansible_collections.rdma.fabric.tests.unit._host.igb import (
@@ -462,8 +463,8 @@ SWEPT: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kernel_release", [igb.KERNEL, OLD_KERNEL])
-@pytest.mark.parametrize("case", SWEPT)
+@pytest.mark.parametrize("kernel_release", first_of([igb.KERNEL, OLD_KERNEL]))
+@pytest.mark.parametrize("case", first_of(SWEPT))
 def test_whatever_disturbs_a_run_the_next_one_gets_there(case: str, kernel_release: str) -> None:
     def start() -> Kernel:
         tree = guest(kernel_release)
@@ -478,6 +479,7 @@ def test_whatever_disturbs_a_run_the_next_one_gets_there(case: str, kernel_relea
     assert sweep(start, lambda kernel: applied(kernel, wish(*SWEPT[case], **ALLOWED)), errors) >= 4
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_rdma_names_the_next_run_gets_there() -> None:
     entries = [{"pci": address, "rdma_name": f"rdma_{name}"} for address, name in RAILS.items()]
     assert sweep(rails, lambda kernel: applied(kernel, wish(*entries)), ("EIO",)) >= 6

@@ -378,6 +378,7 @@ class TestInput:
         assert wanted_name("r_", port_name) == name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["made", "there", "swapped"])
 def test_whatever_disturbs_a_run_the_next_one_gets_there(case: str) -> None:
     def start() -> Kernel:

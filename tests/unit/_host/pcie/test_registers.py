@@ -291,6 +291,7 @@ class TestBadDays:
         outcome = run(kernel, wish(DIRECT))
         assert outcome["failed"] and part in outcome["msg"] and "next: " in outcome["msg"]
 
+    @pytest.mark.slow
     def test_whatever_disturbs_it_the_next_run_gets_there(self) -> None:
         assert sweep(lambda: Kernel(node().document()), lambda kernel: run(kernel, wish(BOTH))) > 5
 

@@ -91,6 +91,7 @@ class TestRemovalOfEverything:
         assert loaded(kernel) == ["nvidia_peermem"]
         assert not kernel.exists(LOAD_FILE)
 
+    @pytest.mark.slow
     def test_whatever_disturbs_it_the_next_run_gets_there(self) -> None:
         def start() -> Kernel:
             kernel = gpu_host()
@@ -428,6 +429,7 @@ def test_the_gpu_driver_stays_when_its_module_goes() -> None:
     assert loaded(kernel) == [] and kernel.exists("/sys/module/nvidia")
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_it_the_next_run_gets_there() -> None:
     assert sweep(gpu_host, run) > 5
 

@@ -109,6 +109,7 @@ class TestEveryTree:
         assert not outcome.get("failed"), outcome["msg"]
         assert state_of(kernel) == before
 
+    @pytest.mark.slow
     def test_every_disturbance_is_healed_by_the_next_run(self, tree: str) -> None:
         assert sweep(lambda: host(tree), lambda kernel: applied(kernel, everything(tree))) >= 10
 

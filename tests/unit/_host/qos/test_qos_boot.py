@@ -208,6 +208,7 @@ class TestSoftDevices:
         assert not any(map(kernel.exists, (UNIT_FILE, RULES_FILE, BOOT_SPEC_FILE, TOS)))
         assert kernel.read(qos.tos_memory("rxe0")) == "0\n"
 
+    @pytest.mark.slow
     def test_every_disturbance_is_healed_by_the_next_run(self) -> None:
         assert sweep(guest, with_tos, ("EIO",)) >= 10
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.managers.routes import PROTOCOL
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import preview
@@ -177,6 +179,7 @@ class TestRemoving:
         assert {path: text for path, text in after["files"].items() if path != routes.RULES} == before["files"]
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_a_run_the_next_one_gets_there() -> None:
     assert sweep(host, lambda kernel: applied(kernel, wish(**ALL)), ("EIO", "EPERM", "EEXIST")) >= 6
 
@@ -191,6 +194,7 @@ def test_whatever_disturbs_a_change_the_next_one_gets_there() -> None:
     assert sweep(start, lambda kernel: applied(kernel, changed), ("EIO", "EPERM")) == 6
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_a_removal_the_next_one_gets_there() -> None:
     def start() -> Kernel:
         kernel = host()

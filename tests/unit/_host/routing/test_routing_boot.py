@@ -157,5 +157,6 @@ class TestBoot:
         done(kernel, wish(**ALL, eswitch_mode="legacy"), EVERY)
         assert "routes" not in kernel.read(BOOT_SPEC_FILE) and "routing" not in kernel.read(BOOT_SPEC_FILE)
 
+    @pytest.mark.slow
     def test_whatever_disturbs_a_run_the_next_one_gets_there(self) -> None:
         assert sweep(self.managed, lambda kernel: applied(kernel, wish(**ALL), EVERY), ("EIO", "EROFS")) > 8

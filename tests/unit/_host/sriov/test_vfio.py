@@ -296,6 +296,7 @@ SWEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", SWEPT)
 def test_whatever_disturbs_a_run_the_next_one_gets_there(case: str) -> None:
     before, entry = SWEPT[case]

@@ -242,6 +242,7 @@ class TestInterfaces:
             path for path in before["files"] if "/conf/" in path
         }
 
+    @pytest.mark.slow
     def test_a_disturbed_removal_that_ends_after_the_renames_is_completed_by_the_next(self) -> None:
         assert sweep(self.renamed, lambda kernel: applied(kernel, run=REMOVE)) > 6
 

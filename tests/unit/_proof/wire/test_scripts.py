@@ -32,6 +32,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.placement 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.shell import Output
 from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
+pytestmark = pytest.mark.slow
+
 POSIX_SHELLS = (["dash"], ["bash", "--posix"], ["busybox", "sh"])
 SHELLS = [[str(shutil.which(words[0])), *words[1:]] for words in POSIX_SHELLS if shutil.which(words[0])]
 
