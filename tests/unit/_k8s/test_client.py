@@ -22,7 +22,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import WebSockets
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Reply
-from ansible_collections.rdma.fabric.tests.lab.servers import free_port
 
 
 class Recorder(http.server.BaseHTTPRequestHandler):
@@ -98,12 +97,20 @@ def test_a_request_says_who_asks_and_carries_the_token(server: RecordingServer) 
     assert ("Content-Type", "application/apply-patch+yaml") in headers
 
 
-def test_credentials_in_the_address_of_the_server_are_in_no_message(server: RecordingServer) -> None:
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port at which nobody listens, and which nobody else gets."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+def test_credentials_in_the_address_of_the_server_are_in_no_message(server: RecordingServer, silent_port: int) -> None:
     with_credentials = address(server).replace("://", "://admin:p@ss@")
     there = Client({"host": f"{with_credentials}/prefix/", "api_key": "t"})
     assert there.server == f"{address(server)}/prefix"
     assert there.send("GET", "/x", None, None).code == 200
-    nowhere = Client({"host": f"http://admin:p@ss@127.0.0.1:{free_port()}", "api_key": "t"})
+    nowhere = Client({"host": f"http://admin:p@ss@127.0.0.1:{silent_port}", "api_key": "t"})
     with pytest.raises(ApiFault) as caught:
         nowhere.send("GET", "/x", None, None)
     assert "http://127.0.0.1" in str(caught.value)
@@ -237,10 +244,11 @@ def test_a_missing_client_certificate_is_said_so() -> None:
     assert refused.value.fault in (Fault.CONFIGURATION, Fault.UNREACHABLE)
 
 
-def test_a_refused_connection_names_the_server() -> None:
-    port = free_port()
-    with pytest.raises(ApiFault, match=f"GET https://127.0.0.1:{port}/x") as refused:
-        Client({"host": f"https://127.0.0.1:{port}", "api_key": "secret-token"}).send("GET", "/x?secret", None, None)
+def test_a_refused_connection_names_the_server(silent_port: int) -> None:
+    with pytest.raises(ApiFault, match=f"GET https://127.0.0.1:{silent_port}/x") as refused:
+        Client({"host": f"https://127.0.0.1:{silent_port}", "api_key": "secret-token"}).send(
+            "GET", "/x?secret", None, None
+        )
     assert refused.value.fault is Fault.UNREACHABLE
     assert "secret" not in str(refused.value)
 

@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api import creden
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.tests.lab.pki import Authority, kubeconfig, write_private
+from ansible_collections.rdma.fabric.tests.unit.processes import is_gone
 
 AUTHORITY = Authority()
 
@@ -218,16 +219,3 @@ def test_threads_read_their_credentials_one_after_the_other() -> None:
         assert not read.wait(0.3)
     thread.join()
     assert read.is_set()
-
-
-def is_gone(pid: int) -> bool:
-    """Tell whether a process has ended, once it had time to be reaped by init."""
-    for _time in range(3000):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.02)
-    return False

@@ -28,16 +28,9 @@ from ansible_collections.rdma.fabric.tests.lab.servers import (
     free_port,
     wait_ready,
 )
+from ansible_collections.rdma.fabric.tests.unit.processes import is_alive, is_gone
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
@@ -98,7 +91,7 @@ def test_program_dies_with_its_supervisor(started: Callable[[str], Process], tmp
     process = started("exec sleep 60")
     pid = number_in(tmp_path / "pid")
     os.kill(process.supervisor_pid, signal.SIGKILL)
-    until(lambda: not alive(pid))
+    assert is_gone(pid)
 
 
 def test_descendants_end_too(started: Callable[[str], Process], tmp_path: Path) -> None:
@@ -106,7 +99,7 @@ def test_descendants_end_too(started: Callable[[str], Process], tmp_path: Path) 
     child = number_in(tmp_path / "child")
     process.terminate()
     assert process.wait(10) == 128 + signal.SIGTERM
-    until(lambda: not alive(child))
+    assert is_gone(child)
 
 
 OWNER = """
@@ -127,7 +120,7 @@ def test_program_dies_with_its_owner(tmp_path: Path, number: int) -> None:
     pid = number_in(tmp_path / "pid")
     owner.send_signal(number)
     owner.communicate()
-    until(lambda: not alive(pid))
+    assert is_gone(pid)
 
 
 def test_program_outlives_the_thread_that_started_it(started: Callable[[str], Process], tmp_path: Path) -> None:
@@ -136,7 +129,7 @@ def test_program_outlives_the_thread_that_started_it(started: Callable[[str], Pr
     thread.join()
     pid = number_in(tmp_path / "pid")
     time.sleep(0.2)
-    assert alive(pid)
+    assert is_alive(pid)
 
 
 def test_supervisor_without_its_owner_starts_nothing(tmp_path: Path) -> None:
@@ -156,7 +149,7 @@ def test_what_ignores_the_request_is_killed(started: Callable[[str], Process], t
     began = time.monotonic()
     assert stop_all([stubborn], grace=0.3) == ["script"]
     assert time.monotonic() - began < 60
-    until(lambda: not alive(pid))
+    assert is_gone(pid)
 
 
 def test_what_ends_on_request_is_not_killed(started: Callable[[str], Process], tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import MAX_BYTES, read_files, read_text
+from ansible_collections.rdma.fabric.tests.sweeps import examples
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -153,7 +154,7 @@ def test_a_big_file_is_refused_by_its_size_unread(tmp_path: Path) -> None:
         stream.truncate(10 * MAX_BYTES)
     started = time.process_time()
     documents, violations = read_files(["big.yaml"], lambda name: tmp_path / name)
-    assert time.process_time() - started < 0.2
+    assert time.process_time() - started < 3
     assert documents == []
     assert str(10 * MAX_BYTES) in violations[0].problem
 
@@ -217,6 +218,7 @@ def test_no_text_raises_anything_else(text: str) -> None:
             assert invalid.violations
 
 
+@settings(max_examples=examples(100))
 @given(st.dictionaries(st.text(), JSON, min_size=1))
 def test_what_is_written_as_yaml_is_read_back(value: dict[str, Any]) -> None:
     text = yaml.safe_dump(value, allow_unicode=False)

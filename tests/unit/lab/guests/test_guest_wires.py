@@ -148,15 +148,13 @@ def test_bytes_and_the_end_of_each_direction_are_passed_on(forwarded: Callable[[
 
 
 def test_a_server_that_is_not_there_closes_one_connection_and_no_more(forwarded: Callable[[int], int]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        target = unused.getsockname()[1]
-    port = forwarded(target)
-    for _again in range(2):
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as near:
-            assert near.recv(1) == b""
-    near_address, server_address = ("127.0.0.1", port), ("127.0.0.1", target)
-    with socket.create_server(server_address) as server, socket.create_connection(near_address, timeout=20) as near:
-        far = server.accept()[0]
-        far.sendall(b"x")
-        assert near.recv(1) == b"x"
-        far.close()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = forwarded(server.getsockname()[1])
+        for _again in range(2):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as near:
+                assert near.recv(1) == b""
+        server.listen()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as near, server.accept()[0] as far:
+            far.sendall(b"x")
+            assert near.recv(1) == b"x"
