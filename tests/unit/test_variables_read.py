@@ -76,6 +76,12 @@ def names_in(path: Path) -> set[str]:
     return {name for each in (path, *beside) for name in NAME.findall(each.read_text(encoding="utf-8"))}
 
 
+@lru_cache(maxsize=None)
+def changes_something(path: Path, name: str) -> bool:
+    """Tell whether a file comes to something else with a variable; several playbooks import the same part."""
+    return name in TABLE and outcomes(path, **{name: other(TABLE[name])}) != outcomes_without_any(path)
+
+
 def made_by_the_action(given: dict[str, Any]) -> dict[str, str]:
     """Return the options of the role host as text, empty where one is left out."""
     variables = role.TaskVariables(given, lambda value: value)
@@ -162,10 +168,8 @@ def test_each_variable_is_read_where_the_table_says_and_changes_something_there(
     read: set[tuple[str, str]] = set()
     idle: set[tuple[str, str]] = set()
     for reader, path in files_of_readers():
-        before = outcomes_without_any(path)
         for name in names_in(path) - NO_VARIABLES:
-            changed = name in TABLE and outcomes(path, **{name: other(TABLE[name])}) != before
-            (read if changed else idle).add((name, reader))
+            (read if changes_something(path, name) else idle).add((name, reader))
     told = {(row.name, reader) for row in ROWS for reader in row.readers}
     told -= {(name, "host") for name in THROUGH_PREFLIGHT}
     told = {(name, reader) for name, reader in told if name not in THROUGH_FABRIC_HOSTS}
@@ -186,14 +190,14 @@ def test_empty_text_is_not_given_in_roles_and_playbooks() -> None:
     """Options that are left out without their variable get the text, and their actions take it as not given."""
     for_actions = re.compile(r"default\((?:omit|\[\]|\{\})\)")
     found = []
-    for reader, path in files_of_readers():
+    for path in sorted({path for _reader, path in files_of_readers()}):
         names = names_in(path) & set(TABLE)
         before, texts = outcomes_without_any(path), [text for text, _around in templates(path)]
         texts += [f"{option}, as by default(omit)" for option in role.OPTIONS] if path == HOST else []
         for name, given in ((name, given) for name in names for given in ("", " ")):
             after = outcomes(path, **{name: given})
             found += [
-                f"{name}: {given!r} counts in {reader}: {text}"
+                f"{name}: {given!r} counts in {path.relative_to(CHECKOUT)}: {text}"
                 for text, was, now in zip(texts, before, after)
                 if was != now and not (for_actions.search(text) and not now.strip())
             ]

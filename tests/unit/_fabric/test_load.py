@@ -670,7 +670,7 @@ POD = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(KINDS, APIS, JSON | SPECS | POD, JSON | st.just({"name": "a"}))
 def test_no_document_raises_anything_but_violations(kind: str, api: str, spec: Any, metadata: Any) -> None:
     content = {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec, "items": spec}
@@ -682,7 +682,7 @@ def test_no_document_raises_anything_but_violations(kind: str, api: str, spec: A
     assert repr(content) == repr(before)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(JSON | SPECS, JSON, JSON)
 def test_no_variable_raises_anything_but_violations(spec: Any, settings_: Any, values: Any) -> None:
     names = ("nic_cluster_policy", "nic_node_policies", "macvlan_networks", "ipoib_networks", "network_attachments")

@@ -235,7 +235,7 @@ class TestRemoval:
         kernel.revive()
         assert (applied(kernel, {}, REMOVE)["changed"], kernel.mutations) == (False, [])
 
-    @pytest.mark.parametrize("name", first_of(WISHES))
+    @pytest.mark.parametrize("name", first_of(sorted(WISHES)))
     def test_a_disturbed_removal_is_completed_by_the_next(self, name: str) -> None:
         def start() -> Kernel:
             kernel = host(name)

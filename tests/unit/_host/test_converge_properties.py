@@ -30,7 +30,7 @@ CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
 HOSTS = ("egx-01", "roce-h100-01", "dgx-h100-02", "vm-vf-01", "cpu-01")
-REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=25, derandomize=True, database=None)
 
 
 @lru_cache(maxsize=None)

@@ -34,13 +34,21 @@ REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 
 
+# The oldest, one that shares the ID of its functions, one that has no firmware here, and one with a processor.
+FIRST = {"ConnectX-4", "ConnectX-7", "ConnectX-9", "BlueField-3"}
+
+
+def marks(family: Family) -> Any:
+    return () if family.name in FIRST else pytest.mark.slow
+
+
 def params_of(families: Iterable[Family]) -> list[Any]:
-    return [pytest.param(family, id=family.name) for family in families]
+    return [pytest.param(family, id=family.name, marks=marks(family)) for family in families]
 
 
 EVERY_FAMILY = params_of(FAMILIES)
 EVERY_PORT = [
-    pytest.param(family, link_layer, id=f"{family.name} {link_layer}")
+    pytest.param(family, link_layer, id=f"{family.name} {link_layer}", marks=marks(family))
     for family in FAMILIES
     for link_layer in family.link_layers
 ]

@@ -204,6 +204,7 @@ def test_a_file_that_holds_no_states_is_told(content: dict[str, Any]) -> None:
         brought(kernel, state(4200))
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_going_back_the_next_run_gets_there() -> None:
     def start() -> Kernel:
         kernel = host()

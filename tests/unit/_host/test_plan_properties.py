@@ -34,7 +34,7 @@ ADDRESSES = ["0000:18:00.0", "0000:40:00.0", "0000:4f:00.0", "0000:5e:00.0"]
 NAMES = ["ens1", "ens2", "ens3", "ens4"]
 MODULES = ["rdma_ucm", "ib_umad", "nvme_rdma"]
 # The same examples in every run, and nothing left behind: a gate that fails can be run again.
-REPEATABLE = settings(max_examples=examples(200), deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=examples(200), derandomize=True, database=None)
 MTUS = [1280, 1500, 4200, 9000, 9978, 9979]
 
 

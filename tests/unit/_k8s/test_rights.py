@@ -35,6 +35,7 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.reviewer import ALL, rule
 from tools.rights import BESIDE, FILE, finder
 
 NO_NAMES: frozenset[str] = frozenset()
+SHIPPED = {role["metadata"]["name"]: role["rules"] for role in yaml.safe_load(FILE.read_text())["items"]}
 FULL = {"create", "delete", "get", "list", "patch"}
 
 
@@ -164,18 +165,15 @@ def test_a_kind_that_nobody_knows_needs_nothing_the_batch_names_it() -> None:
 def test_the_shipped_roles_of_push_and_rollout_are_enough_for_a_teardown(name: str) -> None:
     objects = objects_of(render(SPECS[name]()))
     keys = [key for key in map(key_of, objects) if not is_kept_kind(key)]
-    roles = {role["metadata"]["name"]: role["rules"] for role in yaml.safe_load(FILE.read_text())["items"]}
-    more = roles[BESIDE[name]] if name in BESIDE else []
-    rules = [*roles["rdma-fabric-push"], *more, *roles["rdma-fabric-rollout"]]
+    more = SHIPPED[BESIDE[name]] if name in BESIDE else []
+    rules = [*SHIPPED["rdma-fabric-push"], *more, *SHIPPED["rdma-fabric-rollout"]]
     needs = removal_needs(keys, finder(objects), "rdma-fabric", "any", nodes=True)
     assert {need.verb for need in needs} >= {"delete", "list", "patch", "update"}
     assert [need for need, names in needs.items() if not is_granted(need, names, rules)] == []
 
 
 def test_the_shipped_role_of_the_push_is_enough_for_the_nodes_and_slots_of_a_status() -> None:
-    (rules,) = (
-        role["rules"] for role in yaml.safe_load(FILE.read_text())["items"] if "push" in role["metadata"]["name"]
-    )
+    rules = SHIPPED["rdma-fabric-push"]
     needs = status_needs("any")
     assert {need.what for need in needs} == {"nodes", "leases.coordination.k8s.io"}
     assert [need for need, names in needs.items() if not is_granted(need, names, rules)] == []

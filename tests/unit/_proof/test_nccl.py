@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl import nccl_test_result
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.nccl_transport import errors_in, transport_in
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.sweeps import examples
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "nccl"
 JSON_KEYS = (
@@ -305,7 +306,7 @@ def test_what_is_no_text_is_refused(output: Any) -> None:
         nccl_test_result(output)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_a_mangled_output_gives_a_result_with_problems_or_without(data: st.DataObject) -> None:
     original = data.draw(st.sampled_from(EVERY_FIXTURE)).read_text(encoding="utf-8")
@@ -318,7 +319,7 @@ def test_a_mangled_output_gives_a_result_with_problems_or_without(data: st.DataO
     assert found["verdict"] == "pass" or found["problems"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(max_size=5),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.bandwidth import bandwidth_verdict
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.perftest import UNITS, perftest_result
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
+from ansible_collections.rdma.fabric.tests.sweeps import examples
 from ansible_collections.rdma.fabric.tests.unit._proof.perftest_outputs import (
     BROKEN,
     FIXTURES,
@@ -303,13 +304,13 @@ def test_rows_without_end_are_bounded() -> None:
     assert any("more than 1000 rows" in problem for problem in problems(found))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.text(max_size=400), st.sampled_from(UNITS))
 def test_any_text_gives_a_result(output: str, unit: str) -> None:
     check(perftest_result(output, unit))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_a_mangled_output_gives_a_result(data: st.DataObject) -> None:
     original = data.draw(st.sampled_from(SOURCES)).read_text(encoding="utf-8")
@@ -324,7 +325,7 @@ def test_a_mangled_output_gives_a_result(data: st.DataObject) -> None:
         assert found["complete"] or verdict["verdict"] == "fail"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.driver_families import family_of
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
 from ansible_collections.rdma.fabric.tests.unit._host import printed
@@ -29,6 +31,9 @@ SYSTEMS: dict[str, tuple[str, str, str]] = {
     "alma-10": ('ID="almalinux"\nVERSION_ID="10.0"\n', "6.12.0-55.el10.x86_64", "dnf"),
     "sles-15": ('ID="sles"\nVERSION_ID="15.7"\n', "6.4.0-150700.51-default", "zypper"),
 }
+# One system for each package manager.
+EACH_FAMILY = ("ubuntu-24.04", "rocky-9", "sles-15")
+EVERY_SYSTEM = [pytest.param(system, marks=() if system in EACH_FAMILY else pytest.mark.slow) for system in SYSTEMS]
 # What each family installs next.
 NEXT_KERNELS = {
     "apt": "7.0.0-51-generic",

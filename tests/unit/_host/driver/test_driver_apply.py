@@ -21,7 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access i
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
-from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import PORTS, RELEASE, SYSTEMS, driver_host
+from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import EVERY_SYSTEM, PORTS, RELEASE, driver_host
 from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
@@ -69,7 +69,7 @@ def runs_vendor(kernel: Kernel) -> bool:
     return kernel.exists(taint) and "O" in kernel.read(taint)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", EVERY_SYSTEM)
 def test_each_distribution_gets_the_driver_and_goes_back(system: str) -> None:
     kernel = driver_host(system)
     before, at_first = network(kernel), kernel.state()
@@ -349,6 +349,7 @@ def staged() -> Kernel:
     return kernel
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_during_the_reload_is_finished_by_the_next_one() -> None:
     calm = staged()
     before = network(calm)

@@ -20,6 +20,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result impor
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.sweeps import first_of
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import (
+    EACH_FAMILY,
+    EVERY_SYSTEM,
     NEXT_KERNELS,
     SYSTEMS,
     boots,
@@ -33,7 +35,6 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel import stack
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import sweep
 
-EACH_FAMILY = ("ubuntu-24.04", "rocky-9", "sles-15")
 LATER: dict[str, Any] = {**WANTED, "reload": "never"}
 
 
@@ -68,7 +69,7 @@ def refusals(outcome: Mapping[str, Any]) -> list[str]:
     return [step["detail"] for step in outcome["plan"]["steps"] if step["id"].startswith("reboot:")]
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", EVERY_SYSTEM)
 class TestEveryDistribution:
     def test_a_driver_that_waits_for_the_boot_is_built_for_the_kernel_that_it_starts(self, system: str) -> None:
         kernel = driver_host(system)

@@ -296,5 +296,6 @@ def test_the_process_waits_for_nothing_that_waits_for_the_boot_unit(monkeypatch:
     assert {"--no-block", "--property=DefaultDependencies=no"} <= set(options)
 
 
+@pytest.mark.slow
 def test_whatever_disturbs_a_run_the_next_one_gets_there() -> None:
     assert sweep(host, run, ("EIO", "ENOSPC")) >= 6

@@ -82,6 +82,7 @@ class TestFiles:
         assert applied(kernel, **WISH)["changed"] is False
         assert kernel.mutations == []
 
+    @pytest.mark.slow
     def test_whatever_disturbs_a_run_the_next_one_ends_where_a_calm_one_does(self) -> None:
         assert sweep(host, lambda kernel: applied(kernel, **WISH)) > 10
 
