@@ -12,9 +12,17 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.context import Handler
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execute import execute
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.execution import Execution
-from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import Found, SetAttribute, Work
+from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operations import (
+    Found,
+    PutFile,
+    RemoveFile,
+    SetAttribute,
+    Work,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import Plan, make_step
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import HostError
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import plan_with_context
+from ansible_collections.rdma.fabric.tests.unit._host import host_facts as given
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 
 WORDS: dict[str, Any] = {"target": "gpu01", "action": "write", "before": 0, "after": 1, "reason": "a test asks for it"}
@@ -70,3 +78,14 @@ def test_what_is_late_is_taken_back_and_what_is_refused_at_once_has_changed_noth
     monkeypatch.setattr(kernel, "set_attribute", fails)
     failure = _executed(kernel, _ONE).failure
     assert failure is not None and (failure.undone, failure.not_undone) == (undone, ())
+
+
+def test_files_of_ours_get_the_text_back_that_they_had_and_new_ones_go() -> None:
+    state = given.two_ports()
+    state["boot"]["files"] = {"/etc/a": "former"}
+    context = plan_with_context(given.desired(), state)[1]
+    undo = context.boot_undo({"/etc/a": "new", "/etc/b": "new"})
+    assert [(type(each), getattr(each, "path", ""), getattr(each, "text", None)) for each in undo] == [
+        (RemoveFile, "/etc/b", None),
+        (PutFile, "/etc/a", "former"),
+    ]

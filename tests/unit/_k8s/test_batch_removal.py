@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.prune import why_kept
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import MANAGER, Key, key_of
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
     BASE,
     INVENTORY,
@@ -30,6 +31,27 @@ from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
     failure,
     namespace_object,
 )
+
+
+@pytest.mark.parametrize(
+    ("set_name", "labels", "manager", "reason"),
+    [
+        ("web", {"rdma.fabric/set": "web"}, MANAGER, ""),
+        ("web", {"rdma.fabric/set": "other"}, MANAGER, "names the set 'other'"),
+        ("web", {"rdma.fabric/set": ""}, MANAGER, "names the set ''"),
+        ("web", {}, MANAGER, "was removed"),
+        ("web", {"rdma.fabric/set": "web"}, "kubectl", "no field was applied by rdma.fabric"),
+        ("web", {"rdma.fabric/set": "web", "app.kubernetes.io/managed-by": "Helm"}, MANAGER, "managed by Helm"),
+        ("", {}, MANAGER, ""),
+    ],
+)
+def test_only_what_is_of_the_set_and_of_nobody_else_may_go(
+    set_name: str, labels: dict[str, str], manager: str, reason: str
+) -> None:
+    record = {"manager": manager, "operation": "Apply", "fieldsV1": {}}
+    live: dict[str, Any] = {"metadata": {"name": "a", "labels": labels, "managedFields": [record]}}
+    why = why_kept(Key("v1", "ConfigMap", "ns", "a"), live, set_name, remove_kept=True)
+    assert (reason in why, bool(why)) == (True, bool(reason))
 
 
 class TestPrune:
@@ -164,6 +186,25 @@ class TestPrune:
         label(server, "b", "other")
         result = apply(server, wave(config_map("a")))
         assert "kept, the label rdma.fabric/set names the set 'other': 1 (ConfigMap ns/b)" in result.notices
+
+    def test_what_another_set_has_of_the_same_kinds_is_no_matter_of_this_one(self) -> None:
+        server = FakeServer()
+        apply(server, *BASE)
+        apply(server, wave(config_map("theirs")), set_name="other")
+        before = copy.deepcopy(server.objects[("configmaps", "ns", "theirs")])
+        result = apply(server, wave(config_map("a")))
+        assert (actions(result)["ConfigMap ns/b"], "ConfigMap ns/theirs" in actions(result)) == ("deleted", False)
+        assert (result.notices, recorded(server)) == ([], ["a"])
+        assert server.objects[("configmaps", "ns", "theirs")] == before
+
+    @pytest.mark.parametrize("options", [{"released": True}, {"absent": True}, {}])
+    def test_an_object_that_another_set_took_is_neither_released_nor_removed(self, options: dict[str, bool]) -> None:
+        server = FakeServer()
+        apply(server, wave(config_map("a")))
+        label(server, "a", "other")
+        before = copy.deepcopy(server.objects[("configmaps", "ns", "a")])
+        apply(server, *([] if options else [wave(config_map("b"))]), **options)
+        assert server.objects[("configmaps", "ns", "a")] == before
 
     def test_a_recorded_object_that_we_never_applied_stays(self) -> None:
         server = FakeServer()

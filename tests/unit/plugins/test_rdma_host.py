@@ -391,6 +391,24 @@ class TestLiveHost:
         assert result["failed"] is True
         assert result["msg"].startswith("egx-01 has not answered for 1 s (rdma_fabric_host_timeout)")
 
+    @pytest.mark.parametrize(
+        ("told", "options", "is_due"),
+        [
+            ({}, {"allow_reboot": True}, True),
+            ({}, {"allow_reboot": False}, False),
+            ({}, {}, False),
+            ({"reboot_required": False}, {"allow_reboot": True}, False),
+            ({}, {"allow_reboot": True, "check": True}, False),
+            ({}, {"allow_reboot": True, "mode": "preview"}, False),
+            ({"failed": True, "msg": "no disk"}, {"allow_reboot": True}, False),
+        ],
+    )
+    def test_a_reboot_is_due_where_one_is_needed_and_allowed(
+        self, plan: Plan, told: dict[str, Any], options: dict[str, Any], is_due: bool
+    ) -> None:
+        answer = {**ANSWER, "changed": False, "msg": "waits", "reboot_required": True, **told}
+        assert plan(live=lambda _arguments: dict(answer), **options)["reboot_due"] is is_due
+
     def test_a_time_below_0_is_refused_before_anything_runs(self, plan: Plan) -> None:
         assert plan(timeout=-1)["msg"] == "timeout: -1 is negative; 0 means no limit"
 
