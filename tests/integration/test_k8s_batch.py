@@ -30,8 +30,9 @@ from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
     read,
     wave,
 )
-from ansible_collections.rdma.fabric.tests.lab.api import collection_path
-from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, count_by_verb
+from ansible_collections.rdma.fabric.tests.integration.exec_nodes import wait_until
+from ansible_collections.rdma.fabric.tests.lab.api import Api, collection_path
+from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, Request, count_by_verb
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 
 
@@ -42,6 +43,11 @@ def many(control_plane: ControlPlane, namespace: str) -> Iterator[list[Json]]:
     apply(control_plane.kubeconfig, namespace, *waves)
     yield waves
     delete_cluster_roles(control_plane.api, namespace)
+
+
+def asked(audit: AuditLog, start: int) -> list[Request]:
+    """Return what the collection has asked since a mark; watches of a test before are logged when they end."""
+    return [each for each in audit.requests(start, user_agent=USER_AGENT) if each.verb != "watch"]
 
 
 @pytest.fixture
@@ -78,7 +84,7 @@ class TestRequests:
         def counted(waves: list[Json], **options: Any) -> tuple[dict[str, int], dict[str, str]]:
             start = audit.mark()
             result = apply(kubeconfig, namespace, *waves, **options)
-            counts = count_by_verb(audit.requests(start, user_agent=USER_AGENT))
+            counts = count_by_verb(asked(audit, start))
             assert sum(counts.values()) == sum(result.requests.values())
             return counts, {key: action for key, action in actions(result).items() if action != "unchanged"}
 
@@ -111,12 +117,12 @@ class TestRequests:
         start = audit.mark()
         result = apply(kubeconfig, namespace, *waves)
         assert result.changed is False
-        asked = audit.requests(start, user_agent=USER_AGENT)
+        requests = asked(audit, start)
         # Refused once, then one LIST per namespace and kind; somebody with all rights needs one per kind.
-        assert [(each.verb, each.code) for each in asked] == [("list", 403), ("list", 200), ("list", 200)] * 2
+        assert [(each.verb, each.code) for each in requests] == [("list", 403), ("list", 200), ("list", 200)] * 2
         start = audit.mark()
         apply(control_plane.kubeconfig, namespace, *waves)
-        assert count_by_verb(audit.requests(start, user_agent=USER_AGENT)) == {"list": 2}
+        assert count_by_verb(asked(audit, start)) == {"list": 2}
         del waves[0]["objects"][1]
         assert actions(apply(kubeconfig, namespace, *waves))[f"ConfigMap {other}/b"] == "deleted"
         assert read(control_plane.api, config_map(other, "b")) is None
@@ -129,9 +135,9 @@ class TestRequests:
         waves = eight_kinds(namespace, 16)
         start = audit.mark()
         result = apply(control_plane.kubeconfig, namespace, *waves, check=True)
-        asked = audit.requests(start, user_agent=USER_AGENT)
-        assert {request.verb for request in asked if not request.dry_run} <= {"list", "get"}
-        assert len([request for request in asked if request.verb == "patch"]) == 16
+        requests = asked(audit, start)
+        assert {request.verb for request in requests if not request.dry_run} <= {"list", "get"}
+        assert len([request for request in requests if request.verb == "patch"]) == 16
         assert set(actions(result).values()) == {"created"}
         assert read(control_plane.api, waves[0]["objects"][0]) is None
         done = apply(control_plane.kubeconfig, namespace, *waves)
