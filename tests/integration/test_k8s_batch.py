@@ -30,8 +30,7 @@ from ansible_collections.rdma.fabric.tests.integration.batch_objects import (
     read,
     wave,
 )
-from ansible_collections.rdma.fabric.tests.integration.exec_nodes import wait_until
-from ansible_collections.rdma.fabric.tests.lab.api import Api, collection_path
+from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog, Request, count_by_verb
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.prune import why_kept
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import MANAGER, Key, key_of
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import MANAGER, Key
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import (
     BASE,
     INVENTORY,
@@ -478,13 +478,3 @@ def test_objects_of_another_set_are_neither_removed_nor_named_whatever_goes() ->
     assert "Namespace own" in named
     assert [name for name in named if "theirs" in name or name.endswith("/t")] == []
     assert [notice for result in results for notice in result.notices if "/t" in notice] == []
-
-
-@pytest.mark.parametrize("label_of_set", ["other", "web2", "", None])
-def test_an_object_is_no_longer_the_sets_once_its_label_is_not(label_of_set: str | None) -> None:
-    server = FakeServer()
-    apply(server, wave(config_map("a")))
-    live = server.objects[("configmaps", "ns", "a")]
-    assert why_kept(key_of(live), live, "web", remove_kept=True) == ""
-    label(server, "a", label_of_set)
-    assert why_kept(key_of(live), live, "web", remove_kept=True) != ""
