@@ -136,3 +136,29 @@ def test_a_playbook_that_interrupts_hosts_in_turn_first_only_looks_at_all_of_the
     assert part.value(task["check_mode"], {"ansible_check_mode": check}) is True
     del part.around["hosts_only_planned"]
     assert part.value(task["check_mode"], {"ansible_check_mode": check}) is check
+
+
+@pytest.mark.parametrize(("unfinished", "runs"), [([], True), ([{"host": "a", "why": "failed"}], False)])
+def test_hooks_of_success_are_run_where_a_host_has_succeeded(unfinished: list[Any], runs: bool) -> None:
+    task = Task(
+        "roles/host/tasks/hooks_after_success.yml", "Run the hooks of the stage if the host has succeeded so far"
+    )
+    assert task.is_done({"_rdma_fabric_host_before_hooks": {"unfinished": unfinished}}) is runs
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "stage"),
+    [
+        ("reboot", "Run the hooks before the drain", "before_drain"),
+        ("reboot", "Run the hooks after the drain", "after_drain"),
+        ("failed", "Run the hooks for a failed turn", "failed"),
+        ("failed", "Run the hooks for a rolled back host", "rolled_back"),
+        ("join", "Run the hooks for a joined node", "verified"),
+    ],
+)
+def test_each_stage_runs_the_hooks_that_are_given_for_it(file: str, name: str, stage: str) -> None:
+    task = Task(f"roles/host/tasks/{file}.yml", name)
+    stages = ("before_drain", "after_drain", "changed", "verified", "failed", "rolled_back")
+    known = {"hooks": {"a": {each: [f"{each}.yml"] for each in stages}}}
+    variables = {"inventory_hostname": "a", "_rdma_fabric_host_others": known, "_rdma_fabric_host_end": known}
+    assert (task.value(task.own["loop"], variables), task.own["vars"]["host_stage"]) == ([f"{stage}.yml"], stage)

@@ -16,6 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.operation
     Found,
     PutFile,
     RemoveFile,
+    Run,
     SetAttribute,
     Work,
 )
@@ -89,3 +90,13 @@ def test_files_of_ours_get_the_text_back_that_they_had_and_new_ones_go() -> None
         (RemoveFile, "/etc/b", None),
         (PutFile, "/etc/a", "former"),
     ]
+
+
+@pytest.mark.parametrize(("accepted", "fails"), [((0,), True), ((0, 3), False)])
+def test_a_program_has_done_its_work_where_its_status_is_one_that_means_so(
+    accepted: tuple[int, ...], fails: bool
+) -> None:
+    kernel = Kernel({"commands": {"/sbin/tool": {"rc": 3, "stdout": "", "stderr": "no such device"}}})
+    failure = _executed(kernel, Work([Run(("/sbin/tool",), accepted=accepted)])).failure
+    assert (failure is not None) is fails
+    assert failure is None or "no such device" in failure.error
