@@ -17,8 +17,9 @@ import subprocess
 import sys
 from typing import Sequence
 
-from tests.mutants.listed import Mutant, mutated, read
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS_VARIABLE
+
+from .listed import Mutant, mutated, read
 
 COPY = BUILD / "mutants"
 SECONDS = 900
