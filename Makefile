@@ -141,7 +141,7 @@ programs: env-test  ## the control plane's programs are found, or built once
 artifact: env-test  ## the artifact builds and installs
 	$(GATE) $@ python -m tools.artifact $(GIVE_BACK)
 host-syntax: env-test  ## the host core compiles with the oldest Python that a host may have
-	$(GATE) $@ python -m tools.targets 3.8 --compile $(GIVE_BACK)
+	$(GATE) $@ python -m tools.releases 3.8 --compile $(GIVE_BACK)
 unit: env-test  ## unit tests but the slow ones, without those of lab, tools and benches
 	$(GATE) $@ python -m pytest -m "not slow" $(or $(filter tests/%,$(ROOM)),tests/unit/$(ROOM)) \
 		$(if $(ROOM),,$(addprefix --ignore=,$(OWN))) $(GIVE_BACK)
@@ -160,10 +160,7 @@ sanity: env-test  ## ansible-test sanity, nothing ignored
 sanity-quick: env-test  ## of ansible-test sanity what takes seconds
 	$(GATE) $@ python -m tools.sanity quick $(GIVE_BACK)
 importer: env-test artifact  ## Galaxy's importer accepts the artifact without a warning
-	@mkdir -p build/importer
-	@printf '[galaxy-importer]\nrun_ansible_test = False\n' > build/importer/galaxy-importer.cfg
-	$(GATE) --never WARNING: --never ERROR: $@ env GALAXY_IMPORTER_CONFIG=build/importer/galaxy-importer.cfg \
-		sh -c 'python -m galaxy_importer.main build/artifact/rdma-fabric-*.tar.gz' $(GIVE_BACK)
+	$(GATE) --never WARNING: --never ERROR: $@ python -m tools.importer $(GIVE_BACK)
 oldest: env-test programs artifact  ## the preview, and the tests of what stands on ansible-core, with its oldest release
 	$(GATE) --limit 1800 $@ python -m tools.releases $@ $(GIVE_BACK)
 newest: env-test programs artifact  ## the same with its newest release
@@ -171,7 +168,7 @@ newest: env-test programs artifact  ## the same with its newest release
 sanity-oldest: env-test oldest  ## ansible-test sanity of the oldest release, nothing ignored; its pylint in make matrix
 	$(GATE) --limit 3600 --never "All targets skipped" --never "Skipping sanity test" $@ python -m tools.sanity oldest $(GIVE_BACK)
 targets: env-test  ## the host core with the oldest Python that a host may have
-	$(GATE) --limit 1800 $@ python -m tools.targets 3.8 $(GIVE_BACK)
+	$(GATE) --limit 1800 $@ python -m tools.releases 3.8 $(GIVE_BACK)
 roce-shared: env-test programs artifact  ## the molecule scenario on two booted hosts: RDMA between their pods
 	$(GATE) --lab $(LONG) $@ python -m tools.scenario roce-shared $(GIVE_BACK)
 molecule: env-test programs artifact  ## the molecule scenario against a real API server
@@ -205,15 +202,13 @@ molecule-lab: env-test
 build: env-run
 	@$(VENV_PYTHON) -m tools.artifact $(GIVE_BACK)
 
-UV_COMPILE := ../build/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url \
+UV_COMPILE = "$$uv" pip compile --quiet --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version
 
 lock:
-	"$(PYTHON)" -m venv build/lock
-	build/lock/bin/python -m pip install --quiet uv==0.13.9
-	cd requirements && $(UV_COMPILE) 3.11 -o run.txt run.in && $(UV_COMPILE) 3.11 -o test.txt test.in && \
-		$(UV_COMPILE) 3.11 -o oldest.txt oldest.in && $(UV_COMPILE) 3.12 -o newest.txt newest.in && \
-		$(UV_COMPILE) 3.8 -o targets.txt targets.in && \
+	@uv=$$("$(PYTHON)" tools/environment.py uv) && cd requirements && \
+		for each in uv run test importer oldest; do $(UV_COMPILE) 3.11 -o $$each.txt $$each.in || exit; done && \
+		$(UV_COMPILE) 3.12 -o newest.txt newest.in && $(UV_COMPILE) 3.8 -o targets.txt targets.in && \
 		for each in oldest newest; do \
 			$(UV_COMPILE) 3.12 --no-deps -o $$each-collections.txt $$each-collections.in || exit; \
 		done

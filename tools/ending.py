@@ -1,18 +1,21 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ends a tool that is interrupted: what it started is asked to end first, and a line stands in place of a traceback."""
+"""Runs what takes long, says that it does, and ends it when the tool is interrupted, without a traceback."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
+import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, Callable, Iterator, Mapping, NoReturn, Sequence
 
 INTERRUPTED = 130  # what a shell gives for a command that Ctrl-C has ended
+PROGRESS_SECONDS = 15.0
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -66,6 +69,30 @@ def started(argv: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[An
             process.terminate()
             process.wait()
             raise
+
+
+@contextmanager
+def ticking(what: Callable[[], str]) -> Iterator[threading.Event]:
+    """Say every 15 s what is being waited for; the event that is given, once set, tells that there is news."""
+    news, ended = threading.Event(), threading.Event()
+
+    def tick() -> None:
+        since = time.monotonic()
+        while not ended.is_set():
+            if news.wait(PROGRESS_SECONDS):
+                news.clear()
+                since = time.monotonic()
+            else:
+                print(f"  ... {what()} ({time.monotonic() - since:.0f} s)", flush=True)
+
+    ticker = threading.Thread(target=tick, daemon=True)
+    ticker.start()
+    try:
+        yield news
+    finally:
+        ended.set()
+        news.set()
+        ticker.join()
 
 
 def run_command(

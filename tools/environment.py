@@ -1,180 +1,103 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make the Python environment of this checkout in ``.venv`` from the hashed locks in ``requirements/``.
+"""Python environments from the hashed locks in ``requirements/``, by uv.
 
-Needs nothing but Python 3.11 to 3.13: ``python3 tools/environment.py run`` (what playbooks need) or ``test`` (what the
-gates need on top). A stamp per stage holds a digest of everything the stage depends on and is written last, so a
-half-made environment is never used and a complete one costs nothing.
+Needs nothing but Python 3.11 to 3.13: ``python3 tools/environment.py run`` makes what playbooks need in ``.venv``,
+``test`` also what the gates need, and ``uv`` prints the path of uv. A stamp that is written last holds a digest of each
+lock, so that a half-made environment is never used and a complete one costs nothing.
 """
 
 from __future__ import annotations
 
+import ast
 import fcntl
 import hashlib
+import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-import threading
-import time
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Collection, Iterable, Iterator, NoReturn, Sequence
+from typing import Iterable, Iterator, Mapping, Sequence
+
+Version = tuple[int, int]
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+BUILD = CHECKOUT / "build"
 VENV = CHECKOUT / ".venv"
 REQUIREMENTS = CHECKOUT / "requirements"
-STAGES = ("run", "test")
-GIVE_BACK = "give-back"
-MADE = ("build", ".venv")
-LAB = "lab"
+STAGES = {"run": ("run",), "test": ("run", "test")}
+MADE_WITH = ".made-with"  # the Python that the environment was made with; make(1) reads it
+STAMP = ".complete"
 OLDEST, NEWEST = (3, 11), (3, 13)
-PROGRESS_SECONDS = 15
-COLLECTIONS_IN_USE = "kubernetes|ansible"
 INTERRUPTED = 130  # what a shell gives for a command that Ctrl-C has ended
+# What pip knows by one name, and uv by another.
+NAMES_OF_UV = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "no-index": "UV_NO_INDEX",
+    "trusted-host": "UV_INSECURE_HOST",
+    "proxy": "ALL_PROXY",
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+}
 
 
 class EnvironmentProblem(Exception):
     """The environment cannot be made; the text says what to do about it."""
 
 
-def given_back(folders: Iterable[Path], owner: tuple[int, int], of: int, kept: Collection[Path] = ()) -> Iterator[Path]:
-    """Give what belongs to the user ``of`` below these folders to ``owner`` (uid and gid), and yield each path.
-
-    What is in the folders ``kept`` stays as it is.
-    """
-    for folder in folders:
-        if not os.path.lexists(folder):
-            continue
-        if os.lstat(folder).st_uid == of:
-            os.lchown(folder, *owner)
-            yield folder
-        if folder.is_dir() and not folder.is_symlink() and folder not in kept:
-            with os.scandir(folder) as entries:
-                inside = [Path(entry.path) for entry in entries]
-            yield from given_back(inside, owner, of, kept)
-
-
-def give_back(checkout: Path) -> None:
-    """As root in the checkout of somebody else: give what this run has made to them, whose next run has to use it."""
-    found = checkout.stat()
-    if os.geteuid() == 0 and found.st_uid != 0:
-        made = [checkout / name for name in MADE]
-        # The files of a lab's guests belong to whom they belong to there.
-        labs = [made[0] / LAB, *made[0].glob(f"*/{LAB}")]
-        for _path in given_back(made, (found.st_uid, found.st_gid), 0, labs):
-            pass
-
-
-def refuse_files_of_others(checkout: Path, user: int) -> None:
-    """Refuse to go on where something that this run has to write belongs to another user than ``user``, not root."""
-    made = [checkout / name for name in MADE]
-    found = [path for path in [*made, *made[0].glob("*")] if path.name != LAB and os.path.lexists(path)]
-    others = [str(path) for path in found if os.lstat(path).st_uid != user]
-    if user != 0 and others:
-        places = " ".join(shlex.quote(str(path)) for path in made if path.exists())
-        verb = "belongs" if len(others) == 1 else "belong"
-        raise EnvironmentProblem(
-            f"{', '.join(others[:3])} {verb} to another user, as a run with sudo leaves it that was killed. "
-            f"Take it back: sudo chown -R {user} {places}"
-        )
-
-
-def stage_digest(stage: str, requirements: Path, base: str, checkout: Path) -> str:
-    """Return the digest that a complete ``stage`` carries.
-
-    It covers the stage's lock, the Python it is made with (``base``: version and path) and the checkout's path, which
-    a virtual environment cannot outlive.
-    """
-    parts = [(requirements / f"{stage}.txt").read_text(encoding="utf-8"), base, str(checkout)]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-def missing_stages(wanted: str, venv: Path, digests: dict[str, str]) -> tuple[bool, list[str]]:
-    """Tell what has to be made so that ``wanted`` is complete: (start from nothing, stages to install in order)."""
-    needed = STAGES[: STAGES.index(wanted) + 1]
-    stamps = {stage: read_stamp(venv, stage) for stage in STAGES}
-    stale = [stage for stage in STAGES if stamps[stage] not in (None, digests[stage])]
-    if stamps["run"] is None or any(stage in needed for stage in stale):
-        return True, list(needed)
-    return False, [stage for stage in needed if stamps[stage] is None]
-
-
-def remembered_python(venv: Path) -> Path:
-    """Return the file that holds the path of the Python that the environment was made with; make(1) reads it."""
-    return venv / ".made-with"
-
-
-def stamp_path(venv: Path, stage: str) -> Path:
-    """Return where the stamp of ``stage`` lies."""
-    return venv / f".complete-{stage}"
-
-
-def read_stamp(venv: Path, stage: str) -> str | None:
-    """Return the digest that ``stage`` was made for, None when it is missing or was left half made."""
-    try:
-        return stamp_path(venv, stage).read_text(encoding="utf-8").strip()
-    except OSError:
-        return None
+def text_of(version: Version) -> str:
+    """Return a version as ``3.12``."""
+    return ".".join(map(str, version))
 
 
 def check_python() -> None:
     """Refuse a Python that ansible-core 2.19 does not run on."""
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
-        found = ".".join(map(str, sys.version_info[:2]))
         raise EnvironmentProblem(
-            f"{sys.executable} is Python {found}, but ansible-core 2.19 needs 3.11, 3.12 or 3.13. "
-            "Name one of these: make PYTHON=/path/to/python3.11 ..."
+            f"{sys.executable} is Python {text_of(sys.version_info[:2])}, but ansible-core 2.19 needs 3.11, 3.12 or "
+            "3.13. Name one of these: make PYTHON=/path/to/python3.11 ..."
         )
 
 
-def ensure_ensurepip() -> None:
-    """Make sure that ``venv`` can bring pip: Debian ships that part as a package of its own."""
-    if run_quietly([sys.executable, "-c", "import ensurepip"]) == 0:
-        return
-    package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
-    fix = f"apt-get install -y --no-install-recommends {package}"
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        say(f"{sys.executable} has no ensurepip; installing {package}")
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        run_logged(["apt-get", "update"], "reading Debian's package lists", environment=quiet)
-        run_logged(fix.split(), f"installing {package}", environment=quiet)
-        return
-    raise EnvironmentProblem(
-        f"{sys.executable} has no ensurepip, so it cannot make a virtual environment. On Debian and Ubuntu: "
-        f"sudo {fix}. Or name another Python: make PYTHON=/path/to/python3 ..."
-    )
+def made_by(checkout: Path) -> Iterator[Path]:
+    """Yield all that make targets have made, but for the files of a lab's guests, which belong to users there."""
+    build = checkout / "build"
+    labs = [build / "lab", *build.glob("*/lab")]
+    for made in filter(os.path.lexists, (build, checkout / ".venv")):
+        yield made
+        for folder, folders, files in () if made.is_symlink() else os.walk(made):
+            if Path(folder) in labs:
+                folders.clear()
+            else:
+                yield from (Path(folder, name) for name in (*folders, *files))
 
 
-def run_quietly(argv: Sequence[str]) -> int:
-    """Run a command whose output nobody needs; return its exit status."""
-    return subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
+def give_back(checkout: Path) -> None:
+    """As root in the checkout of somebody else: give what this run has made to them, whose next run has to use it."""
+    owner = checkout.stat()
+    if os.geteuid() == 0 != owner.st_uid:
+        for path in made_by(checkout):
+            if os.lstat(path).st_uid == 0:
+                os.lchown(path, owner.st_uid, owner.st_gid)
 
 
-def run_logged(argv: Sequence[str], what: str, environment: dict[str, str] | None = None) -> None:
-    """Run a command, say every 15 s that it still runs, and show the end of its output when it fails."""
-    finished = threading.Event()
-    ticker = threading.Thread(target=tick, args=(what, finished), daemon=True)
-    ticker.start()
-    try:
-        done = subprocess.run(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=environment
+def refuse_files_of_others(checkout: Path, user: int) -> None:
+    """Refuse to go on where something that this run has to write belongs to another user than ``user``, not root."""
+    made = [path for path in (checkout / "build", checkout / ".venv") if os.path.lexists(path)]
+    written = [*made, *(path for path in (checkout / "build").glob("*") if path.name != "lab")]
+    others = [str(path) for path in written if os.lstat(path).st_uid != user]
+    if user != 0 and others:
+        raise EnvironmentProblem(
+            f"{', '.join(others[:3])} {'belongs' if len(others) == 1 else 'belong'} to another user, as a run with "
+            f"sudo leaves it that was killed. Take it back: sudo chown -R {user} {shlex.join(map(str, made))}"
         )
-    finally:
-        finished.set()
-        ticker.join()
-    if done.returncode:
-        tail = "\n".join(done.stdout.splitlines()[-20:])
-        raise EnvironmentProblem(f"{what} failed: {' '.join(argv)} ended with {done.returncode}\n{tail}")
-
-
-def tick(what: str, finished: threading.Event) -> None:
-    """Say every 15 s that ``what`` still runs, until ``finished`` is set."""
-    start = time.monotonic()
-    while not finished.wait(PROGRESS_SECONDS):
-        say(f"  ... {what} ({time.monotonic() - start:.0f} s)")
 
 
 def say(text: str) -> None:
@@ -184,65 +107,169 @@ def say(text: str) -> None:
 
 @contextmanager
 def only_one(lock: Path) -> Iterator[None]:
-    """Let one process at a time work on the environment of this checkout."""
+    """Let one process at a time make environments of this checkout."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another process makes the environment of this checkout; waiting for it")
+            say("another process makes an environment of this checkout; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
-def make_venv() -> None:
-    """Start from an empty virtual environment."""
-    if VENV.is_symlink():
-        raise EnvironmentProblem(f"{VENV} is a link, and what it leads to was made for another place: remove the link")
-    if VENV.exists():
-        shutil.rmtree(VENV)
-    run_logged([sys.executable, "-m", "venv", str(VENV)], "making .venv")
-    remembered_python(VENV).write_text(sys.executable + "\n", encoding="utf-8")
+def run(argv: Sequence[str], **variables: str) -> None:
+    """Run a command that has to succeed; what it says is shown."""
+    status = subprocess.run(argv, env={**os.environ, **variables}, stdin=subprocess.DEVNULL, check=False).returncode
+    if status:
+        raise EnvironmentProblem(f"{shlex.join(argv)} ended with {status}: it says why above")
 
 
-def install_stage(stage: str) -> None:
-    """Install one lock, every file checked against its hash, and compile what will be imported."""
-    start = time.monotonic()
-    lock = REQUIREMENTS / f"{stage}.txt"
-    python = str(VENV / "bin" / "python")
-    say(f"installing requirements/{lock.name} into .venv (about a minute)")
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-compile"]
-    run_logged([*pip, "--require-hashes", "-r", str(lock)], f"installing requirements/{lock.name}")
-    unused = rf"ansible_collections/(?!{COLLECTIONS_IN_USE})"
-    run_quietly([python, "-m", "compileall", "-q", "-j", "0", "-x", unused, str(VENV / "lib")])
-    say(f"installed requirements/{lock.name} in {time.monotonic() - start:.0f} s")
+def settings_of_uv(listed: str, environ: Mapping[str, str], *, own: bool) -> dict[str, str]:
+    """Return how uv finds packages where this machine's pip does, from what ``pip config list`` has ``listed``.
+
+    What somebody has told uv itself counts. In a checkout that is not our ``own``, files are copied: as links they
+    would give our cache to its owner.
+    """
+    found = {"UV_PYTHON_DOWNLOADS": "never", "UV_LINK_MODE": "hardlink" if own else "copy"}
+    if any(Path("/etc/ssl/certs").glob("*")):  # certificates of this machine's own authorities among them
+        found["UV_SYSTEM_CERTS"] = "true"
+    for line in listed.splitlines():
+        name, _equals, value = line.partition("=")
+        words = str(ast.literal_eval(value)).split()
+        variable = NAMES_OF_UV.get(name.rpartition(".")[2])
+        if variable == "UV_FIND_LINKS":  # pip goes on without a folder that is not there
+            words = [",".join(word for word in words if "://" in word or Path(word).is_dir())]
+        if variable and any(words):
+            found.setdefault(variable, " ".join(words))
+    return {name: value for name, value in found.items() if name not in environ}
 
 
-def make_environment(wanted: str) -> None:
-    """Bring ``.venv`` to the stage ``wanted``."""
-    check_python()
-    base = f"{sys.version} {sys.base_prefix}"
-    digests = {stage: stage_digest(stage, REQUIREMENTS, base, CHECKOUT) for stage in STAGES}
-    if missing_stages(wanted, VENV, digests) == (False, []):
-        return
-    with only_one(CHECKOUT / "build" / "environment.lock"):
-        afresh, stages = missing_stages(wanted, VENV, digests)
-        if afresh:
-            ensure_ensurepip()
-            make_venv()
-        for stage in stages:
-            install_stage(stage)
-            stamp_path(VENV, stage).write_text(digests[stage] + "\n", encoding="utf-8")
+@lru_cache(maxsize=None)
+def uv() -> str:
+    """Return the path of uv: the one on PATH, or the pinned one, which pip installs once into ``build``."""
+    on_path = shutil.which("uv")
+    if on_path is not None:
+        return on_path
+    lock = REQUIREMENTS / "uv.txt"
+    home = BUILD / "uv" / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
+    if not home.exists():
+        unfinished = home.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        pip = [*pip_of(sys.executable), "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+        run(
+            [*pip, "--no-deps", "--no-compile", "--require-hashes", "--target", str(unfinished), "-r", str(lock)],
+            PIP_ROOT_USER_ACTION="ignore",
+        )
+        unfinished.rename(home)
+    return str(home / "bin" / "uv")
+
+
+def pip_of(python: str) -> list[str]:
+    """Return what runs pip: the one that a Python has, or else that of an environment made with it."""
+    if _answers(python, "-m", "pip", "--version"):
+        return [python, "-m", "pip"]
+    if not _answers(python, "-c", "import ensurepip"):
+        raise EnvironmentProblem(
+            f"{python} has no pip and no ensurepip to install uv with. Put uv on PATH, or on Debian and Ubuntu: sudo "
+            "apt-get install -y --no-install-recommends python3-venv. Or name another Python: "
+            "make PYTHON=/path/to/python3 ..."
+        )
+    folder = BUILD / "uv" / "pip"
+    run([python, "-m", "venv", "--clear", str(folder)])
+    return [str(folder / "bin" / "python"), "-m", "pip"]
+
+
+def _answers(*argv: str) -> bool:
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+
+@lru_cache(maxsize=None)
+def own_settings() -> dict[str, str]:
+    """Return the settings of uv on this machine."""
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    )
+    return settings_of_uv(listed.stdout, os.environ, own=CHECKOUT.stat().st_uid == os.geteuid())
+
+
+def make_environment(folder: Path, locks: Iterable[str], python: Path | None = None) -> Path:
+    """Return the programs of the environment in ``folder``, made with a Python (ours) unless it is complete.
+
+    ``locks`` are the names of its locks; every file is checked against its hash.
+    """
+    base = str(python) if python else f"{sys.base_prefix} {text_of(sys.version_info[:2])}"
+    files = [REQUIREMENTS / f"{name}.txt" for name in locks]
+    # A virtual environment outlives neither its Python nor its place.
+    wanted = [
+        hashlib.sha256(b"\0".join([file.read_bytes(), base.encode(), bytes(folder)])).hexdigest() for file in files
+    ]
+    stamp = folder / STAMP
+    if not set(wanted) <= _stamped(stamp):
+        with only_one(BUILD / "environment.lock"):
+            there = _stamped(stamp)
+            if not set(wanted) <= there:
+                _make(folder, files, python or Path(sys.executable), afresh=wanted[0] not in there)
+                stamp.write_text("\n".join(wanted), encoding="utf-8")
+    return folder / "bin"
+
+
+def _stamped(stamp: Path) -> set[str]:
+    try:
+        return set(stamp.read_text(encoding="utf-8").split())
+    except OSError:
+        return set()
+
+
+def _make(folder: Path, locks: Sequence[Path], python: Path, *, afresh: bool) -> None:
+    if folder.is_symlink():
+        raise EnvironmentProblem(f"{folder} is a link, and what it leads to is of another place: remove the link")
+    say(f"installing {', '.join(f'requirements/{lock.name}' for lock in locks)} into {folder.relative_to(CHECKOUT)}")
+    if afresh:
+        shutil.rmtree(folder, ignore_errors=True)
+        run([uv(), "venv", "--quiet", "--python", str(python), str(folder)], **own_settings())
+        (folder / MADE_WITH).write_text(f"{python}\n", encoding="utf-8")
+    (folder / STAMP).unlink(missing_ok=True)
+    sync = [uv(), "pip", "sync", "--quiet", "--require-hashes", "--python", str(folder / "bin" / "python")]
+    run([*sync, *map(str, locks)], **own_settings())
+
+
+@lru_cache(maxsize=None)
+def pythons() -> dict[Version, Path]:
+    """Return the Pythons that uv finds, the oldest first: of this environment, of pyenv, on PATH, or uv's own."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    # A name that pyenv lays on PATH answers only where its version is chosen.
+    folders = [Path(sys.base_prefix) / "bin", *sorted(pyenv.glob("versions/*/bin"))]
+    path = os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)])
+    argv = [uv(), "python", "list", "--only-installed", "--output-format", "json"]
+    done = subprocess.run(argv, env={**os.environ, "PATH": path}, cwd="/", capture_output=True, text=True, check=True)
+    found: dict[Version, Path] = {}
+    for each in json.loads(done.stdout):
+        if each["implementation"] == "cpython" and each["variant"] == "default":
+            parts, program = each["version_parts"], Path(each["path"])
+            found.setdefault((parts["major"], parts["minor"]), program)
+    own = sys.version_info[:2]
+    return dict(sorted({**found, own: Path(sys.base_prefix) / "bin" / f"python{text_of(own)}"}.items()))
+
+
+def python_of(versions: Iterable[Version], *, newest: bool) -> Version | None:
+    """Return the newest, or oldest, of ``versions`` that is found; None without one."""
+    there = sorted(set(versions) & set(pythons()))
+    return (there[-1] if newest else there[0]) if there else None
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run from the command line."""
-    if len(arguments) != 1 or arguments[0] not in (*STAGES, GIVE_BACK):
-        usage()
+    if len(arguments) != 1 or arguments[0] not in (*STAGES, "uv", "give-back"):
+        say(f"usage: {Path(__file__).name} {'|'.join(STAGES)}|uv|give-back")
+        return 2
     try:
-        if arguments[0] != GIVE_BACK:
+        if arguments[0] == "uv":
+            print(uv())
+        elif arguments[0] in STAGES:
+            check_python()
             refuse_files_of_others(CHECKOUT, os.geteuid())
-            make_environment(arguments[0])
+            make_environment(VENV, STAGES[arguments[0]])
     except EnvironmentProblem as problem:
         say(f"error: {problem}")
         return 1
@@ -252,12 +279,6 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         give_back(CHECKOUT)
     return 0
-
-
-def usage() -> NoReturn:
-    """End with the usage."""
-    say(f"usage: {Path(__file__).name} {'|'.join((*STAGES, GIVE_BACK))}")
-    raise SystemExit(2)
 
 
 if __name__ == "__main__":

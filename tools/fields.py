@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import importlib
-import sys
+from pathlib import Path
 from typing import Any
 
-from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
+from tools.checkout import CHECKOUT
 
 PAGE = CHECKOUT / "docs" / "fields.md"
 ROOM = "ansible_collections.rdma.fabric.plugins.module_utils._fabric"
@@ -17,7 +17,7 @@ HEAD = """# Fields
 
 Every field of the vendor's resources that the collection knows, with its meaning and effect. "Since" and "until" are
 releases of the NVIDIA Network Operator; by default a field is as old as its parent. Written by
-`python -m tools.fields`.
+`python -m tools.generated`.
 """
 
 
@@ -60,12 +60,6 @@ def fate(field: Any) -> str:
     return "; ".join(said)
 
 
-def main() -> None:
-    """Write the page."""
-    link_checkout(LINK, CHECKOUT)
-    sys.path.insert(0, str(COLLECTIONS))
-    PAGE.write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """Return the page with its text."""
+    return {PAGE: page()}

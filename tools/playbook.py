@@ -10,16 +10,14 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
 from tools.checkout import PROGRAMS
-from tools.ending import started
+from tools.ending import started, ticking
 
-PROGRESS_SECONDS = 15.0
 TITLE = "RUN RESULT"
 # Names are folded by rdma.fabric.fleet: "gpu-[01:32] (32 hosts)".
 RECAP_LINE = re.compile(r"^(?P<names>\S+)(?: \([\d,]+ hosts\))?\s+: ok=\d+\s+changed=(?P<changed>\d+)\s")
@@ -90,33 +88,16 @@ def pass_on(process: subprocess.Popen[str], *, ending: bool = True) -> list[str]
     """Print the output of ``process`` line by line and return it; without ``ending`` the last block is not printed."""
     lines: list[str] = []
     shown = True
-    news, ended = threading.Event(), threading.Event()
-    ticker = threading.Thread(target=tick, args=(lines, news, ended), daemon=True)
-    ticker.start()
-    try:
+    with ticking(
+        lambda: next((line.strip(" *\n") for line in reversed(lines) if "TASK [" in line), "starting")
+    ) as news:
         for line in process.stdout or ():
             lines.append(line)
             news.set()
             shown = shown and (ending or not is_title(line))
             if shown:
                 print(line, end="", flush=True)
-    finally:
-        ended.set()
-        news.set()
-        ticker.join()
     return lines
-
-
-def tick(lines: list[str], news: threading.Event, ended: threading.Event) -> None:
-    """Say what is being waited for whenever nothing was printed for a while."""
-    since = time.monotonic()
-    while not ended.is_set():
-        if news.wait(PROGRESS_SECONDS):
-            news.clear()
-            since = time.monotonic()
-            continue
-        titles = [line.strip(" *\n") for line in lines if "TASK [" in line]
-        print(f"  ... {titles[-1] if titles else 'starting'} ({time.monotonic() - since:.0f} s)", flush=True)
 
 
 def read_recap(lines: Sequence[str], status: int, seconds: float) -> PlaybookRun:

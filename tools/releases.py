@@ -1,38 +1,30 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The preview, and the tests of what stands on ansible-core, with another release of it and of kubernetes.core.
+"""Tests with other releases and Pythons, each in an environment of its own below ``build``.
 
-``python -m tools.releases oldest|newest [FILE]`` runs them as the gate of that name does; the tests' results go to a
-JUnit file where one is named. `make matrix` runs more of them, with every Python.
-
-Environments are made once per lock, from ``requirements/NAME.txt`` and ``NAME-collections.txt``, in ``build/releases``.
+``python -m tools.releases oldest|newest`` runs the preview, and the tests of what stands on ansible-core, with another
+release of it and of kubernetes.core; with a VERSION of Python instead it compiles the plugins (and no more with
+``--compile``) and runs the tests of the host core as a host with that Python would. These are the gates `oldest`,
+`newest`, `targets` and `host-syntax`; `make matrix` runs more of the tests, with every Python.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
-import subprocess
 import sys
-import tempfile
-import zipfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Sequence
 
-from tests.sweeps import whole
 from tools.artifact import build_and_install
-from tools.checkout import BUILD, CHECKOUT, COLLECTIONS_VARIABLE, link_checkout, own_environment
+from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, COLLECTIONS_VARIABLE, LINK, link_checkout, own_environment
 from tools.ending import run_command, to_its_end
+from tools.environment import REQUIREMENTS, Version, make_environment, python_of, pythons, text_of
 from tools.gate import LACKING
 from tools.preview import RUN, preview_fleet
-from tools.pythons import STAMP, Version, environment_of, python_of, text_of
 
-REQUIREMENTS = CHECKOUT / "requirements"
-FOLDER = BUILD / "releases"
 # What stands on ansible-core and kubernetes.core, the API server among it. `make matrix` runs all of it with every
 # release.
 UNITS_ON_ANSIBLE = ("tests/unit/plugins", "tests/unit/plugin_utils", "tests/unit/_k8s")
@@ -88,48 +80,41 @@ SOME_IN_TURN = (
         "who_lacks_the_rights_is_told_before_a_host_is_looked_at",
     ),
 )
-# What takes long and has the same outcome with every release: sizes and times in large fleets, sweeps over fields and
-# over the order of requests, and scripts that shells run. The gate `unit` runs it, and `make matrix`.
-LONG = (
-    "tests/unit/plugin_utils/test_page.py::test_a_thousand_",
-    "tests/unit/plugin_utils/test_page_find.py::test_of_hosts_that_are_alike_a_thousand_",
-    "tests/unit/plugin_utils/test_page_find.py::test_what_a_further_host_adds_",
-    "tests/unit/plugin_utils/test_support_scrub.py::test_time_grows_",
-    "tests/unit/_fabric/test_leaves.py::test_every_leaf_",
-    "tests/unit/_proof/test_perftest_broken.py::test_a_megabyte_",
-    "tests/unit/_proof/wire/test_scripts.py",
-    "tests/unit/_rollout/test_holding.py::TestWhoIsTold::test_no_order_of_requests_",
-    "tests/unit/_rollout/test_holding.py::test_requests_of_many_that_wait_",
-    "tests/unit/_rollout/test_slots.py::TestRemoval::test_no_more_nodes_than_allowed_",
-)
-# Rooms that stand on Python alone, without that of the hosts.
+# What stands on Python alone: of controllers, which `make matrix` runs, and of hosts.
 ON_PYTHON = ("tests/unit/_fabric", "tests/unit/_proof", "tests/unit/_report", "tests/unit/_rollout")
+HOST_CORE = "tests/unit/_host"
+OLDEST_OF_HOSTS: Version = (3, 8)
+COMPILE = """
+import pathlib, sys
+for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.py")):
+    compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
+"""
+# Tests that take long, or end a run at each of its changes, have the same outcome with every release and Python.
+IN_FILES = "ansible_collections.rdma.fabric.tests.integration.workers"
+NOT_REPEATED = ("-m", "not slow", "-k", "not disturb")
 
 
 @dataclass(frozen=True)
 class Release:
     """A pair of releases that is tested: the Pythons that both run on and the locks hold for, and what its gate runs.
 
-    One without ``collections`` takes kubernetes.core from the package ``ansible`` in its own lock.
+    ``hosts`` are the oldest and the newest Python that its ansible-core takes on a host. One without ``collections``
+    takes kubernetes.core from the package ``ansible`` in its own lock.
     """
 
     name: str
     locks: tuple[str, ...]
     kubernetes_core: str
     pythons: tuple[Version, ...]
+    hosts: tuple[Version, Version]
     tests: tuple[str, ...] = ()
     collections: str = ""
 
     @property
-    def files(self) -> tuple[Path, ...]:
-        """The locks of its environment."""
-        return tuple(REQUIREMENTS / f"{lock}.txt" for lock in self.locks)
-
-    @property
     def ansible_core(self) -> str:
         """The release of ansible-core that its lock pins."""
-        pins = [line.split()[0] for line in self.files[0].read_text(encoding="utf-8").splitlines() if "==" in line]
-        (found,) = [pin.partition("==")[2] for pin in pins if pin.startswith("ansible-core==")]
+        lines = (REQUIREMENTS / f"{self.locks[0]}.txt").read_text(encoding="utf-8").splitlines()
+        (found,) = [line.split()[0].partition("==")[2] for line in lines if line.startswith("ansible-core==")]
         return found
 
 
@@ -138,16 +123,18 @@ OLDEST = Release(
     ("oldest",),
     "5.0.0",
     ((3, 11), (3, 12)),
+    ((3, 6), (3, 12)),
     (*SOME_ON_ANSIBLE, *OF_TEMPLATES, *OF_RESULTS, *SOME_IN_TURN),
     "oldest-collections",
 )
-CURRENT = Release("current", ("run", "test"), "6.2.0", ((3, 11), (3, 12), (3, 13)))
+CURRENT = Release("current", ("run", "test"), "6.2.0", ((3, 11), (3, 12), (3, 13)), ((3, 8), (3, 13)))
 NEWEST = Release(
     "newest",
     ("newest",),
     "6.6.0",
     ((3, 12), (3, 13), (3, 14)),
-    (*SOME_ON_ANSIBLE, *ON_PYTHON),
+    ((3, 9), (3, 14)),
+    SOME_ON_ANSIBLE,
     "newest-collections",
 )
 RELEASES = (OLDEST, CURRENT, NEWEST)
@@ -158,37 +145,48 @@ def python_for_gate(release: Release) -> Version | None:
     return python_of(release.pythons, newest=release is NEWEST)
 
 
-def missing(release: Release) -> str | None:
-    """Say why a release can't be run here."""
-    if python_for_gate(release) is not None:
+def missing(versions: Sequence[Version]) -> str | None:
+    """Say why none of some Pythons can be had here."""
+    if python_of(versions, newest=True) is not None:
         return None
-    wanted = ", ".join(map(text_of, release.pythons))
-    return f"ansible-core {release.ansible_core} needs Python {wanted}: none is on PATH or below ~/.pyenv"
+    return f"Python {' or '.join(map(text_of, versions))} is neither on PATH nor below ~/.pyenv"
+
+
+def host_versions(interpreters: Sequence[str] = ()) -> list[Version]:
+    """Return the Pythons found that hosts may have, the oldest first.
+
+    ``interpreters`` are the names that an ansible-core seeks on a host, its ``INTERPRETER_PYTHON_FALLBACK``: the others
+    are left out where they are given.
+    """
+    found = [version for version in pythons() if version >= OLDEST_OF_HOSTS]
+    return [version for version in found if not interpreters or f"python{text_of(version)}" in interpreters]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what the gate of a release runs; return the exit status of the first that fails, or 0."""
-    (release,) = [each for each in RELEASES if each.tests and each.name in arguments[:1]] or usage()
-    python = python_for_gate(release)
+    """Run what the gate of a release, or of a Python of hosts, runs; return the exit status of what fails, or 0."""
+    name, *options = arguments or [""]
+    release = next((each for each in RELEASES if each.tests and each.name == name), None)
+    major, _dot, minor = name.partition(".")
+    if release is None and not (major.isdecimal() and minor.isdecimal()):
+        raise SystemExit("usage: python -m tools.releases oldest|newest|VERSION [--compile]")
+    versions = release.pythons if release else ((int(major), int(minor)),)
+    python = python_for_gate(release) if release else python_of(versions, newest=True)
     if python is None:
-        print(missing(release))
+        print(missing(versions))
         return LACKING
-    return preview(release, python) or test(release, python, release.tests, arguments[1:], () if whole() else LONG)
-
-
-def usage() -> list[Release]:
-    """End with the usage."""
-    raise SystemExit(f"usage: python -m tools.releases {'|'.join(each.name for each in RELEASES if each.tests)} [FILE]")
+    if release is None:
+        return compiled(python) if options == ["--compile"] else test_host_core(python, NOT_REPEATED)
+    return preview(release, python) or test(release, python, release.tests, [*NOT_REPEATED, "-p", IN_FILES])
 
 
 def place_of(release: Release, python: Version) -> Path:
     """Return the folder of a release with a Python."""
-    return FOLDER / f"{release.name}-{text_of(python)}"
+    return BUILD / "releases" / f"{release.name}-{text_of(python)}"
 
 
 def programs_of(release: Release, python: Version) -> Path:
     """Return the programs of a release, installed unless they are there."""
-    return environment_of(python, release.files, place_of(release, python) / "venv")
+    return make_environment(place_of(release, python) / "venv", release.locks, pythons()[python])
 
 
 def preview(release: Release, python: Version) -> int:
@@ -202,53 +200,50 @@ def preview(release: Release, python: Version) -> int:
     return run.status
 
 
-def test(
-    release: Release, python: Version, tests: Sequence[str], junit: Sequence[str] = (), without: Sequence[str] = ()
-) -> int:
-    """Run tests, ``without`` those whose names begin so, with their results in a JUnit file where one is given.
+def test(release: Release, python: Version, tests: Sequence[str], options: Sequence[str] = ()) -> int:
+    """Run tests with a release; return the exit status."""
+    folder, programs = place_of(release, python), programs_of(release, python)
+    return pytest(programs, folder, tests, options, collections_of(release, python, folder))
 
-    Return the exit status.
-    """
-    folder = place_of(release, python)
-    programs = programs_of(release, python)
-    options = ["-q", "-o", f"cache_dir={folder / 'pytest-cache'}", *(f"--junit-xml={path}" for path in junit)]
-    options += [f"--deselect={name}" for name in without]
-    collections = collections_of(release, folder / "collections")
+
+def test_host_core(python: Version, options: Sequence[str] = ()) -> int:
+    """Compile the plugins, and test the host core; return the exit status of the first that fails, or 0."""
+    folder = BUILD / "targets" / text_of(python)
+    programs = make_environment(folder / "venv", ["targets"], pythons()[python])
+    link_checkout(LINK, CHECKOUT)
+    return compiled(python) or pytest(
+        programs, folder, [HOST_CORE], ["--numprocesses", "logical", *options], COLLECTIONS
+    )
+
+
+def compiled(python: Version) -> int:
+    """Compile the plugins with a Python; return the exit status."""
+    return run_command([str(pythons()[python]), "-c", COMPILE, str(CHECKOUT / "plugins")], CHECKOUT)
+
+
+def pytest(programs: Path, folder: Path, tests: Sequence[str], options: Sequence[str], collections: Path) -> int:
+    """Run tests with other ``programs`` than ours and the collections of a folder; return the exit status."""
+    argv = [str(programs / "python"), "-m", "pytest", *tests, "-q", "-o", f"cache_dir={folder / 'pytest-cache'}"]
     own = {"PYTHONPATH": str(collections), COLLECTIONS_VARIABLE: str(collections)}
-    environment = {**own_environment(collections), **own}
-    return run_command([str(programs / "python"), "-m", "pytest", *tests, *options], CHECKOUT, environment)
+    return run_command([*argv, *options], CHECKOUT, {**own_environment(collections), **own})
 
 
-def collections_of(release: Release, folder: Path) -> Path:
+def collections_of(release: Release, python: Version, folder: Path) -> Path:
     """Return a folder that holds the checkout and, where the release has a lock for it, its kubernetes.core."""
+    collections = folder / "collections"
     if release.collections:
-        unpack_kubernetes_core(REQUIREMENTS / f"{release.collections}.txt", release.kubernetes_core, folder)
-    link_checkout(folder / "ansible_collections" / "rdma" / "fabric", CHECKOUT)
-    return folder
-
-
-def unpack_kubernetes_core(lock: Path, version: str, folder: Path) -> None:
-    """Unpack kubernetes.core from the package that ``lock`` names, unless it is there."""
-    wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
-    stamp = folder / STAMP
-    if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    with tempfile.TemporaryDirectory(dir=folder) as fresh:
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-        # Only unpacked, so that the package may be one for another Python.
-        options = ["--no-deps", "--only-binary=:all:", "--python-version", "3.13", "--require-hashes", "-d", fresh]
-        subprocess.run([*pip, *options, "-r", str(lock)], check=True)
-        (wheel,) = Path(fresh).glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            ours = [name for name in archive.namelist() if name.startswith("ansible_collections/kubernetes/core/")]
-            archive.extractall(folder, ours)
-    manifest = folder / "ansible_collections" / "kubernetes" / "core" / "MANIFEST.json"
-    found = json.loads(manifest.read_bytes())["collection_info"]["version"] if manifest.exists() else "no"
-    if found != version:
-        raise SystemExit(f"{lock} names a package with {found} kubernetes.core, not {version}")
-    stamp.write_text(wanted, encoding="utf-8")
+        # Of the package, which brings a hundred collections, nothing else is shown.
+        make_environment(folder / "package", [release.collections], pythons()[python])
+        library = folder / "package" / "lib" / f"python{text_of(python)}" / "site-packages" / "ansible_collections"
+        manifest = json.loads((library / "kubernetes" / "core" / "MANIFEST.json").read_bytes())
+        found = manifest["collection_info"]["version"]
+        if found != release.kubernetes_core:
+            raise SystemExit(
+                f"{release.collections}.txt names {found} as kubernetes.core, not {release.kubernetes_core}"
+            )
+        link_checkout(collections / "ansible_collections" / "kubernetes" / "core", library / "kubernetes" / "core")
+    link_checkout(collections / "ansible_collections" / "rdma" / "fabric", CHECKOUT)
+    return collections
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ The specs of the tests make every component render every object it has; the righ
 from __future__ import annotations
 
 import importlib
-import sys
+from pathlib import Path
 from typing import Any
 
-import yaml
-
-from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
+from tools.checkout import CHECKOUT
+from tools.generated import yaml_text
 
 FILE = CHECKOUT / "playbooks" / "files" / "cluster-roles.yaml"
 PUSH, PROOF, ROLLOUT = "rdma-fabric-push", "rdma-fabric-proof", "rdma-fabric-rollout"
@@ -32,7 +31,7 @@ HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # What the playbooks site and status (push, with controllers and webhook where the policy has such), verify (proof),
 # drift, support and join, labels of nodes, drains and slots (rollout), and custom resources for an operator (helm), may
 # do with a cluster, and no more. docs/rights.md tells how to bind them.
-# Written by `python -m tools.rights`.
+# Written by `python -m tools.generated`.
 """
 
 
@@ -137,26 +136,13 @@ def role(name: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-class _Indented(yaml.SafeDumper):
-    """Indents lists below their key, as the other YAML of this repository."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)
-
-
 def text() -> str:
     """Return the text of the file."""
     # ansible-test takes one document in a file.
     both = {"apiVersion": "v1", "kind": "List", "items": roles()}
-    return f"{HEAD}---\n{yaml.dump(both, Dumper=_Indented, sort_keys=False, width=120)}"
+    return f"{HEAD}---\n{yaml_text(both)}"
 
 
-def main() -> None:
-    """Write the file."""
-    link_checkout(LINK, CHECKOUT)
-    sys.path.insert(0, str(COLLECTIONS))
-    FILE.write_text(text(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """Return the file with its text."""
+    return {FILE: text()}

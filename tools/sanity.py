@@ -24,7 +24,7 @@ import yaml
 from tests.sweeps import whole
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, link_kubernetes_core
 from tools.ending import run_command, to_its_end
-from tools.pythons import Version, text_of
+from tools.environment import Version, text_of
 from tools.releases import OLDEST, Release, programs_of, python_for_gate
 
 NOT_SOURCES = shutil.ignore_patterns(

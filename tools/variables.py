@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes what is made from the table of variables: ``python -m tools.variables``.
+"""Writes what is made from the table of variables.
 
 These are the options in the argument specifications of the roles, their defaults/main.yml, docs/variables.md, the JSON
 Schema that editors check group_vars with, and a survey for AWX.
@@ -12,14 +12,12 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any, Iterable
 
-import yaml
-
-from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
+from tools.checkout import CHECKOUT
+from tools.generated import yaml_text
 from tools.variables_schema import schema, survey
 
 ROLES = CHECKOUT / "roles"
@@ -33,7 +31,7 @@ _OPTIONS = re.compile(r"^    options:(?: \{\})?\n(?:      .*\n|\n)*", re.MULTILI
 HEAD = """# Variables
 
 Every variable of the collection: what it takes, its default, and which roles and playbooks read it. Written by
-`python -m tools.variables` from one table, as are the argument specifications of the roles.
+`python -m tools.generated` from one table, as are the argument specifications of the roles.
 
 Null and empty text count as not set. Text, as from surveys and `-e name=value`, is read the same everywhere: `true`,
 `yes`, `on` and `1` and their opposites for a boolean, digits for a number, `[a, b]` or `a,b` or one entry per line for
@@ -54,7 +52,7 @@ DEFAULTS_HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# The variables of this role with their defaults, written by `python -m tools.variables`. All are comments, to be
+# The variables of this role with their defaults, written by `python -m tools.generated`. All are comments, to be
 # copied: a value here would take precedence over that of localhost, where a run has its own, and could not be told
 # from one that was set.
 
@@ -164,15 +162,8 @@ def _default(row: Any) -> str:
     return "".join(f"# {line}\n" for line in lines) + f"# {row.name}:{value}\n"
 
 
-class _Indented(yaml.SafeDumper):
-    """Indents lists below their key, as the other YAML of this repository."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)
-
-
 def _indented(options: dict[str, Any]) -> str:
-    text = yaml.dump(options, Dumper=_Indented, sort_keys=False, width=108)
+    text = yaml_text(options, width=108)
     return "".join(f"      {line}\n" for line in text.splitlines())
 
 
@@ -181,16 +172,3 @@ def files() -> dict[Path, str]:
     documents = {SCHEMA: schema(rows()), SURVEY: survey(rows())}
     texts = {path: f"{json.dumps(document, indent=2)}\n" for path, document in documents.items()}
     return {**specification_files(), **defaults_files(), PAGE: page(), **texts}
-
-
-def main() -> None:
-    """Write the files."""
-    link_checkout(LINK, CHECKOUT)
-    sys.path.insert(0, str(COLLECTIONS))
-    for path, text in files().items():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

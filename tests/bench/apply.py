@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import json
 import statistics
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping
@@ -23,8 +22,7 @@ from ansible_collections.rdma.fabric.tests.lab.audit import ADMIN_USER
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from tools.artifact import build_and_install
 from tools.checkout import PROGRAMS, own_environment
-from tools.ending import run_command
-from tools.environment import tick
+from tools.ending import run_command, ticking
 
 OBJECTS = 200
 ROUNDS = 3
@@ -129,16 +127,9 @@ class Bench:
             "ANSIBLE_CALLBACKS_ENABLED": "rdma_fabric_seconds",
             "RDMA_FABRIC_SECONDS": str(seconds),
         }
-        finished = threading.Event()
-        ticker = threading.Thread(target=tick, args=(f"benchmark {name}", finished), daemon=True)
-        ticker.start()
-        try:
-            with log.open("wb") as output:
-                argv += ["--check"] if check else []
-                status = run_command(argv, self._folder, environment, log=output)
-        finally:
-            finished.set()
-            ticker.join()
+        with ticking(lambda: f"benchmark {name}"), log.open("wb") as output:
+            argv += ["--check"] if check else []
+            status = run_command(argv, self._folder, environment, log=output)
         if status:
             raise BenchmarkFailed(f"{name} ended with {status}: see {log}")
         durations: dict[str, list[float]] = {}

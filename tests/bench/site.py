@@ -9,7 +9,6 @@ import json
 import os
 import resource
 import subprocess
-import threading
 import time
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
@@ -19,7 +18,7 @@ from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
 from tools.artifact import build_and_install
 from tools.checkout import PROGRAMS, own_environment
-from tools.environment import tick
+from tools.ending import ticking
 from tools.fleet import INVENTORY, RECORDINGS, SUFFIX, fleet_nodes
 
 SIZES = (10, 100, 1000)
@@ -126,17 +125,12 @@ def run_measured(argv: Sequence[str], folder: Path, environment: Mapping[str, st
 
 def wait_measured(process: subprocess.Popen[bytes], what: str) -> resource.struct_rusage:
     """Wait for a process and return what it and its children used."""
-    finished = threading.Event()
-    ticker = threading.Thread(target=tick, args=(what, finished), daemon=True)
-    ticker.start()
-    try:
-        _pid, status, usage = os.wait4(process.pid, 0)
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
-    finally:
-        finished.set()
-        ticker.join()
+    with ticking(lambda: what):
+        try:
+            _pid, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
     process.returncode = os.waitstatus_to_exitcode(status)
     return usage

@@ -12,8 +12,8 @@ from ansible import constants
 
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User
-from tools.pythons import pythons, text_of
-from tools.targets import host_versions
+from tools.environment import pythons, text_of
+from tools.releases import host_versions
 
 LIMITS_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
 

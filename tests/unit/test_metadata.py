@@ -16,8 +16,8 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.doc_fragments.attributes import ModuleDocFragment
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
-from tools.pythons import text_of
-from tools.targets import OLDEST
+from tools.environment import text_of
+from tools.releases import OLDEST_OF_HOSTS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (CHECKOUT / "plugins" / "modules").glob("*.py"))
@@ -151,7 +151,7 @@ def test_documents_name_no_private_place() -> None:
 def test_every_module_that_runs_on_hosts_says_which_python_it_needs_there() -> None:
     """ansible-core's own releases take older ones; what runs on the controller alone has the Python of Ansible."""
     (needed,) = yaml.safe_load(ModuleDocFragment.HOST)["requirements"]
-    assert needed.startswith(f"python >= {text_of(OLDEST)} ")
+    assert needed.startswith(f"python >= {text_of(OLDEST_OF_HOSTS)} ")
     said = {name for name in MODULES if "\n  - rdma.fabric.attributes.host\n" in text(f"plugins/modules/{name}.py")}
     assert said == {name for name in MODULES if "AnsibleModule" in text(f"plugins/modules/{name}.py")}
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every variable of this collection, once: what checks, roles' specifications and defaults, documents and schemas are
-made from. A new one is a row of one of the files imported here, then ``python -m tools.variables``.
+made from. A new one is a row of one of the files imported here, then ``python -m tools.generated``.
 """
 
 from __future__ import annotations

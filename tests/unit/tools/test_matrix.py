@@ -8,20 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible import constants
 
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
-from tools import targets
-from tools.matrix import PAGE, Cell, counted, failed, load, page, placed, table
-from tools.pythons import text_of
-from tools.releases import RELEASES
+from tools.environment import text_of
+from tools.matrix import Cell, counted, failed, load, placed
+from tools.releases import CURRENT, OLDEST_OF_HOSTS, RELEASES
 
 JUNIT = '<testsuite tests="5" failures="{failures}" errors="0" skipped="0"></testsuite>'
-
-
-def test_the_page_is_what_was_run() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert table(load()) in text
-    assert page(text, load()) == text, "run: python -m tools.matrix --page"
 
 
 def test_everything_that_was_run_passed() -> None:
@@ -37,7 +31,12 @@ def test_the_releases_that_were_run_are_those_of_the_locks() -> None:
 
 
 def test_hosts_were_run_from_the_oldest_python_on() -> None:
-    assert text_of(targets.OLDEST) in [row["python"] for row in load()["hosts"]]
+    assert text_of(OLDEST_OF_HOSTS) in [row["python"] for row in load()["hosts"]]
+
+
+def test_a_release_takes_the_pythons_of_hosts_that_its_ansible_core_seeks() -> None:
+    names = [name for name in constants.config.get_config_value("INTERPRETER_PYTHON_FALLBACK") if "." in name]
+    assert [f"python{text_of(version)}" for version in reversed(CURRENT.hosts)] == [names[0], names[-1]]
 
 
 def test_a_row_takes_the_place_of_the_one_before_it() -> None:

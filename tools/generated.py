@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The rdma.fabric contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes the files that are made from tables, models and results, and committed: ``python -m tools.generated``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools.checkout import CHECKOUT, COLLECTIONS, LINK, link_checkout
+
+MAKERS = ("tools.variables", "tools.fields", "tools.rights", "tools.matrix")
+
+
+class _Indented(yaml.SafeDumper):
+    """Indents lists below their key, as yamllint wants them."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def yaml_text(content: Any, width: int = 120) -> str:
+    """Return YAML as the other files of this repository have it."""
+    return yaml.dump(content, Dumper=_Indented, sort_keys=False, width=width)
+
+
+def files() -> dict[Path, str]:
+    """Return every file with the text that it should have."""
+    found: dict[Path, str] = {}
+    for name in MAKERS:
+        found.update(importlib.import_module(name).files())
+    return found
+
+
+def stale() -> list[str]:
+    """Return the files that are not what they are made from."""
+    return [
+        f"{path.relative_to(CHECKOUT)}: run python -m tools.generated"
+        for path, text in files().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+
+
+def main() -> None:
+    """Write the files."""
+    link_checkout(LINK, CHECKOUT)
+    sys.path.insert(0, str(COLLECTIONS))
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
