@@ -20,8 +20,8 @@ GIVE_BACK = ; status=$$?; "$(PYTHON)" tools/environment.py give-back; exit $$sta
 
 # The gates by layer: what a change is asked first, what it is asked before it lands, and what runs by night.
 READING := licences format ruff rooms yaml types docs changelog sanity-quick ansible-lint
-FIRST := $(READING) programs artifact host-syntax unit try-demo paths
-REST := roce-shared sanity slow own importer try-preview oldest newest sanity-oldest targets molecule turns integration
+FIRST := $(READING) api-programs artifact host-syntax unit try-demo paths
+REST := programs roce-shared sanity slow own importer try-preview oldest newest sanity-oldest targets molecule turns integration
 ALONE := bench-host bench-apply bench-kubectl
 NIGHTLY := guests quick-starts mutants sweeps matrix bench
 GATES := $(FIRST) $(REST) $(ALONE) $(filter-out matrix bench,$(NIGHTLY))
@@ -136,8 +136,10 @@ changelog: env-test  ## changelog fragments
 	$(GATE) $@ env HOME=build antsibull-changelog lint $(GIVE_BACK)
 ansible-lint: env-test  ## ansible-lint, profile production; the one rule that is skipped has its reason in .ansible-lint
 	$(GATE) $@ ansible-lint --profile production --strict --offline --nocolor $(GIVE_BACK)
-programs: env-test  ## the control plane's programs are found, or built once
-	$(GATE) --limit 2700 $@ python -m tests.lab programs $(GIVE_BACK)
+api-programs: env-test  ## etcd and kube-apiserver are found, downloaded, or built once
+	$(GATE) --limit 2700 $@ python -m tests.lab programs --api $(GIVE_BACK)
+programs: env-test  ## so are the other programs that tests start, of the control plane and others
+	$(GATE) --limit 5400 $@ python -m tests.lab programs --tests $(GIVE_BACK)
 artifact: env-test  ## the artifact builds and installs
 	$(GATE) $@ python -m tools.artifact $(GIVE_BACK)
 host-syntax: env-test  ## the host core compiles with the oldest Python that a host may have
@@ -151,9 +153,9 @@ own: env-test  ## unit tests of lab, tools and benches
 	$(GATE) $@ python -m pytest $(OWN) $(GIVE_BACK)
 try-preview: env-test artifact  ## make preview
 	$(GATE) $@ python -m tools.preview $(GIVE_BACK)
-try-demo: env-test programs artifact  ## make demo: the whole job on recorded hosts, twice
+try-demo: env-test api-programs artifact  ## make demo: the whole job on recorded hosts, twice
 	$(GATE) $@ python -m tools.demo --no-lab $(GIVE_BACK)
-paths: env-test programs artifact  ## a path through every playbook, and batches, drains, slots and labels without one
+paths: env-test api-programs artifact  ## a path through every playbook, and batches, drains, slots and labels without one
 	$(GATE) $@ $(INTEGRATION) -m first $(GIVE_BACK)
 sanity: env-test  ## ansible-test sanity, nothing ignored
 	$(GATE) --limit 1800 --never "All targets skipped" --never "Skipping sanity test" $@ python -m tools.sanity $(GIVE_BACK)

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Command line of the lab.
 
-``python -m tests.lab programs`` finds or builds the control plane's programs and lists them; with ``--nodes`` also what
-runs on the nodes of the lab's cluster.
+``python -m tests.lab programs`` finds or builds the control plane's programs and lists them; with ``--api`` no others
+than an API server needs, with ``--tests`` also what tests run beside it, as Helm, and packages that they unpack; with
+``--nodes`` also what runs on the nodes of the lab's cluster.
 ``python -m tests.lab up --dir DIR [--api-only] [--nodes FILE.json] [-- COMMAND ARGUMENT...]`` starts a control plane,
 runs the command on it (``KUBECONFIG``, ``K8S_AUTH_KUBECONFIG`` and ``RDMA_FABRIC_LAB_AUDIT_LOG`` are set) and exits
 with its status; without a command it stays until it is interrupted. ``--api-only``: no controllers and no KWOK.
@@ -23,22 +24,44 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Any, Iterator, NoReturn, Sequence
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Sequence
+
+from tools.browser import BrowserError, find_browser
 
 from .api import ApiError
 from .control_plane import ControlPlane, ControlPlaneFailed
+from .driver_root import gather_driver_root, lacking
 from .gobuild import ProgramsUnavailable
-from .node_programs import gather_node_programs
+from .guests.image import NoSpace
+from .helm import HELM
+from .node_programs import NODE_RECIPES, NODE_RECIPES_OF_TESTS
 from .nodes import NodesNotReady, apply_nodes, kwok_node, register_nodes
-from .programs import gather, gather_api, to_standard_error
+from .programs import built, gather, gather_api, to_standard_error
+from .readers import gather_readers
 from .servers import ServerFailed
 from .supervise import EXIT_NOT_STARTED, EXIT_SIGNAL_BASE, kill_with_parent
 
 CHECK_SECONDS = 1.0
 EXIT_LACKING = 77  # nothing is wrong, but this machine can't
+API, TESTS, NODES = "api", "tests", "nodes"
 INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 COMMAND_GRACE_SECONDS = 10.0
 EXPECTED_FAILURES = (ApiError, ControlPlaneFailed, NodesNotReady, OSError, ProgramsUnavailable, ServerFailed)
+
+
+def driver_root_here(environ: Mapping[str, str]) -> Path:
+    """Give the root that drivers are installed in, where this machine can have it."""
+    flaws = lacking()
+    if flaws:
+        raise ProgramsUnavailable("; ".join(flaws))
+    return gather_driver_root(environ, to_standard_error)
+
+
+UNPACKED: Mapping[str, Callable[[Mapping[str, str]], Any]] = {
+    "browser": lambda environ: find_browser(environ).path,
+    "readers": lambda environ: gather_readers(environ).root,
+    "driver-root": driver_root_here,
+}
 
 
 class Interrupted(Exception):
@@ -144,14 +167,20 @@ def up(directory: Path, nodes: list[dict[str, Any]], argv: Sequence[str], *, api
             time.sleep(CHECK_SECONDS)
 
 
-def list_programs(*, nodes: bool) -> None:
+def list_programs(which: str) -> None:
     """Find or build the programs and print a line "NAME PATH" for each."""
-    for name, path in gather()._asdict().items():
+    found = gather_api() if which == API else gather()
+    for name, path in found._asdict().items():
         print(f"{name.replace('_', '-')} {path}", flush=True)
-    directories = gather_node_programs(os.environ, to_standard_error) if nodes else {}
-    for directory in directories.values():
+    recipes = {NODES: NODE_RECIPES, TESTS: (HELM, *NODE_RECIPES_OF_TESTS)}.get(which, ())
+    for directory in (built(recipe, os.environ, to_standard_error) for recipe in recipes):
         for path in sorted(directory.iterdir()):
             print(f"{path.name} {path}", flush=True)
+    for name, unpack in UNPACKED.items() if which == TESTS else ():
+        try:
+            print(f"{name} {unpack(os.environ)}", flush=True)
+        except (BrowserError, NoSpace, ProgramsUnavailable) as reason:  # their tests do without, and say so
+            to_standard_error(f"no {name}: {reason}")
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -159,7 +188,8 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.lab", description="A real control plane on loopback.")
     commands = parser.add_subparsers(dest="action", required=True)
     programs = commands.add_parser("programs", help="find or build the control plane's programs and list them")
-    programs.add_argument("--nodes", action="store_true", help="also build and list what runs on nodes")
+    for option, text in ((API, "only etcd and the API server"), (TESTS, "also what tests run"), (NODES, "also nodes")):
+        programs.add_argument(f"--{option}", dest="which", action="store_const", const=option, help=text)
     start = commands.add_parser("up", help="start a control plane, run a command on it, stop it")
     start.add_argument("--dir", type=Path, required=True, help="where it keeps its files; logs and audit log stay")
     start.add_argument("--nodes", type=Path, help="a JSON list of {name, labels}: nodes to create")
@@ -177,7 +207,7 @@ def main(argv: Sequence[str]) -> int:
                 if not (os.environ.get("KUBEBUILDER_ASSETS") or shutil.which("go") or shutil.which("kube-apiserver")):
                     to_standard_error("no Go to build with, no kube-apiserver on PATH and no KUBEBUILDER_ASSETS")
                     return EXIT_LACKING
-                list_programs(nodes=arguments.nodes)
+                list_programs(arguments.which)
                 return 0
             nodes = read_nodes(arguments.nodes) if arguments.nodes else []
             return up(arguments.dir, nodes, arguments.argv, api_only=arguments.api_only)

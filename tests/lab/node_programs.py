@@ -101,6 +101,8 @@ NODE_RECIPES = (
     NODE_FEATURE_DISCOVERY,
     PAUSE,
 )
+# Tests hold what is rendered against these, without nodes.
+NODE_RECIPES_OF_TESTS = (CNI_PLUGINS, WHEREABOUTS, SRIOV_DEVICE_PLUGIN, RDMA_SHARED_DEVICE_PLUGIN)
 
 
 def gather_node_programs(environ: Mapping[str, str], report: Report) -> dict[str, Path]:

@@ -12,17 +12,22 @@ from __future__ import annotations
 import hashlib
 import http.client
 import shutil
+import socket
 import tarfile
+import threading
 import time
 import urllib.request
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Collection, Mapping, NamedTuple
+from urllib.parse import urlsplit
 
 from .gobuild import PROGRESS_SECONDS, Report, make_once
 
 SWITCH = "RDMA_FABRIC_LAB_DOWNLOAD"
-# A host that drops packets is left alone after that; one that sends nothing for so long is given up.
+# A host that sends nothing for so long is given up; one that takes no connection for so long is not asked again.
 TIMEOUT_SECONDS = 10.0
+CONNECT_SECONDS = 4.0
 _PIECE = 1 << 20
 
 
@@ -67,8 +72,8 @@ class NotTaken(Exception):
 
 
 def may_download(environ: Mapping[str, str]) -> bool:
-    """Tell whether downloads are tried: a CI run builds what it tests, and a user may say no."""
-    return not environ.get("CI") and environ.get(SWITCH, "").lower() not in ("no", "0", "false")
+    """Tell whether downloads are tried: a user may say no."""
+    return environ.get(SWITCH, "").lower() not in ("no", "0", "false")
 
 
 def taken(name: str, programs: Collection[str], archive: Archive, cache: Path, report: Report) -> Path | None:
@@ -92,8 +97,37 @@ def taken(name: str, programs: Collection[str], archive: Archive, cache: Path, r
         return None
 
 
+@lru_cache(maxsize=None)
+def _problem_of(host: str, port: int) -> str | None:
+    """Say once per run why a host takes no connection; a name with many addresses costs no more than one."""
+    problems = [f"{host} did not answer within {CONNECT_SECONDS:.0f} s"]
+
+    def connect() -> None:
+        try:
+            socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+            problems.clear()
+        except OSError as error:
+            problems[:] = [str(error)]
+
+    attempt = threading.Thread(target=connect, daemon=True)
+    attempt.start()
+    attempt.join(CONNECT_SECONDS)
+    return problems[0] if problems else None
+
+
+def _refuse_unreachable(url: str) -> None:
+    """Raise NotTaken for a host that takes no connection; a proxy decides itself what it reaches."""
+    place = urlsplit(url)
+    host, port = place.hostname or "", place.port or 443
+    proxied = place.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+    problem = None if proxied else _problem_of(host, port)
+    if problem:
+        raise NotTaken(problem)
+
+
 def _download(name: str, archive: Archive, file: Path, report: Report) -> None:
     """Write what the URL has to ``file``; raise NotTaken where it is something else than what was published."""
+    _refuse_unreachable(archive.url)
     algorithm, _colon, wanted = archive.digest.partition(":")
     found, size, spoken = hashlib.new(algorithm), 0, time.monotonic()
     report(f"downloading {name}")

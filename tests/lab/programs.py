@@ -167,11 +167,12 @@ def built(recipe: Recipe, environ: Mapping[str, str], report: Report) -> Path:
 
 
 def provided(recipe: Recipe, few: Recipe, environ: Mapping[str, str], report: Report) -> Path:
-    """Give a directory with the programs of ``few``: all built before, as published, or these few built now."""
+    """Give a directory with the programs of ``few``: built before, as published, or these few built now."""
     machine = platform.machine()
     cache = cache_root(environ)
-    if (cache / "bin" / build_key(recipe, machine)).is_dir():
-        return built(recipe, environ, report)
+    for each in (recipe, few):
+        if (cache / "bin" / build_key(each, machine)).is_dir():
+            return built(each, environ, report)
     archive = ARCHIVES.get((recipe.name, go_architecture(machine)))
     if archive is not None and may_download(environ):
         directory = taken(recipe.name, recipe.packages, archive, cache, report)

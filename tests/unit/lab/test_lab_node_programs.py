@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.tests.lab.node_programs import (
     RDMA_SHARED_DEVICE_PLUGIN,
     WHEREABOUTS,
 )
-from ansible_collections.rdma.fabric.tests.lab.programs import KUBERNETES_VERSION, MODULES, Programs
+from ansible_collections.rdma.fabric.tests.lab.programs import KUBERNETES_VERSION, MODULES, ApiPrograms, Programs
 
 REPLACEMENTS = re.compile(r"^\t(k8s\.io/\S+ => k8s\.io/\S+ \S+)$", re.MULTILINE)
 
@@ -96,15 +96,31 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         node_programs.gather_node_programs({"PATH": "", "XDG_CACHE_HOME": str(tmp_path)}, lambda line: None)
 
 
-def test_node_programs_are_gathered_only_when_asked_for(
+def test_more_programs_are_gathered_only_when_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "kubelet").touch()
     control_plane = Programs(*(Path("/bin") / name for name in Programs._fields))
     monkeypatch.setattr(command_line, "gather", lambda: control_plane)
-    monkeypatch.setattr(command_line, "gather_node_programs", lambda *_: {"kubelet": tmp_path})
+    monkeypatch.setattr(command_line, "gather_api", lambda: ApiPrograms(Path("/bin/etcd"), Path("/bin/kube_apiserver")))
+    asked: list[str] = []
+
+    def build(recipe: Recipe, *_arguments: object) -> Path:
+        asked.append(recipe.name)
+        return tmp_path
+
+    monkeypatch.setattr(command_line, "built", build)
+    monkeypatch.setattr(command_line, "UNPACKED", {"browser": lambda _environ: "/bin/chromium"})
     assert command_line.main(["programs"]) == 0
     without = capsys.readouterr().out.splitlines()
     assert "kube-apiserver /bin/kube_apiserver" in without
+    assert command_line.main(["programs", "--api"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert asked == []
     assert command_line.main(["programs", "--nodes"]) == 0
-    assert capsys.readouterr().out.splitlines() == [*without, f"kubelet {tmp_path}/kubelet"]
+    assert capsys.readouterr().out.splitlines() == [*without, *[f"kubelet {tmp_path}/kubelet"] * len(asked)]
+    assert asked == [recipe.name for recipe in node_programs.NODE_RECIPES]
+    asked.clear()
+    assert command_line.main(["programs", "--tests"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "browser /bin/chromium"
+    assert asked[0] == "helm"
