@@ -32,7 +32,7 @@ GATES := $(FIRST) $(REST) $(ALONE) $(filter-out matrix bench,$(NIGHTLY))
 help:
 	@echo "make preview      plan, render and report a recorded fleet; needs no cluster (about a minute)"
 	@echo "make demo         the whole job on the recorded fleet and a real API server, twice (minutes, later seconds)"
-	@echo "make demo-lab     the same, then on two booted hosts (root, minutes)"
+	@echo "make demo-lab     the same on two booted hosts, whose pods then pass RDMA (root, minutes)"
 	@echo "make lab          boot two hosts with SR-IOV and soft RDMA, without a NIC, as a cluster (root; minutes); lab-down stops them"
 	@echo
 	@echo "make test         the first answer about a change, in minutes"
@@ -48,7 +48,7 @@ help:
 	@echo "make build        build the collection's artifact into build/artifact"
 	@echo "make env          make the environment in .venv from the hashed locks (every target does so itself)"
 	@echo "make lock         resolve requirements/*.in into hashed locks again"
-	@echo "make pictures     make the pictures of the documentation again (Chromium); after a make demo and a make demo-lab:"
+	@echo "make pictures     make the pictures of the documentation again (Chromium); after a make demo-lab also:"
 	@echo "                  make pictures PICTURES=--demo"
 	@echo "make clean        remove the environment and everything built"
 	@echo
@@ -73,10 +73,10 @@ preview: env-run
 	@$(VENV_PYTHON) -m tools.preview $(GIVE_BACK)
 
 demo: env-run
-	@$(VENV_PYTHON) -m tools.demo --no-lab $(GIVE_BACK)
+	@$(VENV_PYTHON) -m tools.demo $(GIVE_BACK)
 
 demo-lab: env-run
-	@$(VENV_PYTHON) -m tools.demo $(GIVE_BACK)
+	@$(VENV_PYTHON) -m tools.booted $(GIVE_BACK)
 
 lab: env-run
 	@$(VENV_PYTHON) -m tests.lab.guests up $(LAB_ARGUMENTS) $(GIVE_BACK)
@@ -154,7 +154,7 @@ own: env-test  ## unit tests of lab, tools and benches
 try-preview: env-test artifact  ## make preview
 	$(GATE) $@ python -m tools.preview $(GIVE_BACK)
 try-demo: env-test api-programs artifact  ## make demo: the whole job on recorded hosts, twice
-	$(GATE) $@ python -m tools.demo --no-lab $(GIVE_BACK)
+	$(GATE) $@ python -m tools.demo $(GIVE_BACK)
 paths: env-test api-programs artifact  ## a path through every playbook, and batches, drains, slots and labels without one
 	$(GATE) $@ $(INTEGRATION) -m first $(GIVE_BACK)
 sanity: env-test  ## ansible-test sanity, nothing ignored

@@ -1,16 +1,18 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo's second half: two booted hosts as a cluster, ``site`` on them, and the proof that their pods pass RDMA."""
+"""``make demo-lab``: two booted hosts as a cluster, ``site`` on them, and the proof that their pods pass RDMA."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from tests.lab.__main__ import Interrupted, interruptible
 from tests.lab.guests.__main__ import EXPECTED_FAILURES
@@ -19,12 +21,14 @@ from tests.lab.guests.lab import Options, down, is_held, up
 from tests.lab.guests.outlook import Part, cached_parts, kvm_boots, reasons_against, unmade
 from tests.lab.guests.speed import describe_pace, pace
 from tests.lab.supervise import EXIT_SIGNAL_BASE
-from tools.checkout import own_environment
+from tools.artifact import build_and_install
+from tools.checkout import BUILD, own_environment
 from tools.playbook import run_playbook
 
 # Minutes on two cores of which nothing else takes any: boot, `site` and `verify` on two guests.
 KVM_MINUTES, EMULATED_MINUTES = 4.0, 12.0
-LAB, RUN = "lab", "booted"  # folders below the demo's: of the lab, of the runs on it
+FOLDER = BUILD / "demo-lab"
+LAB, RUN = "lab", "run"  # folders below it: of the lab, of the runs on it
 TITLE = "=== Summary of the booted hosts ==="
 PROOF = "verify.json"
 # Limits for the same: how long the lab lives, and what the playbooks wait for.
@@ -36,47 +40,60 @@ SECONDS: Mapping[str, int] = {
 }
 
 
-def run_booted(folder: Path, collections: Path) -> int:
-    """Boot the lab in ``folder``, run ``site`` and ``verify`` on it, and take it down; return the exit status.
+def main() -> int:
+    """Install the collection and run the demo; return the exit status."""
+    return status_of(run_demo)
 
-    Where no lab can be had, says why and returns 0.
-    """
-    directory = folder / LAB
-    print("\n=== Booted hosts ===", flush=True)
-    reasons = reasons_against(directory)
-    if reasons:
-        print("\n".join(left_out(reasons)), flush=True)
-        return 0
-    said = announcement(unmade(cached_parts(os.environ)), kvm=kvm_boots(os.environ))
-    print("\n".join([*said, *filter(None, [describe_pace(os.environ)])]), flush=True)
-    started = time.monotonic()
+
+def status_of(run: Callable[[], int]) -> int:
+    """Return the exit status of what runs on a lab; an interruption takes the lab down, a failure is said."""
     try:
         with interruptible():
-            try:
-                # Killed, this process leaves no lab either: it ends with its owner.
-                seconds = round(LAB_MINUTES * 60 * pace(os.environ))
-                up(Options(directory, seconds=seconds, owner=os.getpid()), os.environ, say)
-                status = converge_and_prove(Lab(directory), folder, collections)
-            finally:
-                end_lab(directory)
+            return run()
     except Interrupted as interruption:
         return EXIT_SIGNAL_BASE + interruption.number
     except EXPECTED_FAILURES as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+
+
+def run_demo() -> int:
+    """Make room for the demo, and run it."""
+    end_lab(FOLDER / LAB)  # of a demo that was killed
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    _artifact, collections = build_and_install()
+    return run_booted(FOLDER, collections)
+
+
+def run_booted(folder: Path, collections: Path) -> int:
+    """Boot the lab in ``folder``, run ``site`` and ``verify`` on it, and take it down; return the exit status."""
+    directory = folder / LAB
+    reasons = reasons_against(directory)
+    if reasons:
+        print("\n".join(["error: no hosts can be booted here:", *reasons]), file=sys.stderr)
+        return 1
+    said = announcement(unmade(cached_parts(os.environ)), kvm=kvm_boots(os.environ))
+    print("\n".join([*said, *filter(None, [describe_pace(os.environ)])]), flush=True)
+    started = time.monotonic()
+    with own_lab(directory, seconds=round(LAB_MINUTES * 60 * pace(os.environ))) as lab:
+        status = converge_and_prove(lab, folder, collections)
     print(f"The booted hosts took {time.monotonic() - started:.0f} s.", flush=True)
     return status
+
+
+@contextmanager
+def own_lab(directory: Path, seconds: int = 7200) -> Iterator[Lab]:
+    """Boot a lab in a directory; it goes down with what runs on it, and with this process if that is killed."""
+    try:
+        up(Options(directory, seconds=seconds, owner=os.getpid()), os.environ, say)
+        yield Lab(directory)
+    finally:
+        end_lab(directory)
 
 
 def limits(slower: float) -> dict[str, int]:
     """Return what the playbooks wait for at most, on a machine that is so many times slower than an idle one."""
     return {name: round(seconds * slower) for name, seconds in SECONDS.items()}
-
-
-def what_is_cached() -> str:
-    """Say how much of what the booted hosts are made of is there."""
-    parts = unmade(cached_parts(os.environ))
-    return f"everything but {', '.join(part.name for part in parts)} is cached" if parts else "everything is cached"
 
 
 def end_lab(directory: Path) -> None:
@@ -106,11 +123,6 @@ def converge_and_prove(lab: Lab, folder: Path, collections: Path) -> int:
 def say(line: str) -> None:
     """Print a line of the lab's progress."""
     print(f"lab: {line}", flush=True)
-
-
-def left_out(reasons: Sequence[str]) -> list[str]:
-    """Say what the demo does not show, and why."""
-    return ["Left out: `site` on two booted hosts and RDMA between pods on them, because:", *reasons]
 
 
 def announcement(parts: Sequence[Part], *, kvm: bool | None) -> list[str]:
@@ -146,3 +158,7 @@ def verdict_lines(proof: Mapping[str, Any]) -> list[str]:
         lines += [f"  {label_of(test)}: {test['verdict']} ({test['summary']})" for test in pair["tests"]]
     lines += [f"left out: {each['host']}: {each['why']}" for each in proof["left_out"]]
     return [*lines, f"Verdict: {proof['verdict']}"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

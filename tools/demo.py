@@ -1,130 +1,76 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``make demo``: the whole job on the recorded fleet and a real API server, twice; the second run changes nothing.
-
-Then, where a lab can be had, the same on two booted hosts, whose pods pass RDMA (``tools/booted.py``); ``--no-lab``
-leaves that out.
-"""
+"""``make demo``: the whole job on the recorded fleet and a real API server, twice; the second run changes nothing."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import sys
-import time
-from functools import partial
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
+from tests.lab.__main__ import EXPECTED_FAILURES
+from tests.lab.control_plane import ControlPlane
+from tests.lab.nodes import kwok_node, register_nodes
+from tests.lab.programs import gather_api
 from tools.artifact import build_and_install
-from tools.booted import LAB, end_lab, left_out, run_booted, what_is_cached
-from tools.checkout import BUILD, CHECKOUT, own_environment
-from tools.ending import run_command, to_its_end
-from tools.fleet import INVENTORY, write_nodes
-from tools.last_block import last_block
+from tools.checkout import BUILD, own_environment
+from tools.ending import to_its_end
+from tools.environment import only_one
+from tools.fleet import INVENTORY, fleet_nodes
 from tools.playbook import PlaybookRun, run_playbook
 
 FOLDER = BUILD / "demo"
 RUN = FOLDER / "run"
-# What its first half found, for the picture of it in the documentation.
-FOUND = FOLDER / "passes.json"
-PASSES = "passes"
 NEXT = "look at the report, then begin with your own hosts: ansible-playbook rdma.fabric.discover -i INVENTORY"
-AGAIN = "fix what is named above and run make demo again; make demo DEMO_LAB=no leaves the booted hosts out"
-NO_LAB = "--no-lab"
 
 
-def main(arguments: list[str]) -> int:
-    """Prepare, start the control plane and run ourselves on it; or be the run on it."""
-    if arguments[:1] == [PASSES]:
-        return run_twice(Path(arguments[1]))
-    if arguments not in ([], [NO_LAB]):
-        print(f"usage: python -m tools.demo [{NO_LAB}]", file=sys.stderr)
-        return 2
-    BUILD.mkdir(exist_ok=True)
-    with (BUILD / "demo.lock").open("w") as lock:
+def main() -> int:
+    """Start an API server with one node per recorded host and run both passes on it; return the exit status."""
+    with only_one(BUILD / "demo.lock", "runs the demo of this checkout"):
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        _artifact, collections = build_and_install()
+        nodes = [kwok_node(each["name"], each["labels"]) for each in fleet_nodes(collections)]
+        print(
+            "Cluster: real etcd and kube-apiserver, without controllers: what is pushed is validated and stored, not "
+            f"run.\nStand-in: {len(nodes)} nodes without machines, labelled as Node Feature Discovery would.",
+            flush=True,
+        )
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("another demo of this checkout is running; waiting for it", flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        return run_all(with_lab=not arguments)
+            with ControlPlane(FOLDER / "cluster", programs=gather_api()) as cluster:
+                register_nodes(cluster.api, nodes)
+                return run_twice(collections, cluster.command_environment(os.environ))
+        except EXPECTED_FAILURES as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
 
 
-def run_all(*, with_lab: bool) -> int:
-    """Run the recorded fleet, and after it the booted hosts; return the exit status of the first that fails, or 0."""
-    start = time.monotonic()
-    end_lab(FOLDER / LAB)  # of a demo that was killed
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    _artifact, collections = build_and_install()
-    status = run_on_cluster(collections)
-    if status:
-        return status
-    counts, step = f"two runs in {time.monotonic() - start:.0f} s, and the second one changed nothing", NEXT
-    if with_lab:
-        status = run_booted(FOLDER, collections)
-    else:
-        print("\n".join(["", *left_out([f"{NO_LAB} was given (make demo DEMO_LAB=no)"])]))
-    if status:
-        # What the first half came to stays, whatever becomes of the second.
-        counts += "; the booted hosts were not brought to their end"
-        step = f"{what_is_cached()}; {AGAIN}"
-    print("\n".join(last_block(collections, RUN, counts, step)))
-    return status
-
-
-def run_on_cluster(collections: Path) -> int:
-    """Start an API server with one node per recorded host and run both passes on it."""
-    nodes = FOLDER / "nodes.json"
-    count = write_nodes(nodes, collections)
-    print(
-        "Cluster: real etcd and kube-apiserver, without controllers: what is pushed is validated and stored, not run.\n"
-        f"Stand-in: {count} nodes without machines, with the labels that Node Feature Discovery would set.",
-        flush=True,
-    )
-    lab = [
-        sys.executable,
-        "-m",
-        "tests.lab",
-        "up",
-        "--api-only",
-        "--dir",
-        str(FOLDER / "cluster"),
-        "--nodes",
-        str(nodes),
-    ]
-    passes = [sys.executable, "-m", "tools.demo", PASSES, str(collections)]
-    return run_command([*lab, "--", *passes], CHECKOUT)
-
-
-def run_twice(collections: Path) -> int:
-    """Run ``site`` twice on the cluster that the environment names, compare, and sum up; return the exit status."""
-    first, before = run_site("First run", collections)
+def run_twice(collections: Path, cluster: dict[str, str]) -> int:
+    """Run ``site`` twice on a cluster, compare, and say what was shown; return the exit status."""
+    first, before = run_site("First run", collections, cluster)
     if first.status:
         return first.status
-    second, after = run_site("Second run: nothing may change", collections)
+    second, after = run_site("Second run: nothing may change", collections, cluster)
     if second.status:
         return second.status
     problems = differences(second, before, after)
-    found = passes(first, second, before, after)
-    FOUND.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print("\n".join(["", *summary(found)]))
+    if not problems:
+        print("\n".join(["", *shown(first, second, after, before["report"]["cluster"]["counts"])]))
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
     return 1 if problems else 0
 
 
-def run_site(title: str, collections: Path) -> tuple[PlaybookRun, dict[str, Any]]:
+def run_site(title: str, collections: Path, cluster: dict[str, str]) -> tuple[PlaybookRun, dict[str, Any]]:
     """Run the site playbook once; return how it went and what its run directory holds."""
     print(f"\n=== {title} ===", flush=True)
-    cluster = {name: os.environ[name] for name in ("KUBECONFIG", "K8S_AUTH_KUBECONFIG") if name in os.environ}
-    environment = {**own_environment(collections), **cluster}
+    own = {name: cluster[name] for name in ("KUBECONFIG", "K8S_AUTH_KUBECONFIG")}
     # Nothing makes pods of the workloads, so none would ever be ready.
     variables = {"rdma_fabric_run_dir": str(RUN), "rdma_fabric_wait": "false"}
-    run = run_playbook("rdma.fabric.site", INVENTORY, variables, environment, FOLDER)
+    run = run_playbook("rdma.fabric.site", INVENTORY, variables, {**own_environment(collections), **own}, FOLDER)
     if run.status:
         return run, {}
     digests = {path.stem: read_json(path)["plan"]["digest"] for path in sorted((RUN / "hosts").glob("*.json"))}
@@ -156,28 +102,19 @@ def differences(second: PlaybookRun, before: dict[str, Any], after: dict[str, An
     return problems
 
 
-def passes(first: PlaybookRun, second: PlaybookRun, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Return what both runs did to the cluster, how long they took in seconds, and what the second one reported."""
-    runs = ((first, before), (second, after))
-    return {
-        "passes": [{"seconds": run.seconds, "counts": found["report"]["cluster"]["counts"]} for run, found in runs],
-        "plans": len(after["digests"]),
-        "summary": after["report"]["summary"],
-    }
-
-
-def summary(found: Mapping[str, Any]) -> list[str]:
-    """Return what was done, what was not, and where to look, from ``passes``."""
-    lines = ["=== Summary ===", found["summary"]["headline"]]
-    for title, run in zip(("First run", "Second run"), found["passes"]):
-        counts = run["counts"]
-        spoken = ", ".join(f"{counts[key]} {key}" for key in ("created", "configured", "deleted", "unchanged"))
-        lines.append(f"{title}: {spoken} ({run['seconds']:.0f} s)")
-    lines.append(f"Host plans: {found['plans']} digests, equal in both runs")
-    lines.append("Not done:")
-    lines += [f"  - {item['what']}: {item['why']}" for item in found["summary"]["not_done"]]
-    return lines
+def shown(first: PlaybookRun, second: PlaybookRun, after: dict[str, Any], created: dict[str, int]) -> list[str]:
+    """Return what the demo was about: the fleet, what the first run did and the second found, and the page."""
+    report, digests = after["report"], after["digests"]
+    return [
+        "=== What was shown ===",
+        f"fleet:      of recordings: {report['summary']['headline']}",
+        f"first run:  {created['created']} objects created on a real API server ({first.seconds:.0f} s)",
+        f"second run: nothing changed: {report['cluster']['counts']['unchanged']} objects and the plans "
+        f"of {len(digests)} hosts are the same ({second.seconds:.0f} s)",
+        f"report:     {RUN / 'report.html'}",
+        f"next:       {NEXT}",
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(to_its_end(partial(main, sys.argv[1:])))
+    sys.exit(to_its_end(main))

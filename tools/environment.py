@@ -106,14 +106,14 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def only_one(lock: Path) -> Iterator[None]:
-    """Let one process at a time make environments of this checkout."""
+def only_one(lock: Path, what: str) -> Iterator[None]:
+    """Let one process at a time do ``what`` is said of it."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another process makes an environment of this checkout; waiting for it")
+            say(f"another process {what}; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -206,7 +206,7 @@ def make_environment(folder: Path, locks: Iterable[str], python: Path | None = N
     ]
     stamp = folder / STAMP
     if not set(wanted) <= _stamped(stamp):
-        with only_one(BUILD / "environment.lock"):
+        with only_one(BUILD / "environment.lock", "makes an environment of this checkout"):
             there = _stamped(stamp)
             if not set(wanted) <= there:
                 _make(folder, files, python or Path(sys.executable), afresh=wanted[0] not in there)

@@ -4,8 +4,8 @@
 """``make pictures``: the pictures of the documentation, made again from what the programs show today.
 
 ``docs/images/pictures.json`` holds of each picture a hash of the HTML that it was made from and one of the picture
-itself, so that a test finds the stale ones without a browser. ``--demo`` first takes what the last ``make demo`` found
-into ``docs/images/demo.json``: the picture of its terminal is made from that.
+itself, so that a test finds the stale ones without a browser. ``--demo`` first takes what the last ``make demo-lab``
+found into ``docs/images/demo.json``: the picture of its terminal is made from that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
-from tools import booted, demo
+from tools import booted
 from tools.browser import BrowserError, Tab, browser, find_browser
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS
 from tools.ending import to_its_end
@@ -38,13 +38,13 @@ END = {"report.png": "#rails", "demo.png": "main"}
 MARGIN = 24
 _TIME = re.compile(r"<time datetime=.*?</time>")
 _TERMINAL = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>make demo</title><style>
+<html lang="en"><head><meta charset="utf-8"><title>make demo-lab</title><style>
 body {{ margin: 0; background: #0d1117; color: #e6edf3; }}
 main {{ margin: 24px; border: 1px solid #30363d; border-radius: 10px; overflow: hidden; }}
 h1 {{ margin: 0; padding: 12px 20px; font: 600 15px system-ui, sans-serif; }}
 h1 {{ color: #9da7b1; background: #161b22; border-bottom: 1px solid #30363d; }}
 pre {{ margin: 0; padding: 18px 20px 22px; font: 15px/1.5 "DejaVu Sans Mono", monospace; white-space: pre-wrap; }}
-</style></head><body><main><h1>make demo</h1><pre>{text}</pre></main></body></html>
+</style></head><body><main><h1>make demo-lab</h1><pre>{text}</pre></main></body></html>
 """
 
 
@@ -68,7 +68,7 @@ def previewed(folder: Path) -> Path:
 
 
 def sources(run_dir: Path, images: Path = IMAGES) -> dict[str, Source]:
-    """Return what each picture is made of: the page of a previewed fleet without its time, and the demo's terminal."""
+    """Return what each picture is made of: the page of a previewed fleet without its time, and a terminal."""
     page = _TIME.sub("", (run_dir / "report.html").read_text(encoding="utf-8"), count=1)
     start, end = page.index('<section id="fleet">'), page.index("</main>")
     shown = terminal(demo_lines(json.loads((images / DEMO).read_text(encoding="utf-8"))))
@@ -76,10 +76,9 @@ def sources(run_dir: Path, images: Path = IMAGES) -> dict[str, Source]:
 
 
 def demo_lines(found: Mapping[str, Any]) -> list[str]:
-    """Return what ``make demo`` says at the end of its two halves."""
-    proof, report = found["proof"], f"Report: build/{demo.FOLDER.name}/{booted.RUN}/report.html"
-    halves = [*demo.summary(found["recorded"]), "", "...", "", booted.TITLE, *booted.verdict_lines(proof), report]
-    return ["$ make demo", "...", *halves]
+    """Return what ``make demo-lab`` says at its end, of its proof."""
+    report = f"Report: build/{booted.FOLDER.name}/{booted.RUN}/report.html"
+    return ["$ make demo-lab", "...", booted.TITLE, *booted.verdict_lines(found), report]
 
 
 def terminal(lines: list[str]) -> str:
@@ -88,15 +87,11 @@ def terminal(lines: list[str]) -> str:
 
 
 def take_demo(folder: Path, images: Path = IMAGES) -> None:
-    """Keep what the last ``make demo`` found in ``folder``; raises PictureError where it had not both halves."""
-    parts = {"recorded": folder / demo.FOUND.name, "proof": folder / booted.RUN / booted.PROOF}
-    missing = [str(path) for path in parts.values() if not path.exists()]
-    if missing:
-        raise PictureError(
-            f"{', '.join(missing)} not found: run make demo first, as root on a machine that boots guests, so that "
-            "both of its halves run"
-        )
-    found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in parts.items()}
+    """Keep what the last ``make demo-lab`` proved in ``folder``; raises PictureError where there was none."""
+    proof = folder / booted.RUN / booted.PROOF
+    if not proof.exists():
+        raise PictureError(f"{proof} not found: run make demo-lab first, as root on a machine that boots guests")
+    found = json.loads(proof.read_text(encoding="utf-8"))
     (images / DEMO).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -148,7 +143,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         if arguments:
-            take_demo(demo.FOLDER)
+            take_demo(booted.FOLDER)
         make(sources(previewed(BUILD / "pictures")))
     except (PictureError, BrowserError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -18,7 +18,6 @@ from typing import Any, Iterator, Mapping, Sequence
 from tools.checkout import PROGRAMS
 from tools.ending import started, ticking
 
-TITLE = "RUN RESULT"
 # Names are folded by rdma.fabric.fleet: "gpu-[01:32] (32 hosts)".
 RECAP_LINE = re.compile(r"^(?P<names>\S+)(?: \([\d,]+ hosts\))?\s+: ok=\d+\s+changed=(?P<changed>\d+)\s")
 RANGE = re.compile(r"(?P<before>.*)\[(?P<first>\d+):(?P<last>\d+)\](?P<after>.*)")
@@ -42,14 +41,12 @@ def run_playbook(
     folder: Path,
     *,
     programs: Path = PROGRAMS,
-    ending: bool = True,
 ) -> PlaybookRun:
     """Run a playbook on an inventory with extra variables in ``folder`` and pass its output on as it comes.
 
     ``programs`` holds the ``ansible-playbook`` that is run. The line that is printed first can be pasted into a shell.
 
-    When nothing is printed for 15 s, a line says what is being waited for. Without ``ending`` the last block of a run
-    that went well is left to whoever says more of it than the playbook.
+    When nothing is printed for 15 s, a line says what is being waited for.
     """
     # As JSON: a path with a space would end a variable that is given as name=value.
     arguments = [name, "-i", str(inventory), "-e", json.dumps(variables)]
@@ -67,36 +64,20 @@ def run_playbook(
         text=True,
         errors="replace",
     ) as process:
-        lines = pass_on(process, ending=ending)
-    if process.returncode and not ending:
-        print("".join(ending_of(lines)), end="", flush=True)
+        lines = pass_on(process)
     return read_recap(lines, process.returncode, time.monotonic() - start)
 
 
-def ending_of(lines: Sequence[str]) -> list[str]:
-    """Return the last block of a run, from its title on."""
-    places = [place for place, line in enumerate(lines) if is_title(line)]
-    return list(lines[places[-1] :]) if places else []
-
-
-def is_title(line: str) -> bool:
-    """Return whether a line is the title of the last block."""
-    return COLOUR.sub("", line).startswith(f"{TITLE} *")
-
-
-def pass_on(process: subprocess.Popen[str], *, ending: bool = True) -> list[str]:
-    """Print the output of ``process`` line by line and return it; without ``ending`` the last block is not printed."""
+def pass_on(process: subprocess.Popen[str]) -> list[str]:
+    """Print the output of ``process`` line by line and return it."""
     lines: list[str] = []
-    shown = True
-    with ticking(
-        lambda: next((line.strip(" *\n") for line in reversed(lines) if "TASK [" in line), "starting")
-    ) as news:
+    titles = ["starting"]
+    with ticking(lambda: titles[-1]) as news:
         for line in process.stdout or ():
             lines.append(line)
+            titles += [line.strip(" *\n")] if "TASK [" in line else []
             news.set()
-            shown = shown and (ending or not is_title(line))
-            if shown:
-                print(line, end="", flush=True)
+            print(line, end="", flush=True)
     return lines
 
 

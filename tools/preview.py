@@ -7,43 +7,37 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
 from pathlib import Path
 
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, PROGRAMS, own_environment
 from tools.ending import to_its_end
 from tools.fleet import INVENTORY
-from tools.last_block import last_block
 from tools.playbook import PlaybookRun, run_playbook
 
 RUN = "run"
-NEXT = "look at the report, then: make demo"
 
 
-def preview_fleet(folder: Path, collections: Path, *, programs: Path = PROGRAMS, ending: bool = True) -> PlaybookRun:
+def preview_fleet(folder: Path, collections: Path, *, programs: Path = PROGRAMS) -> PlaybookRun:
     """Preview the recorded fleet into the run directory ``run`` of a folder, which is made anew.
 
-    ``collections`` has this one; ``programs`` and ``ending`` are as for ``run_playbook``.
+    ``collections`` has this one; ``programs`` are as for ``run_playbook``.
     """
     run_dir = folder / RUN
     # What can't be removed is not writable either, which the playbook refuses by name.
     shutil.rmtree(run_dir, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     variables, environment = {"rdma_fabric_run_dir": str(run_dir)}, own_environment(collections)
-    return run_playbook(
-        "rdma.fabric.preview", INVENTORY, variables, environment, folder, programs=programs, ending=ending
-    )
+    return run_playbook("rdma.fabric.preview", INVENTORY, variables, environment, folder, programs=programs)
 
 
 def main() -> int:
     """Run the preview; return the exit status."""
-    start, folder = time.monotonic(), BUILD / "preview"
     _artifact, collections = build_and_install()
-    run = preview_fleet(folder, collections, ending=False)
+    run = preview_fleet(BUILD / "preview", collections)
     if run.status == 0:
-        counts = f"{len(run.changed) - 1} recorded hosts previewed in {time.monotonic() - start:.0f} s"
-        print("\n".join(last_block(collections, folder / RUN, counts, NEXT)))
+        hosts = len(run.changed) - 1
+        print(f"{hosts} recorded hosts previewed in {run.seconds:.0f} s; look at the report, then: make demo")
     return run.status
 
 

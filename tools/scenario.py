@@ -17,13 +17,10 @@ import sys
 from pathlib import Path
 from typing import Mapping
 
-from tests.lab.__main__ import Interrupted, interruptible
-from tests.lab.guests.__main__ import EXPECTED_FAILURES
 from tests.lab.guests.cluster import Lab
-from tests.lab.guests.lab import Options, down, is_held, up
-from tests.lab.programs import gather, to_standard_error
-from tests.lab.supervise import EXIT_SIGNAL_BASE
+from tests.lab.programs import gather
 from tools.artifact import build_and_install
+from tools.booted import end_lab, own_lab, status_of
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, own_environment
 from tools.ending import run_command
 from tools.fleet import write_nodes
@@ -43,22 +40,22 @@ def main(arguments: list[str]) -> int:
     if name not in NAMES:
         print(f"no scenario is called {name}; there are {', '.join(NAMES)}", file=sys.stderr)
         return 2
+    return status_of(lambda: run_scenario(name))
+
+
+def run_scenario(name: str) -> int:
+    """Run a scenario in a folder of its own; return the exit status."""
     folder = FOLDER / name
-    try:
-        with interruptible():
-            end_lab(folder / "lab")  # of a run that was killed
-            if folder.exists():
-                shutil.rmtree(folder)
-            _artifact, collections = build_and_install()
-            environment = scenario_environment(folder, collections)
-            if name == ROCE_SHARED:
-                return run_roce_shared(folder, environment)
-            return run_recorded(name, folder, collections, environment)
-    except Interrupted as interruption:
-        return EXIT_SIGNAL_BASE + interruption.number
-    except EXPECTED_FAILURES as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    end_lab(folder / "lab")  # of a run that was killed
+    if folder.exists():
+        shutil.rmtree(folder)
+    _artifact, collections = build_and_install()
+    environment = scenario_environment(folder, collections)
+    return (
+        run_roce_shared(folder, environment)
+        if name == ROCE_SHARED
+        else run_recorded(name, folder, collections, environment)
+    )
 
 
 def scenario_environment(folder: Path, collections: Path) -> dict[str, str]:
@@ -92,12 +89,8 @@ def run_roce_shared(folder: Path, environment: Mapping[str, str]) -> int:
         return run_command(argv, CHECKOUT, on_own_hosts(environment, os.environ))
     if os.environ.get(RUNNING_LAB):
         return run_command(argv, CHECKOUT, on_lab(environment, Lab(Path(os.environ[RUNNING_LAB]))))
-    directory = folder / "lab"
-    try:
-        up(Options(directory, owner=os.getpid()), os.environ, to_standard_error)
-        return run_command(argv, CHECKOUT, on_lab(environment, Lab(directory)))
-    finally:
-        end_lab(directory)
+    with own_lab(folder / "lab") as lab:
+        return run_command(argv, CHECKOUT, on_lab(environment, lab))
 
 
 def on_own_hosts(environment: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
@@ -111,12 +104,6 @@ def on_lab(environment: Mapping[str, str], lab: Lab) -> dict[str, str]:
     found = lab.environment(environment)
     programs = gather(os.environ).kubectl.parent
     return {**found, INVENTORY: str(lab.inventory), "PATH": f"{programs}{os.pathsep}{found['PATH']}"}
-
-
-def end_lab(directory: Path) -> None:
-    """Take down the lab in a directory, if one is up there or still ending."""
-    if is_held(directory):
-        down(directory, to_standard_error)
 
 
 if __name__ == "__main__":

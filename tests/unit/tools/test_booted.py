@@ -17,7 +17,7 @@ from tests.lab.guests.cluster import Lab
 from tests.lab.guests.outlook import Part
 from tests.lab.guests.waiting import LabFailed
 from tools import booted
-from tools.booted import announcement, converge_and_prove, limits, run_booted, verdict_lines, what_is_cached
+from tools.booted import announcement, converge_and_prove, limits, run_booted, status_of, verdict_lines
 from tools.playbook import PlaybookRun
 
 PARTS = [Part("guest image", Path("/cache/image"), 4), Part("QEMU", Path("/cache/qemu"), 2)]
@@ -100,9 +100,9 @@ def test_without_what_a_lab_needs_nothing_is_started_and_the_reasons_are_said(
 ) -> None:
     monkeypatch.setattr(booted, "reasons_against", lambda _directory: ["no root", "no tun"])
     monkeypatch.setattr(booted, "up", raising(AssertionError("started")))
-    assert run_booted(tmp_path, tmp_path) == 0
-    said = capsys.readouterr().out
-    assert "Left out" in said
+    assert run_booted(tmp_path, tmp_path) == 1
+    said = capsys.readouterr().err
+    assert "no hosts can be booted here" in said
     assert "no root\nno tun" in said
 
 
@@ -120,14 +120,14 @@ def test_a_lab_that_fails_goes_down_and_says_why(
     downs: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
 ) -> None:
     monkeypatch.setattr(booted, where, raising(LabFailed("rdma-1 did not boot")))
-    assert run_booted(tmp_path, tmp_path) == 1
+    assert status_of(lambda: run_booted(tmp_path, tmp_path)) == 1
     assert "rdma-1 did not boot" in capsys.readouterr().err
     assert downs == [tmp_path / "lab"]
 
 
 def test_asked_to_end_it_takes_the_lab_down(downs: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(booted, "converge_and_prove", lambda *_arguments: os.kill(os.getpid(), signal.SIGTERM))
-    assert run_booted(tmp_path, tmp_path) == 128 + signal.SIGTERM
+    assert status_of(lambda: run_booted(tmp_path, tmp_path)) == 128 + signal.SIGTERM
     assert downs == [tmp_path / "lab"]
 
 
@@ -170,7 +170,7 @@ def test_site_and_verify_run_on_the_labs_hosts_and_the_verdicts_are_said(
     assert ran == ["rdma.fabric.site", "rdma.fabric.verify"]
     said = capsys.readouterr().out
     assert "Verdict: fail" in said
-    assert str(tmp_path / "booted" / "report.html") in said
+    assert str(tmp_path / "run" / "report.html") in said
 
 
 def test_a_busy_machine_is_said_to_be_one_and_its_lab_lives_longer(
@@ -184,11 +184,3 @@ def test_a_busy_machine_is_said_to_be_one_and_its_lab_lives_longer(
     assert run_booted(tmp_path, tmp_path) == 0
     assert started[0].seconds == 4 * 60 * booted.LAB_MINUTES
     assert "This machine takes about 4.0 times as long.\n" in capsys.readouterr().out
-
-
-def test_what_is_in_the_cache_is_told_by_what_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    there = Part("guest image", tmp_path, 4)
-    monkeypatch.setattr(booted, "cached_parts", lambda _environ: [there])
-    assert what_is_cached() == "everything is cached"
-    monkeypatch.setattr(booted, "cached_parts", lambda _environ: [there, *PARTS])
-    assert what_is_cached() == "everything but guest image, QEMU is cached"

@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tools import demo
-from tools.checkout import COLLECTIONS
-from tools.demo import differences
+from tools.demo import differences, shown
 from tools.playbook import PlaybookRun, read_recap
 
 UNCHANGED = {"created": 0, "configured": 0, "deleted": 0, "kept": 0, "unchanged": 40}
@@ -72,59 +68,9 @@ def test_folded_names_of_the_recap_are_every_host_of_them() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("booted", "with_lab", "status", "said", "step"),
-    [
-        (0, True, 0, "the second one changed nothing", "look at the report, then"),
-        (0, False, 0, "the second one changed nothing", "look at the report, then"),
-        (
-            3,
-            True,
-            3,
-            "the second one changed nothing; the booted hosts were not brought to their end",
-            "everything is cached; fix what is named above and run make demo again; make demo DEMO_LAB=no leaves",
-        ),
-    ],
-)
-def test_what_the_first_half_came_to_is_told_whatever_becomes_of_the_second(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    tmp_path: Path,
-    booted: int,
-    with_lab: bool,
-    status: int,
-    said: str,
-    step: str,
-) -> None:
-    monkeypatch.setattr(demo, "FOLDER", tmp_path / "demo")
-    monkeypatch.setattr(demo, "RUN", tmp_path / "run")
-    monkeypatch.setattr(demo, "build_and_install", lambda: (tmp_path, COLLECTIONS))
-    monkeypatch.setattr(demo, "what_is_cached", lambda: "everything is cached")
-    monkeypatch.setattr(demo, "run_booted", lambda _folder, _collections: booted)
-
-    def passes(_collections: Path) -> int:
-        (tmp_path / "run").mkdir()
-        steps = {"total": 0, "planned": 0, "needs_consent": 0, "refused": 0, "needs_reboot": 0}
-        summary = {"outcome": "pending", "headline": "7 hosts planned", "steps": steps, "objects": {}}
-        report = {"summary": {**summary, "hosts": {"total": 7, "recorded": 7}}}
-        (tmp_path / "run" / "report.json").write_text(json.dumps(report), encoding="utf-8")
-        return 0
-
-    monkeypatch.setattr(demo, "run_on_cluster", passes)
-    assert demo.run_all(with_lab=with_lab) == status
-    block = capsys.readouterr().out.partition("RUN RESULT *")[2]
-    assert "result:   pending\ncounts:   7 hosts planned; two runs in " in block
-    assert f"{said}\nreport:   {tmp_path / 'run' / 'report.html'}\n" in block
-    assert f"next:     {step}" in block
-
-
-def test_a_first_half_that_fails_ends_as_its_playbook_does(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setattr(demo, "FOLDER", tmp_path / "demo")
-    monkeypatch.setattr(demo, "build_and_install", lambda: (tmp_path, COLLECTIONS))
-    monkeypatch.setattr(demo, "run_on_cluster", lambda _collections: 2)
-    monkeypatch.setattr(demo, "run_booted", lambda *_arguments: pytest.fail("nothing is booted then"))
-    assert demo.run_all(with_lab=True) == 2
-    assert "RUN RESULT" not in capsys.readouterr().out
+def test_the_end_says_what_was_shown() -> None:
+    after = found({"a": "sha256:1"})
+    after["report"]["summary"] = {"headline": "7 hosts planned"}
+    said = "\n".join(shown(run(), run(), after, {"created": 39}))
+    for text in ("7 hosts planned", "39 objects created", "nothing changed: 40 objects", "report.html", "discover"):
+        assert text in said

@@ -55,42 +55,25 @@ def test_what_is_wrong_with_pictures_is_named_all_at_once(images: Path) -> None:
     assert stale({"a.png": Source(PAGE, PAGE)}, images) == [f"a.png: is not the picture that was made; {AGAIN}"]
 
 
-def test_half_a_demo_is_not_taken_and_the_missing_half_is_named(tmp_path: Path) -> None:
-    (tmp_path / "passes.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(PictureError, match=r"booted/verify\.json not found: run make demo first"):
+def test_a_demo_that_proved_nothing_is_not_taken(tmp_path: Path) -> None:
+    with pytest.raises(PictureError, match=r"run/verify\.json not found: run make demo-lab first"):
         take_demo(tmp_path, tmp_path)
     assert not (tmp_path / DEMO).exists()
 
 
 def test_a_demo_is_taken_and_told_as_it_ended(tmp_path: Path) -> None:
-    counts = {"created": 3, "configured": 0, "deleted": 0, "unchanged": 0}
-    summary = {"headline": "7 hosts planned", "not_done": [{"what": "a reboot", "why": "later"}]}
-    passes = [{"seconds": 4.2, "counts": counts}, {"seconds": 1.0, "counts": {**counts, "created": 0, "unchanged": 3}}]
-    (tmp_path / "passes.json").write_text(
-        json.dumps({"passes": passes, "plans": 7, "summary": summary}), encoding="utf-8"
-    )
-    (tmp_path / "booted").mkdir()
+    (tmp_path / "run").mkdir()
     proof = {"pairs": [], "left_out": [{"host": "<c>", "why": "not Ready"}], "verdict": "pass"}
-    (tmp_path / "booted" / "verify.json").write_text(json.dumps(proof), encoding="utf-8")
+    (tmp_path / "run" / "verify.json").write_text(json.dumps(proof), encoding="utf-8")
     take_demo(tmp_path, tmp_path)
     lines = demo_lines(json.loads((tmp_path / DEMO).read_text(encoding="utf-8")))
     assert lines == [
-        "$ make demo",
+        "$ make demo-lab",
         "...",
-        "=== Summary ===",
-        "7 hosts planned",
-        "First run: 3 created, 0 configured, 0 deleted, 0 unchanged (4 s)",
-        "Second run: 0 created, 0 configured, 0 deleted, 3 unchanged (1 s)",
-        "Host plans: 7 digests, equal in both runs",
-        "Not done:",
-        "  - a reboot: later",
-        "",
-        "...",
-        "",
         "=== Summary of the booted hosts ===",
         "left out: <c>: not Ready",
         "Verdict: pass",
-        "Report: build/demo/booted/report.html",
+        "Report: build/demo-lab/run/report.html",
     ]
     assert "left out: &lt;c&gt;: not Ready" in terminal(lines)
 

@@ -14,7 +14,7 @@ import yaml
 
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
-from tools import scenario
+from tools import booted, scenario
 from tools.checkout import CHECKOUT
 from tools.scenario import main, on_own_hosts, run_recorded, run_roce_shared
 
@@ -56,8 +56,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(scenario, "Lab", StandInLab)
     monkeypatch.setattr(scenario, "run_command", found.run)
     monkeypatch.setattr(scenario, "gather", lambda _environ: Found)
-    monkeypatch.setattr(scenario, "up", lambda options, *_rest: found.events.append(("up", options.directory)))
-    monkeypatch.setattr(scenario, "end_lab", lambda directory: found.events.append(("down", directory)))
+    monkeypatch.setattr(booted, "Lab", StandInLab)
+    monkeypatch.setattr(booted, "up", lambda options, *_rest: found.events.append(("up", options.directory)))
+    monkeypatch.setattr(booted, "end_lab", lambda directory: found.events.append(("down", directory)))
     for name in ("RDMA_FABRIC_INVENTORY", "RDMA_FABRIC_LAB"):
         monkeypatch.delenv(name, raising=False)
     return found
