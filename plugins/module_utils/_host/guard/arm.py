@@ -12,29 +12,25 @@ from typing import Callable
 from ..boot.apply import installation
 from ..boot.files import unit_of
 from ..concerns.naming.files import STAMP
-from ..concerns.qos.settings import CUTTING, key_for
 from ..concerns.routing.reach import RULES_KEY, rules_of_uplinks, unwanted_rules
-from ..engine.context import DRIVER, FUNCTIONS, SETTINGS, Context
+from ..engine.context import Context
 from ..engine.execute import perform
 from ..engine.failures import Fault
 from ..engine.operations import Work
-from ..engine.steps import BOOT, Step, describe, key_of
+from ..engine.steps import BOOT, Step, address_of, describe, key_of
 from ..machine.access import Clock, HostError, Machine
 from ..machine.host_files import GUARD_FILE, PROGRAM_DIRECTORY, REVERTED_FILE, REVERTING_FILE, STAGED_FILE, UNIT_FILE
 from ..machine.probe import boot_id, names_at
 from ..machine.program import is_program, program_path
 from ..spec.host import seconds_after_boot
+from ..spec.sysctls import path_below
 from .record import Record, extended, followed_by, staged, text_of, with_step
 from .revert import Answer, forget_if_gone, read_record, unreported
 
 Launch = Callable[[str, str, str], None]
 
-# Concerns whose steps change an interface while it carries traffic.
-_LIVE = ("naming", "vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "routing")
-# Suffixes of the keys of steps about a port's virtual functions, which may carry the uplink themselves.
-_OF_FUNCTIONS = (FUNCTIONS, SETTINGS, DRIVER)
 # Their steps make a change persistent. They are reverted too, or the next boot would make the change again.
-_KEEPING = ("boot", "leftovers")
+_KEEPING = ("boot", "leftovers", "sysctl")
 
 
 def revert_report(answer: Answer) -> str:
@@ -49,18 +45,27 @@ def revert_report(answer: Answer) -> str:
 
 
 def touches_uplink(context: Context, step: Step) -> bool:
-    """Return whether a step changes an interface of the uplink now, which may cut the host off."""
-    if step["concern"] not in _LIVE or step["when"] == BOOT:
+    """Return whether a step acts now on what its key names, and that belongs to the uplink, whichever its concern."""
+    if step["when"] == BOOT:
         return False
-    key = key_of(step)
+    actual, key = context.actual, key_of(step)
     if step["concern"] == "routing" and key == RULES_KEY:
         return bool(rules_of_uplinks(context, unwanted_rules(context)))
-    for interface in context.interfaces:
-        keys = [f"{interface.key}{suffix}" for suffix in _OF_FUNCTIONS]
-        keys += [interface.key, *(key_for(setting, interface) for setting in CUTTING)]
-        if key in keys and context.actual.uplink_reason_with_members(interface.nic, interface.netdev) is not None:
-            return True
-    return False
+    if step["concern"] == "sysctl":
+        return _is_of_uplink(context, step["target"])
+    # A key has a PCI address or a name, with what the step is about before or after it.
+    named = (address_of(step), *key.split(":"))
+    devices = [(each.nic, each.netdev) for each in context.interfaces if each.key in named]
+    reasons = [actual.uplink_reason_with_members(*each) for each in (*devices, (context.nic_of(step), None))]
+    return any(reason is not None for reason in reasons)
+
+
+def _is_of_uplink(context: Context, setting: str) -> bool:
+    """Return whether a setting of /proc/sys is one of an interface of the uplink, or of all interfaces."""
+    parts = path_below(setting).split("/")
+    if len(parts) != 5 or parts[0] != "net":
+        return False
+    return parts[3] == "all" or context.actual.uplink_of(parts[3]) is not None
 
 
 def obstacle(machine: Machine, clock: Clock) -> str:

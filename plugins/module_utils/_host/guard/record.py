@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
-from ..engine.operations import Found, Operation, PutFile, RemoveFile, Run, SetAttribute, WaitFor
+from ..engine.operations import Found, Operation, PutFile, RemoveFile, Run, SetAttribute, SetRegister, WaitFor
 from ..machine.host_files import GUARD_FILE, REVERTED_FILE, REVERTING_FILE, STAGED_FILE, StateFile
 
 FILE = StateFile(
@@ -18,7 +18,7 @@ FILE = StateFile(
 # The record is renamed from one of these to the next. A change at the next boot begins with the first, others with the
 # second.
 FILES = tuple(FILE._replace(path=path) for path in (STAGED_FILE, GUARD_FILE, REVERTING_FILE, REVERTED_FILE))
-_OPERATIONS: dict[str, Any] = {kind.__name__: kind for kind in (PutFile, RemoveFile, SetAttribute, Run)}
+_OPERATIONS: dict[str, Any] = {kind.__name__: kind for kind in (PutFile, RemoveFile, Run, SetAttribute, SetRegister)}
 # The type of each field of an operation in a record of ours.
 _FIELDS: dict[str, type | tuple[type, ...]] = {
     "path": str,
@@ -28,6 +28,10 @@ _FIELDS: dict[str, type | tuple[type, ...]] = {
     "argv": list,
     "accepted": list,
     "tolerated": list,
+    "address": str,
+    "register": str,
+    "value": int,
+    "mask": int,
 }
 _SHAPES: dict[str, type | tuple[type, ...]] = {
     "token": str,

@@ -267,13 +267,13 @@ class TestRefusals:
         assert {step["status"] for step in steps} == {"planned"}
         assert all(touches_uplink(context, step) for step in steps)
 
-    def test_what_leaves_the_link_alone_is_free_on_the_uplink(self) -> None:
+    def test_what_leaves_the_link_alone_needs_no_consent_on_the_uplink(self) -> None:
         state = with_port(given.two_ports(), trust="pcp", dscp={})
         state["uplinks"] = [{"netdev": "ens1", "pci": PF, "reasons": ["default route"]}]
         desired = given.desired(given.interface(pci=PF, qos={"trust": "dscp"}))
         plan, context = plan_with_context(desired, state)
         (step,) = given.steps_of(plan, "qos")
-        assert (step["status"], touches_uplink(context, step)) == ("planned", False)
+        assert (step["status"], touches_uplink(context, step)) == ("planned", True)
 
     def test_what_holds_already_is_refused_to_nobody(self) -> None:
         kernel = host(pfc_cap=1, pfc=[2, 3], pause={"rx": False, "tx": False})

@@ -30,7 +30,7 @@ VALUES = {
     "forwarding": "0",
     "hop_limit": "64",
 }
-WORDS = "which carries the uplink (default route); rdma_fabric_allow_uplink_change: true allows the change"
+WORDS = "which carries the uplink (default route); "
 # What of advertisements an interface accepts: the kernel asks its own setting only.
 OWN = ("accept_ra", "accept_ra_defrtr", "accept_ra_pinfo", "autoconf")
 ALLOWED: dict[str, Any] = {"consents": {"uplink_change": True}}
@@ -75,9 +75,22 @@ def test_what_would_cut_the_uplink_is_refused_and_not_kept_for_the_next_boot(
     outcome = applied(kernel, sysctls={setting: value, "net.core.rmem_max": 67108864})
     (refused,) = [step for step in outcome["plan"]["steps"] if step["status"] == "refused"]
     assert refused["target"] == setting
-    assert refused["detail"].endswith(WORDS)
+    assert WORDS in refused["detail"]
     assert kernel.read(FILE).splitlines()[1:] == ["net.core.rmem_max = 67108864"]
-    assert statuses(node(routes), {setting: value}, **ALLOWED) == {setting: "planned"}
+    assert ("rdma_fabric_allow_uplink_change" in refused["detail"]) is setting.endswith("arp_ignore")
+
+
+@pytest.mark.parametrize("name", [UPLINK, "all", "default"])
+def test_consent_allows_only_what_the_host_can_take_back_at_once(name: str) -> None:
+    for key, value, routes in CUTS:
+        setting = f"net.{key.format(name)}"
+        status = "planned" if key.endswith("arp_ignore") else "refused"
+        assert statuses(node(routes), {setting: value}, **ALLOWED) == {setting: status}
+    kernel = node()
+    kernel.tree.errors[kernel.tree.resolve(f"/proc/sys/net/ipv4/conf/{name}/arp_ignore")] = "EIO"
+    assert statuses(kernel, {f"net.ipv4.conf.{name}.arp_ignore": 8}, **ALLOWED) == {
+        f"net.ipv4.conf.{name}.arp_ignore": "refused"
+    }
 
 
 @pytest.mark.parametrize(
@@ -193,8 +206,8 @@ def test_the_name_that_the_uplink_gets_at_the_next_boot_counts() -> None:
     assert found[setting] == "refused"
 
 
-def test_with_consent_the_step_says_that_nothing_takes_it_back() -> None:
-    outcome = previewed(node(STATIC), sysctls={f"net.ipv6.conf.{UPLINK}.disable_ipv6": 1}, **ALLOWED)
+def test_with_consent_the_step_says_what_it_takes() -> None:
+    outcome = previewed(node(), sysctls={f"net.ipv4.conf.{UPLINK}.arp_ignore": 8}, **ALLOWED)
     step = outcome["plan"]["steps"][0]
     assert step["interrupts"] == "what reaches the node by the uplink"
-    assert "this is not guarded" in step["detail"] and "IPv6 with all of its addresses" in step["detail"]
+    assert "its answers to ARP" in step["detail"]

@@ -44,7 +44,8 @@ _SPOKEN = {"ipv4": "IPv4", "ipv6": "IPv6"}
 # The kernel uses the larger of the interface's own value and that of all interfaces (inetdevice.h, IN_DEV_MAXCONF).
 _LARGER_COUNTS = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
 _THE_UPLINK = "what reaches the node by the uplink"
-_UNGUARDED = "this is not guarded: nothing reverts it if the node becomes unreachable"
+_FOR_GOOD = "no variable allows this, because nothing brings that back at once; next: leave it out"
+_UNKNOWN = "its present value can't be read, so it could not be taken back; next: leave it out"
 _SECONDS = 10.0
 _NOT_ALLOWED = (
     "the kernel rejects this write; next: run as root (become: true) on the host itself, not in a container, "
@@ -218,9 +219,19 @@ def cut_by(context: Context, name: str, wanted: str, now: str | None) -> str:
 
 
 def refusal(context: Context, name: str, wanted: str, now: str | None) -> str:
-    """Return why a setting is refused because it would cut the uplink; empty if it may be set."""
-    cut = "" if context.consents_to("uplink_change") else cut_by(context, name, wanted, now)
-    return f"{cut}; {CONSENTS['uplink_change']}: true allows the change" if cut else ""
+    """Return why a setting is refused because it would cut the uplink; empty if it may be set.
+
+    Consent only allows what a guard can take back in time: other settings remove addresses and routes that no value
+    restores, or do so minutes later.
+    """
+    cut = cut_by(context, name, wanted, now)
+    if not cut:
+        return ""
+    if not _CUTS[(_split(name) or ("",))[0]].at_once:
+        return f"{cut}; {_FOR_GOOD}"
+    if now is None:
+        return f"{cut}; {_UNKNOWN}"
+    return "" if context.consents_to("uplink_change") else f"{cut}; {CONSENTS['uplink_change']}: true allows the change"
 
 
 def _steps_of(context: Context, setting: Setting) -> list[Step]:
@@ -242,7 +253,7 @@ def _steps_of(context: Context, setting: Setting) -> list[Step]:
             interrupts=_THE_UPLINK if cut else NOTHING,
             when=NOW,
             undo=f"set it to {setting.now}" if setting.now is not None else "",
-            detail=f"{cut}; {_UNGUARDED}" if cut else "",
+            detail=cut,
             refusal=problem,
         )
     ]
@@ -411,11 +422,15 @@ def _unguarded(context: Context) -> list[str]:
 
 
 class _Cut(NamedTuple):
-    """What a setting takes from an uplink that has ``need``, if ``harms`` is true of the wanted and present value."""
+    """What a setting takes from an uplink that has ``need``, if ``harms`` is true of the wanted and present value.
+
+    ``at_once``: it takes effect at once, and the former value brings back what it took.
+    """
 
     need: str
     takes: str
     harms: Callable[[str, str | None], bool]
+    at_once: bool = False
 
 
 def _becomes(value: str) -> Callable[[str, str | None], bool]:
@@ -434,7 +449,7 @@ _ROUTE = "its default route, which router advertisements tell"
 _ADDRESSES = "its addresses, which router advertisements tell"
 _CUTS = MappingProxyType(
     {
-        "net/ipv4/conf/arp_ignore": _Cut(IPV4, "its answers to ARP", _becomes("8")),
+        "net/ipv4/conf/arp_ignore": _Cut(IPV4, "its answers to ARP", _becomes("8"), at_once=True),
         f"{_IPV6}disable_ipv6": _Cut(IPV6, "IPv6 with all of its addresses", _is_on),
         _ACCEPT_RA: _Cut(ADVERTISED, _ROUTE, _accepts_less),
         f"{_IPV6}accept_ra_defrtr": _Cut(ADVERTISED, _ROUTE, _becomes("0")),

@@ -153,7 +153,16 @@ def work(context: Context, step: Step) -> Work:
         wrong = [f"{operation.path} is not {operation.text}" for operation in _writes(host, address, rule)]
         return f"{'; '.join(wrong)}; next: find out who writes it (tuned, a script of the vendor)" if wrong else ""
 
-    return Work([_setting(address, rule)], [_setting(address, former)], verify)
+    undo: list[Operation] = [_setting(address, former)]
+    interface = context.interface_of(address)
+    if not _renewed(context, interface):
+        # As plain writes, which a guard can record; the kernel refuses to move an interrupt that it manages.
+        undo = [
+            SetAttribute(affinity_file(int(irq)), former[str(place)], tolerated=("EIO",))
+            for place, irq in enumerate(_irqs(context, interface))
+            if str(place) in former
+        ]
+    return Work([_setting(address, rule)], undo, verify)
 
 
 def _setting(address: str, rule: Rule) -> Found:
