@@ -131,7 +131,7 @@ def converge(desired: Any, kept: Any) -> list[str]:
     plan, context = plan_with_context(desired, facts(machine, desired), CONCERNS)
     done = execute(plan, context, machine, SystemClock(), handler_of=handler_of)
     assert done.failure is None, done.failure
-    kept.update(baseline.with_steps(kept, plan["steps"]))
+    kept.update(baseline.with_steps(kept, plan["steps"], {}))
     return done.lines
 
 

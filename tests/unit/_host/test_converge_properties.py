@@ -6,23 +6,26 @@ rest, and a removal brings everything back."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 from functools import lru_cache
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import PCI
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.baseline import read_kept
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import FLEET
-from ansible_collections.rdma.fabric.tests.sweeps import first_of, some_of
+from ansible_collections.rdma.fabric.tests.sweeps import some_of
 from ansible_collections.rdma.fabric.tests.unit._host import full_hosts
 from ansible_collections.rdma.fabric.tests.unit._host.families import PF
-from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
+from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL, Kernel, Killed
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.sweep import settled
 from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import LOSSLESS
 
@@ -85,7 +88,8 @@ CHOICES: dict[str, list[Any]] = {
     "state": ["up", "down"],
     "vfs": [0, 1, 3, 4],
     "vf_settings": [{"mac": "deterministic"}, {"mac": "deterministic", "link_state": "enable"}, {"max_tx_rate": 100}],
-    "eswitch_mode": ["legacy"],
+    "vf_mtu": [1400, 1500],
+    "eswitch_mode": ["legacy", "switchdev"],
     "queues": [{"rx_ring": 4096}, {"channels": 16}, {"rx_ring": 2048, "channels": 8}],
     "irq_affinity": ["local_node", "4-7,12"],
     "qos": [LOSSLESS, {"pfc": [3]}, {"trust": "dscp"}, False],
@@ -102,15 +106,23 @@ OF_HOST: dict[str, list[Any]] = {
 NO_TRACE = ("/sys/bus/pci/drivers", "/sys/kernel/iommu_groups", "/sys/module/", "/proc/modules", "/stand-in/")
 
 
+# What is done to a host between two days, or while a run changes it.
+CALM, KILLED, LOST, FOREIGN, UNPLUGGED = "calm", "killed", "lost", "foreign", "unplugged"
+DISTURBANCES = (CALM, KILLED, LOST, FOREIGN, UNPLUGGED)
+FIRST_DISTURBED = 60
+MAINTAINED = {"consents": {"vf_reset": True}}
+
+
 def drawn(dice: random.Random, choices: dict[str, list[Any]]) -> Any:
     return {key: dice.choice(choices[key]) for key in choices if dice.random() < 0.4}
 
 
-def wishes_in_turn(seed: int) -> Iterator[dict[str, Any]]:
+def wishes_in_turn(dice: random.Random) -> Iterator[dict[str, Any]]:
     """What is asked of one host in up to three runs, one after the other."""
-    dice = random.Random(seed)  # noqa: S311 - the same wishes in every run, no secret
     for _run in range(dice.randint(1, 3)):
         entry = {"pci": PF, **drawn(dice, CHOICES)}
+        if entry.get("vf_mtu", 0) > entry.get("mtu", 9000):
+            del entry["vf_mtu"]
         consents = {"vf_reset": True, "uplink_change": dice.random() < 0.5}
         yield {"interfaces": [entry], "consents": consents, **drawn(dice, OF_HOST)}
 
@@ -122,20 +134,90 @@ def left_traces(kernel: Kernel) -> Any:
     }
 
 
-@pytest.mark.parametrize("seed", first_of(some_of(range(60), 15)))
+def brought(kernel: Kernel, desired: Any) -> None:
+    """Apply on a calm day: what is shown is what is done, and a second run changes nothing."""
+    shown = preview(kernel, desired, CHECK, None)
+    assert kernel.mutations == []
+    done = apply(kernel, desired, APPLY, None, kernel)
+    assert "failed_step" not in done, done["msg"]
+    printed = shown.get("diff", {"prepared": ""})["prepared"].splitlines()
+    assert [step["line"] for step in done["executed"]] == [line for line in printed if line.startswith("planned: ")]
+    kernel.revive()
+    assert (apply(kernel, desired, APPLY, None, kernel)["changed"], kernel.mutations) == (False, [])
+
+
+def unplugged(kernel: Kernel) -> Callable[[], None]:
+    """Take the card with its functions out of the host, and return how it is put back as it was."""
+    there = kernel.tree
+    slot = f"/{PF[:-1]}"
+    away = kernel.tree = there.twin()
+    links = [path for path, target in there.links.items() if slot in path or slot in there.resolve(path)]
+    for path in [*links, *(path for path in there.dirs if f"{path}/".count(slot) and path.startswith("/sys/devices/"))]:
+        away.discard(path)
+
+    def plug_in() -> None:
+        tree = kernel.tree
+        for path in sorted(there.dirs - away_dirs):
+            tree.add_dir(path)
+        for path, content in there.files.items():
+            if path not in away_files:
+                tree.add_file(path, content)
+        for path in links:
+            tree.add_link(path, there.links[path])
+        tree.errors.update(there.errors)
+
+    away_files, away_dirs = set(away.files), set(away.dirs)
+    return plug_in
+
+
+def disturbed(kernel: Kernel, desired: Any, how: str, dice: random.Random) -> None:
+    """Apply while, or after, something happens to the host that no run expects."""
+    if how == KILLED:
+        calm = kernel.twin()
+        apply(calm, desired, APPLY, None, calm)
+        if calm.mutations:
+            kernel.disturb(dice.randrange(len(calm.mutations)), KILL)
+    if how == LOST:
+        # Without the file that lists our kernel arguments nobody knows whose those in grub.cfg are.
+        ours = [path for path in kernel.tree.files if path.startswith("/etc/") and "rdma-fabric" in path]
+        ours = sorted(path for path in ours if not path.startswith("/etc/default/grub.d/"))
+        for path in dice.sample(ours, min(len(ours), 2)):
+            kernel.tree.discard(path)
+    if how == FOREIGN:
+        # What no run has changed is not ours to bring back.
+        ours: Any = read_kept(kernel).settings
+        port = next(name for name in kernel.list(f"{PCI}/{PF}/net") if kernel.exists(f"/sys/class/net/{name}/ecn"))
+        if f"mtu:{PF}" in ours:
+            kernel.run(("ip", "link", "set", "dev", port, "mtu", str(dice.choice([1280, 2000]))), 1.0)
+        if "rx_ring" in ours.get(f"queues:{PF}", {}):
+            kernel.run(("ethtool", "-G", port, "rx", str(dice.choice([512, 8192]))), 1.0)
+    plug_in = unplugged(kernel) if how == UNPLUGGED else lambda: None
+    with contextlib.suppress(Killed):
+        outcome = apply(kernel, desired, APPLY, None, kernel)
+        assert "Traceback" not in outcome["msg"] and "internal error" not in outcome["msg"], outcome["msg"]
+    plug_in()
+
+
+FIRST = [*some_of(range(FIRST_DISTURBED), 15), *range(FIRST_DISTURBED, FIRST_DISTURBED + 20)]
+FURTHER = [seed for seed in some_of(range(FIRST_DISTURBED, 3000), 300) if seed not in FIRST]
+
+
+@pytest.mark.parametrize("seed", [*FIRST, *(pytest.param(seed, marks=pytest.mark.slow) for seed in FURTHER)])
 def test_whatever_was_asked_for_in_turn_a_removal_brings_everything_back(seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311 - the same days in every run, no secret
     kernel = full_hosts.HOSTS["mlx5"].host()
     before = left_traces(kernel)
-    for wish in wishes_in_turn(seed):
-        desired = check_spec(wish)
-        shown = preview(kernel, desired, CHECK, None)
-        assert kernel.mutations == []
-        done = apply(kernel, desired, APPLY, None, kernel)
-        assert "failed_step" not in done, done["msg"]
-        printed = shown.get("diff", {"prepared": ""})["prepared"].splitlines()
-        assert [step["line"] for step in done["executed"]] == [line for line in printed if line.startswith("planned: ")]
+    days = []
+    for wish in wishes_in_turn(dice):
+        how = dice.choice(DISTURBANCES) if seed >= FIRST_DISTURBED else CALM
+        days.append((how, wish))
+        if how == CALM:
+            brought(kernel, check_spec(wish))
+        else:
+            disturbed(kernel, check_spec(wish), how, dice)
         kernel.revive()
-        assert (apply(kernel, desired, APPLY, None, kernel)["changed"], kernel.mutations) == (False, [])
-    removed = apply(kernel, check_spec({"consents": {"vf_reset": True}}), REMOVE, None, kernel)
+    removed = apply(kernel, check_spec(MAINTAINED), REMOVE, None, kernel)
     assert not removed.get("failed"), removed["msg"]
-    assert left_traces(kernel) == before
+    after = left_traces(kernel)
+    left = {path for kind in before for path, _value in before[kind].items() ^ after[kind].items()}
+    assert not left, f"{sorted(left)} are not as before, after {days}"

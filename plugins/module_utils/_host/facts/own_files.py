@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Mapping, Sequence
 
-from ..machine.access import OURS
+from ..machine.access import OURS, is_temporary
 from ..machine.host_files import BOOT_ID, MARKER, BrokenState, StateFile, marked
 from ..machine.probe import Probe
 from ..spec.arguments import grouped
@@ -83,7 +83,7 @@ def naming_line_ends(name: str) -> tuple[str, str]:
 
 
 def read_own_files(probe: Probe) -> dict[str, str]:
-    """Return all files in our directories that carry our marker, complete, by path.
+    """Return all files in our directories that carry our marker, complete, by path, and what killed runs left of some.
 
     A file without the marker is no longer ours.
     """
@@ -96,7 +96,7 @@ def read_own_files(probe: Probe) -> dict[str, str]:
         for name in names:
             if OURS in place or OURS in name:
                 text = probe.content(f"{place}/{name}", ("EISDIR",))
-                if text is not None and MARKER in text:
+                if text is not None and (MARKER in text or is_temporary(name)):
                     files[f"{place}/{name}"] = text
     return files
 

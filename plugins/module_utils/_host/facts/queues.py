@@ -14,7 +14,7 @@ in use has a directory there named after its handler); irqbalance(1) and the uni
 from __future__ import annotations
 
 import re
-from typing import Iterable
+from typing import Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of
 
@@ -22,7 +22,7 @@ from ..machine.access import Host
 from ..machine.host_files import IRQBALANCE_SCRIPT, UNIT_DIRECTORIES
 from ..machine.probe import PCI, Probe, names_at, parse_int, printable
 from .host_state import Interface
-from .shapes import FunctionInterrupts, Interrupts, Irqbalance, Queue
+from .shapes import Eswitch, FunctionInterrupts, Interrupts, Irqbalance, Queue
 
 # The name of each key in the output of ``ethtool``, and the option that sets it.
 WORDS = {"rx_ring": ("RX", "rx"), "tx_ring": ("TX", "tx"), "channels": ("Combined", "combined")}
@@ -57,14 +57,20 @@ def show_command(key: str, name: str) -> tuple[str, ...]:
     return ("ethtool", "-l" if key == "channels" else "-g", name)
 
 
-def read_queues(probe: Probe, interfaces: Iterable[Interface]) -> dict[str, dict[str, Queue]]:
+def read_queues(
+    probe: Probe, interfaces: Iterable[Interface], eswitches: Mapping[str, Eswitch]
+) -> dict[str, dict[str, Queue]]:
     """Return ``{key of the interface: {rx_ring, tx_ring, channels: {"now", "most"}}}`` for the keys in the spec.
 
-    Keys that the driver does not report, or that can't be read, are left out.
+    Of a port whose e-switch is to change its mode, which gives it other queues, all keys are read. Keys that the driver
+    does not report, or that can't be read, are left out.
     """
     queues: dict[str, dict[str, Queue]] = {}
     for interface in interfaces:
         keys = list(interface.wanted["queues"] or ())
+        eswitch = eswitches.get(interface.key)
+        if eswitch is not None and interface.wanted["eswitch_mode"] not in (None, eswitch["mode"]):
+            keys = list(WORDS)
         if interface.netdev is not None and keys:
             commands = dict.fromkeys(show_command(key, interface.netdev["name"]) for key in keys)
             texts = [probe.output(*command) for command in commands]

@@ -32,7 +32,7 @@ def read_target_ports(probe: Probe, desired: HostSpec, interfaces: Sequence[Inte
     qos = read_qos(probe, desired, interfaces, facts["rdma"])
     if qos is not None:
         facts["settings"]["qos"] = qos
-    facts["queues"] = read_queues(probe, interfaces)
+    facts["queues"] = read_queues(probe, interfaces, facts["eswitch"])
     facts["interrupts"] = read_interrupts(probe, interfaces, facts["boot"]["files"])
     facts["routing"] = read_routing(probe, desired, interfaces, facts["boot"], facts["uplinks"])
 

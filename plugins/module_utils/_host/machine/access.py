@@ -326,6 +326,11 @@ def temporary_name(path: str) -> str:
     return posixpath.join(parent, f".{name}.{OURS}")
 
 
+def is_temporary(path: str) -> bool:
+    """Return whether a path has such a name: a run that was killed left the file, complete or not."""
+    return posixpath.basename(path).startswith(".") and path.endswith(f".{OURS}")
+
+
 def follow(path: str, target_of: Callable[[str], str | None]) -> str:
     """Return ``path`` with all links resolved, as the kernel does below a root directory.
 

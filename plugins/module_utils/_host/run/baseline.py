@@ -18,6 +18,7 @@ from .registry import ORDER, handler_of
 
 if TYPE_CHECKING:
     from ..facts.same_card import Moved
+    from ..facts.shapes import Queue
     from ..spec.cards import Card, Cards
 
 # Step id -> "from" of the first step that changed the setting; only its concern can interpret it.
@@ -95,12 +96,15 @@ def refusals(kept: Baseline, moved: Iterable[Moved]) -> list[Step]:
     ]
 
 
-def with_steps(known: Baseline, steps: Iterable[Step]) -> Baseline:
+def with_steps(known: Baseline, steps: Iterable[Step], queues: Mapping[str, Mapping[str, Queue]]) -> Baseline:
     """Return the baseline to keep once these steps are executed: the first value of every setting stays.
 
-    If a concern's values have parts, a later step may add the first values of other parts.
+    If a concern's values have parts, a later step may add the first values of other parts. ``queues`` are those of the
+    facts: a port begins with others in another mode of its e-switch, so its first ones are kept before that.
     """
     first = {step["id"]: step["from"] for step in steps if _handler(step["id"]).restore is not None}
+    for address in [address for address in queues if f"eswitch:{address}" in first]:
+        first[f"queues:{address}"] = {key: told["now"] for key, told in queues[address].items()}
     kept = {**first, **known}
     for step_id, value in first.items():
         before = kept[step_id]

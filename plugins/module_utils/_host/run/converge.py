@@ -21,9 +21,9 @@ from ..facts.gather import gather, read_host
 from ..facts.own_files import DRIVER_JOURNAL, FIRMWARE_RECORD, PENDING_REBOOT, PENDING_REBOOT_FILE
 from ..facts.shapes import Awaited, Facts
 from ..guard.record import FILES as OF_GUARD
-from ..machine.access import Clock, Host, HostError, Machine
-from ..machine.host_files import check
-from ..machine.probe import Probe, boot_id, first_pci_address
+from ..machine.access import Clock, Host, HostError, Machine, is_temporary
+from ..machine.host_files import PROGRAM_DIRECTORY, check
+from ..machine.probe import Probe, boot_id, first_pci_address, names_at
 from ..spec.host import CONSENTS, HostSpec
 from . import baseline, reached
 from .baseline import FILE as BASELINE
@@ -199,7 +199,7 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
     known = seen.kept
     if not seen.context.removing:
         known = _followed(machine, known, {first_pci_address(step["id"]) for step in steps}).kept
-    kept = known._replace(settings=baseline.with_steps(known.settings, steps))
+    kept = known._replace(settings=baseline.with_steps(known.settings, steps, seen.facts["queues"]))
     failure = None if kept == seen.kept else _keep(machine, clock, kept)
     if failure is not None:
         return Execution(failure=failure, not_reached=steps)
@@ -207,7 +207,7 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
     if execution.failure is not None:
         # Settings that were not reached may have another value when a later run changes them.
         tried = [step for step in steps if step not in execution.not_reached]
-        changed = known._replace(settings=baseline.with_steps(known.settings, tried))
+        changed = known._replace(settings=baseline.with_steps(known.settings, tried, seen.facts["queues"]))
         if changed != kept:
             _keep(machine, clock, changed)
     return execution
@@ -290,19 +290,13 @@ def _remember(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Fai
 
 
 def _forget(machine: Machine, clock: Clock, seen: Assessment, run: Run) -> Failure | None:
-    """Remove the baseline once all values are restored, and the directory that a killed run may have left empty."""
+    """Remove the baseline once all values are restored, with what killed runs may have left in its directory."""
     if not run.removes or seen.plan["steps"]:
         return None
-    if not machine.exists(baseline.PATH) and not _is_empty(machine, posixpath.dirname(baseline.PATH)):
-        return None
-    return _attempt(machine, clock, RemoveFile(baseline.PATH))
-
-
-def _is_empty(host: Host, directory: str) -> bool:
-    try:
-        return host.list(directory) == []
-    except HostError:
-        return False
+    paths = [baseline.PATH]
+    for directory in (posixpath.dirname(baseline.PATH), PROGRAM_DIRECTORY):
+        paths += [f"{directory}/{name}" for name in names_at(machine, directory) if is_temporary(name)]
+    return next(filter(None, (_attempt(machine, clock, RemoveFile(path)) for path in paths)), None)
 
 
 def _put(machine: Machine, clock: Clock, path: str, text: str | None) -> Failure | None:

@@ -10,7 +10,7 @@ from typing import Callable, List, Mapping, NamedTuple
 
 from ...engine.context import Context
 from ...engine.failures import FIRMWARE_FAILED
-from ...engine.operations import RELOAD_UNITS, Operation, Run, SetAttribute, WaitFor, Work
+from ...engine.operations import RELOAD_UNITS, Found, Operation, Run, SetAttribute, WaitFor, Work
 from ...engine.ports import fill
 from ...engine.steps import Step, Value, as_planned, key_of
 from ...facts import qos_paths
@@ -18,7 +18,7 @@ from ...facts.host_state import NETDEV_DRIVER, Interface
 from ...facts.qos import OF_DEVICE, read_port
 from ...facts.settings_shapes import QosPort
 from ...machine.access import Host
-from ...machine.probe import NET, Probe
+from ...machine.probe import INFINIBAND, NET, Probe, names_at
 from ...spec import qos_values
 from ...spec.host import HostSpec, wanted_interface
 from ...spec.qos import DSCP, OS, QOS_KEYS, only
@@ -105,7 +105,7 @@ def work(context: Context, step: Step) -> Work:
     do = change(subject, subject.now, subject.to)
     undo = change(subject, subject.to, subject.now) if subject.now is not None or setting == "tos" else []
     if setting == "tos":
-        do = [*_ready_for_tos(context, subject), *do, *_without_former_name(context, subject)]
+        do = [*_ready_for_tos(context, subject), *do, Found("remove the directories of former names", _without_device)]
     if setting in CUTTING and _keeps_its_link(context, interface):
         do.append(
             WaitFor(
@@ -298,12 +298,11 @@ def _ready_for_tos(context: Context, subject: _Subject) -> list[Operation]:
     return do
 
 
-def _without_former_name(context: Context, subject: _Subject) -> list[Operation]:
-    """Return how the directory of the device's former name is removed."""
-    former = _rdma_name(subject.port)
-    if not former or not settings.is_renamed(context, subject.interface):
-        return []
-    return [Run(("rmdir", qos_paths.directory(former)), _SECONDS, (0, 1))]
+def _without_device(host: Host) -> list[Run]:
+    """Return how directories are removed whose device has another name by now, whoever gave it that."""
+    present = names_at(host, INFINIBAND)
+    names = [name for name in names_at(host, qos_paths.RDMA_CM) if name not in present]
+    return [Run(("rmdir", qos_paths.directory(name)), _SECONDS, (0, 1)) for name in names]
 
 
 def _set_tos(subject: _Subject, _now: Value, to: Value) -> list[Operation]:

@@ -17,7 +17,7 @@ import re
 from typing import Callable, Mapping, cast
 
 from ...engine.context import Context
-from ...engine.steps import REFUSED, Value, as_planned
+from ...engine.steps import BOOT, REFUSED, Value, as_planned
 from ...facts import qos_paths
 from ...facts.host_state import NETDEV_DRIVER, Interface
 from ...facts.qos import OF_DEVICE, given, rdma_of
@@ -103,7 +103,8 @@ def notification_tree(port: QosPort, setting: str) -> str:
 
 def is_renamed(context: Context, interface: Interface) -> bool:
     """Return whether the plan renames the RDMA device, whose directory in configfs keeps the old name."""
-    return context.planned(f"naming:{interface.key}:rdma") is not None
+    step = context.planned(f"naming:{interface.key}:rdma")
+    return step is not None and step["when"] != BOOT
 
 
 def now_and_wanted(

@@ -209,7 +209,10 @@ def work(context: Context, step: Step) -> Work:
     do = [_route("add", route, name) for route in add]
     do += [_route("replace", route, name) for route in found.replace]
     do += [_rule("add", rule) for rule in found.add_rules]
-    do += [_route("del", route, name, protocol=route["protocol"]) for route in found.remove]
+    # The kernel has removed the routes of a link that an earlier step takes down.
+    down = interface.netdev is not None and not _will_be_up(context, interface, interface.netdev)
+    accepted = _OR_NOT_THERE if down else (0,)
+    do += [_route("del", route, name, accepted, protocol=route["protocol"]) for route in found.remove]
     undo = [_route("replace", route, name, protocol=route["protocol"]) for route in found.remove]
     undo += [_rule("del", rule, _OR_NOT_THERE) for rule in found.add_rules]
     undo += [_route("replace", route, name, protocol=route["protocol"]) for route in found.former]
