@@ -17,7 +17,7 @@ from typing import Callable, NamedTuple, Sequence
 
 from ..engine.context import Context
 from ..engine.steps import Value, is_executable
-from ..facts.host_state import Interface, enabled_functions
+from ..facts.host_state import Interface, seen_functions
 from ..facts.managers import ifupdown, networkd
 from ..facts.managers.network_manager import nmcli_route, nmcli_rule
 from ..facts.managers.owner import IFUPDOWN, NETPLAN, NETWORK_MANAGER, NETWORKD, WICKED, Owner, owner_of
@@ -97,7 +97,7 @@ def held_back(context: Context, entries: list[BootEntry]) -> list[BootEntry]:
         entry.update(only(old, [loss.key]))
         if loss.key == "vfs":
             # Keep the present number, the settings of the functions, and the functions' own entries.
-            entry["vfs"] = enabled_functions(context.actual.nics[loss.device])
+            entry["vfs"] = seen_functions(context.actual.nics[loss.device])
             needed = (*_OF_FUNCTIONS, "mtu") if old.get("vf_mtu") else _OF_FUNCTIONS
             entry.update(only(old, [key for key in needed if key not in entry]))
             for device, other in former.items():
@@ -146,7 +146,7 @@ def _is_lost(context: Context, former: BootEntry, key: Setting, nic: Nic | None,
     if key in owned_keys(context.actual.facts, nic):
         return False
     if key in (*_OF_FUNCTIONS, "vfs", "eswitch_mode") and (
-        nic is None or (key != "eswitch_mode" and not enabled_functions(nic))
+        nic is None or (key != "eswitch_mode" and not seen_functions(nic))
     ):
         return False
     return key not in ("mtu", "state") or _is_of_the_unit(context, former, key, netdev)
@@ -180,7 +180,7 @@ def _loss(context: Context, former: BootEntry, key: Setting, nic: Nic | None, ne
 
 def _consequence(context: Context, former: BootEntry, key: Setting, nic: Nic | None) -> str:
     if key == "vfs" and nic is not None:
-        count = enabled_functions(nic)
+        count = seen_functions(nic)
         noun = "virtual function" if count == 1 else "virtual functions"
         return f"its {count} {noun}, which no boot creates any longer: {', '.join(context.actual.vf_addresses(nic))}"
     if key == "mtu":

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Iterable
+from typing import TYPE_CHECKING, Final, Iterable
 
 from .devices import MELLANOX
 from .kernel import is_loaded
@@ -149,9 +149,34 @@ def is_guest_function(nic: Nic) -> bool:
     return nic["function"] == "vf" and not nic["pf"]
 
 
-def enabled_functions(nic: Nic | None) -> int:
-    """Return the current number of virtual functions of a NIC."""
-    return (nic["sriov"]["enabled"] or 0) if nic is not None and nic["sriov"] is not None else 0
+class Unknown:
+    """A fact that could not be read, which is neither nothing nor zero: whoever asks whether it is true gets an error.
+
+    In JSON it is null.
+    """
+
+    def __bool__(self) -> bool:
+        """Raise TypeError."""
+        raise TypeError("this fact is not known, so it is neither true nor false")
+
+
+UNKNOWN: Final = Unknown()
+
+
+def enabled_functions(nic: Nic | None) -> int | Unknown:
+    """Return the current number of virtual functions of a NIC as its driver tells it."""
+    if nic is None or nic["sriov"] is None:
+        return 0
+    enabled = nic["sriov"]["enabled"]
+    return UNKNOWN if enabled is None else enabled
+
+
+def seen_functions(nic: Nic | None) -> int:
+    """Return the same number, or that of the functions that are seen if it is not known."""
+    enabled = enabled_functions(nic)
+    if isinstance(enabled, int):
+        return enabled
+    return len(nic["sriov"]["vfs"]) if nic is not None and nic["sriov"] is not None else 0
 
 
 def most_functions(nic: Nic) -> int:
@@ -201,8 +226,8 @@ class Interface:
 
     @property
     def functions(self) -> int:
-        """Return its current number of virtual functions."""
-        return enabled_functions(self.nic)
+        """Return its current number of virtual functions, of those that are seen if it is not known."""
+        return seen_functions(self.nic)
 
     @property
     def is_up(self) -> bool:

@@ -125,7 +125,7 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
     base = f"{NET}/{name}"
     pci = None if "/virtual/" in place else pci_address_in(place)
     port_name = _port_name(probe, base)
-    flags = probe.number(f"{base}/flags", base=16) or 0
+    flags = probe.number(f"{base}/flags", base=16)
     link_type = probe.number(f"{base}/type") or 0
     speed = probe.number(f"{base}/speed", ("EINVAL",))
     carrier = probe.number(f"{base}/carrier", ("EINVAL",))
@@ -134,7 +134,8 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
         "name": printable(name),
         "mac": probe.text(f"{base}/address", limit=64),
         "mtu": probe.number(f"{base}/mtu"),
-        "up": bool(flags & _IFF_UP),
+        # Traffic may flow where nobody can tell.
+        "up": flags is None or bool(flags & _IFF_UP),
         "operstate": probe.text(f"{base}/operstate", limit=32),
         "carrier": None if carrier is None else carrier == 1,
         "speed_mbps": speed if speed is not None and 0 < speed < 2**31 else None,

@@ -25,7 +25,7 @@ from ..facts.firmware_image import FLINT, device_query
 from ..facts.functions import show_command as show_port
 from ..facts.gather import read_host
 from ..facts.gpus import SIGN_OF_MANAGERS, read_modes
-from ..facts.host_state import enabled_functions
+from ..facts.host_state import seen_functions
 from ..facts.managers import ifupdown, ini
 from ..facts.owners import NIC_NAMES, POD_LOGS, PORT_STATES, daemons_among, public_names, public_port_state
 from ..facts.queues import show_command as show_queues
@@ -274,7 +274,7 @@ def _read_cards(recorder: Recorder, facts: Facts) -> None:
         first = devices.setdefault(card_of(nic["address"]), nic["address"]) == nic["address"]
         if first and rights_tool and (nic["family"] or "").startswith(BLUEFIELD):
             probe.command(*rights_command(rights_tool, nic["address"]), seconds=QUERY_SECONDS)
-        if nic["link_layer"] == "InfiniBand" and enabled_functions(nic):
+        if nic["link_layer"] == "InfiniBand" and seen_functions(nic):
             for name in nic["netdevs"]:
                 probe.command(*show_port(name))
     for device in devices.values() if tool else ():

@@ -26,7 +26,7 @@ from ...engine.steps import (
 )
 from ...facts.eswitch import SWITCHDEV, present_mode
 from ...facts.firmware import may_share_firmware
-from ...facts.host_state import Interface, is_guest_function, most_functions
+from ...facts.host_state import Interface, Unknown, enabled_functions, is_guest_function, most_functions
 from ...facts.shapes import Nic, VfCount
 from ...facts.users import held
 from . import drivers_plan as drivers
@@ -37,6 +37,10 @@ _NO_MEMORY = (
     "the BIOS left no memory for its virtual functions (their BARs have no addresses in its file resource), so the "
     "kernel refuses each number: switch SR-IOV and Above 4G Decoding on in the BIOS, or add "
     "rdma_fabric_kernel_arguments: [pci=realloc], and reboot"
+)
+_UNKNOWN = (
+    "sriov_numvfs can't be read, so how many functions the driver has made, and a change would destroy, is not known; "
+    "next: read the kernel's log (dmesg), load the driver again or reset the card, and run again"
 )
 # Firmware values that are there with the next boot.
 _COMING = (PLANNED, NEEDS_REBOOT)
@@ -81,6 +85,8 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
         return [], [skipped]
     now = interface.functions
     others = _made_by_others(context, interface, wanted)
+    if wanted != now and isinstance(enabled_functions(nic), Unknown):
+        return [_change(context, interface, wanted, now, _UNKNOWN)], []
     if wanted == now and not others:
         return [], []
     if not others and _waits_for_firmware(context, interface, wanted):

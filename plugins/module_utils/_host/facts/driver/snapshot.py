@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping, Sequence, cast
 
 from ...machine.host_files import BrokenState
 from ..driver_shapes import Managed, Snapshot, SnapshotLink, SnapshotVlan
-from ..host_state import binds_functions, enabled_functions
+from ..host_state import binds_functions, seen_functions
 from ..own_files import DRIVER_JOURNAL
 from ..shapes import Nic, ReadNetdev
 
@@ -52,7 +52,7 @@ def take_snapshot(
         "functions": [
             {
                 "pci": nic["address"],
-                "vfs": enabled_functions(nic),
+                "vfs": seen_functions(nic),
                 "autoprobe": binds_functions(nic),
                 "bound": [vf["address"] for vf in functions if vf["pf"] == nic["address"] and vf["driver"]],
                 "managed": [
