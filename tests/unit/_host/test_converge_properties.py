@@ -185,11 +185,11 @@ def disturbed(kernel: Kernel, desired: Any, how: str, dice: random.Random) -> No
             kernel.tree.discard(path)
     if how == FOREIGN:
         # What no run has changed is not ours to bring back.
-        ours: Any = read_kept(kernel).settings
+        first: Any = read_kept(kernel).settings
         port = next(name for name in kernel.list(f"{PCI}/{PF}/net") if kernel.exists(f"/sys/class/net/{name}/ecn"))
-        if f"mtu:{PF}" in ours:
+        if f"mtu:{PF}" in first:
             kernel.run(("ip", "link", "set", "dev", port, "mtu", str(dice.choice([1280, 2000]))), 1.0)
-        if "rx_ring" in ours.get(f"queues:{PF}", {}):
+        if "rx_ring" in first.get(f"queues:{PF}", {}):
             kernel.run(("ethtool", "-G", port, "rx", str(dice.choice([512, 8192]))), 1.0)
     plug_in = unplugged(kernel) if how == UNPLUGGED else lambda: None
     with contextlib.suppress(Killed):

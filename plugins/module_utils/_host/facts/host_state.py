@@ -150,14 +150,11 @@ def is_guest_function(nic: Nic) -> bool:
 
 
 class Unknown:
-    """A fact that could not be read, which is neither nothing nor zero: whoever asks whether it is true gets an error.
-
-    In JSON it is null.
-    """
+    """A fact that could not be read (null in JSON), which is neither nothing nor zero."""
 
     def __bool__(self) -> bool:
         """Raise TypeError."""
-        raise TypeError("this fact is not known, so it is neither true nor false")
+        raise TypeError("this fact is not known")
 
 
 UNKNOWN: Final = Unknown()

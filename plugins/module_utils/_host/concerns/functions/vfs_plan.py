@@ -39,8 +39,8 @@ _NO_MEMORY = (
     "rdma_fabric_kernel_arguments: [pci=realloc], and reboot"
 )
 _UNKNOWN = (
-    "sriov_numvfs can't be read, so how many functions the driver has made, and a change would destroy, is not known; "
-    "next: read the kernel's log (dmesg), load the driver again or reset the card, and run again"
+    "sriov_numvfs can't be read, so how many functions a change would destroy is not known; next: read the kernel's "
+    "log (dmesg), and run again"
 )
 # Firmware values that are there with the next boot.
 _COMING = (PLANNED, NEEDS_REBOOT)

@@ -44,8 +44,7 @@ _SPOKEN = {"ipv4": "IPv4", "ipv6": "IPv6"}
 # The kernel uses the larger of the interface's own value and that of all interfaces (inetdevice.h, IN_DEV_MAXCONF).
 _LARGER_COUNTS = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
 _THE_UPLINK = "what reaches the node by the uplink"
-_FOR_GOOD = "no variable allows this, because nothing brings that back at once; next: leave it out"
-_UNKNOWN = "its present value can't be read, so it could not be taken back; next: leave it out"
+_FOR_GOOD = "no variable allows this, because no former value brings that back at once; next: leave it out"
 _SECONDS = 10.0
 _NOT_ALLOWED = (
     "the kernel rejects this write; next: run as root (become: true) on the host itself, not in a container, "
@@ -221,16 +220,13 @@ def cut_by(context: Context, name: str, wanted: str, now: str | None) -> str:
 def refusal(context: Context, name: str, wanted: str, now: str | None) -> str:
     """Return why a setting is refused because it would cut the uplink; empty if it may be set.
 
-    Consent only allows what a guard can take back in time: other settings remove addresses and routes that no value
-    restores, or do so minutes later.
+    Consent only allows what a guard can take back in time.
     """
     cut = cut_by(context, name, wanted, now)
     if not cut:
         return ""
-    if not _CUTS[(_split(name) or ("",))[0]].at_once:
+    if now is None or not _CUTS[(_split(name) or ("",))[0]].at_once:
         return f"{cut}; {_FOR_GOOD}"
-    if now is None:
-        return f"{cut}; {_UNKNOWN}"
     return "" if context.consents_to("uplink_change") else f"{cut}; {CONSENTS['uplink_change']}: true allows the change"
 
 
@@ -424,7 +420,7 @@ def _unguarded(context: Context) -> list[str]:
 class _Cut(NamedTuple):
     """What a setting takes from an uplink that has ``need``, if ``harms`` is true of the wanted and present value.
 
-    ``at_once``: it takes effect at once, and the former value brings back what it took.
+    ``at_once``: the former value brings that back at once.
     """
 
     need: str
