@@ -359,6 +359,17 @@ class TestResources:
         text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'system:node'}\n"
         of_text(text).accepted()
 
+    @pytest.mark.parametrize("name", ["rail0:a", "rail0 a:b", "a:..", '"a:\\n- b"', "A:%2f", "a:/../x?y=1"])
+    @pytest.mark.parametrize("api", ["v1", "k8s.cni.cncf.io/v1"])
+    def test_names_of_other_objects_hold_none(self, api: str, name: str) -> None:
+        text = f"apiVersion: {api}\nkind: Thing\nmetadata:\n  name: {name}\n  namespace: default\n"
+        assert "not a valid Kubernetes name" in of_text(text).wrong("metadata.name").problem
+
+    @pytest.mark.parametrize("name", ["a:/../x", "a:b c", "a:%2f", "a:b?c"])
+    def test_names_with_colons_are_a_segment_of_a_path(self, name: str) -> None:
+        text = f"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: '{name}'}}\n"
+        assert "not a valid Kubernetes name" in of_text(text).wrong("metadata.name").problem
+
     def test_a_field_beside_the_spec_is_sent_into_it(self) -> None:
         text = (
             "apiVersion: mellanox.com/v1alpha1\nkind: NicClusterPolicy\nmetadata:\n  name: nic-cluster-policy\n"

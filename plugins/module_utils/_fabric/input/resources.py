@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
@@ -72,6 +73,9 @@ _NAME_RULES: dict[str, Check] = {
     "NicNodePolicy": node_policy_name,
 }
 _LIST = "List"
+# Only their names may hold colons.
+_WITH_COLONS = re.compile(r"rbac\.authorization\.k8s\.io/|\w+\.openshift\.io/")
+_SEGMENT = re.compile(r"[\w.:@-]{1,253}", re.ASCII)
 _UNREAD_METADATA = ("finalizers", "generateName", "ownerReferences")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _METADATA = Model("metadata", METADATA)
@@ -203,7 +207,8 @@ def _named_object(content: Mapping[str, Any], kind: str, place: Place) -> Iterat
         _remark_metadata(kind, metadata, place.at("metadata"))
     name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
     if name:
-        place.at("metadata", "name").violations(_NAME_RULES.get(kind, _any_name)(name))
+        other = _path_segment if _WITH_COLONS.match(str(content.get("apiVersion"))) else dns_subdomain
+        place.at("metadata", "name").violations(_NAME_RULES.get(kind, other)(name))
     if namespace and is_cluster_scoped(str(content.get("apiVersion")), kind):
         place.at("metadata", "namespace").notice("has no effect here", f"a {kind} is in no namespace")
         namespace = ""
@@ -226,9 +231,12 @@ def _remark_metadata(kind: str, metadata: Mapping[str, Any], place: Place) -> No
             place.at(name).notice("has no effect here", hint)
 
 
-def _any_name(name: str) -> list[Problem]:
-    # Roles and bindings may hold colons, so the strictest rule would refuse what the API server takes.
-    return [] if ":" in name and len(name) <= 253 else dns_subdomain(name)
+def _path_segment(name: str) -> list[Problem]:
+    """Judge the name of a role or binding, or of OpenShift's users and groups: any segment of a path."""
+    if ":" not in name:
+        return dns_subdomain(name)
+    hint = "letters, digits and -_.:@ in at most 253 characters"
+    return [] if _SEGMENT.fullmatch(name) else [Problem("", "is not a valid Kubernetes name", hint)]
 
 
 def _mapping(value: Any) -> Mapping[Any, Any]:
