@@ -70,7 +70,9 @@ def judge(mutant: Mutant, number: int, *, first: bool) -> str:
         os.utime(path, (time, time))
     if found.startswith("FAILED "):
         test = found[len("FAILED ") :]
-        return f"caught by {test}" if _run([test]) == "survived" else f"no verdict: {test} fails by itself"
+        # It has to pass without the mutant: alone, or after the tests that it builds on.
+        passes = "survived" in (_run(each) for each in ([test], mutant.tests))
+        return f"caught by {test}" if passes else f"no verdict: {test} fails by itself"
     return found
 
 
