@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from ansible_collections.rdma.fabric.tests.integration.drifting import NAMES, Pushed
 from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Outcome, writes
 from ansible_collections.rdma.fabric.tests.integration.test_rights import ROLES, person
@@ -34,6 +36,7 @@ def test_after_a_run_nothing_differs_and_nothing_is_sent(pushed: Pushed) -> None
     assert set(NAMES) < set(pushed.junit())
 
 
+@pytest.mark.first
 def test_what_was_changed_by_hand_is_listed_with_who_did_it(pushed: Pushed) -> None:
     pushed.patch("configmap", "edited", {"data": {"key": "theirs"}})
     pushed.patch("daemonset", "agent", {"metadata": {"labels": {"rdma.fabric/set": None}}}, "label-eater")

@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG
 POLICY = {"rdmaSharedDevicePlugin": {"config": json.dumps(RDMA_CONFIG)}}
 
 
+@pytest.mark.first
 def test_new_nodes_are_let_in_once_they_are_verified_and_are_not_touched_again(fleet_of_new: Joining) -> None:
     """One that its kubelet has registered with the taint, and two that it has not."""
     fleet = fleet_of_new

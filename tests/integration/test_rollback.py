@@ -97,6 +97,7 @@ def test_what_a_killed_run_has_changed_goes_back_where_the_next_one_can_not_veri
     assert (brought.limits(), brought.cordoned(), brought.marked(), brought.holders()) == (ALL_NEW, [], [], [])
 
 
+@pytest.mark.first
 def test_a_fleet_goes_back_node_by_node_and_a_second_run_changes_nothing(brought: Fleet) -> None:
     brought.run("--forks", "2", playbook="site", rdma_fabric_limits=NEW).succeeded()
     assert brought.limits() == ALL_NEW

@@ -115,6 +115,7 @@ def gone_again(fleet: Fleet, before: dict[str, Json]) -> None:
     assert nodes_of(everything(fleet.api), fleet) == nodes_of(before, fleet)
 
 
+@pytest.mark.first
 @pytest.mark.hosts("one", "two")
 def test_hosts_and_cluster_are_what_they_were_before_the_first_run(fleet: Fleet) -> None:
     before = everything(fleet.api)
