@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.integration.upgrading import Fleet, stages
+from ansible_collections.rdma.fabric.tests.integration.after_site import States
+from ansible_collections.rdma.fabric.tests.integration.upgrading import WANTED, Fleet, stages
 
 
-@pytest.mark.hosts("one")
-def test_a_killed_run_leaves_what_its_turns_came_to(fleet: Fleet) -> None:
+@pytest.mark.hosts("one", "two")
+def test_a_killed_run_leaves_what_its_turns_came_to_and_is_healed_by_the_next_one(fleet: Fleet, states: States) -> None:
+    """Killed while a node is drained; meanwhile its host is changed."""
     first = fleet.killed_in_a_turn()
     (path,) = (fleet.user.here / "rdma-fabric-run" / "turns").iterdir()
     assert path.stem == first
@@ -22,6 +24,13 @@ def test_a_killed_run_leaves_what_its_turns_came_to(fleet: Fleet) -> None:
     (turn,) = fleet.turns()
     assert (turn["host"], turn["end"], turn["seconds"], turn["after"]) == (first, "", None, None)
     assert stages(turn) == ["drain"]
+    assert (fleet.cordoned(), fleet.holders()) == ([first], [fleet.nodes[first]])
+    states.give([fleet.hosts[first]], rdma_fabric_limits=WANTED)
+    mark = fleet.cluster.audit.mark()
+    outcome = fleet.run().succeeded()
+    assert (fleet.changed(), fleet.cordoned(), fleet.marked(), fleet.holders()) == (list(fleet.names), [], [], [])
+    assert f"node {fleet.nodes[first]} continues where another run left it" in " ".join(outcome.output.split())
+    assert len([name for name, _what in fleet.interrupted(mark) if name != first]) == 2
 
 
 @pytest.mark.hosts("one", "two")
