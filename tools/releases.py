@@ -76,7 +76,6 @@ SOME_IN_TURN = (
     *_some(
         "test_upgrade",
         "nodes_are_upgraded_one_after_the_other_in_stages_that_are_reported_and_need_no_second_turn",
-        "check_mode_tells_what_would_be_evicted_and_changes_nothing",
         "who_lacks_the_rights_is_told_before_a_host_is_looked_at",
     ),
 )

@@ -652,7 +652,8 @@ def test_numbers_that_are_none(node: Tree) -> None:
     found = nic(facts, RAIL0)
     assert (found["sriov"]["enabled"], found["numa_node"], found["sriov"]["vf_device"]) == (None, None, None)
     interface = netdev(facts, "ibp24s0")
-    assert (interface["mtu"], interface["up"], interface["speed_mbps"]) == (None, False, None)
+    # Flags that can't be read may be those of a link that carries traffic.
+    assert (interface["mtu"], interface["up"], interface["speed_mbps"]) == (None, True, None)
 
 
 def test_gpus_without_driver_and_without_entry_in_the_table(node: Tree) -> None:
