@@ -18,6 +18,7 @@ import yaml
 from ansible_collections.rdma.fabric.tests.integration.after_site import States, push
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
+from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from tools.checkout import CHECKOUT
 
@@ -64,12 +65,19 @@ class Pushed:
         spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
         return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec}
 
-    def kubectl(self, *words: str) -> None:
-        self.cluster.kubectl(*words, "--namespace", self.namespace)
-
     def patch(self, kind: str, name: str, body: Json, manager: str = "kubectl-edit") -> None:
         """Change an object as somebody else: without force, as kubectl's own commands do."""
-        self.kubectl("patch", kind, name, "--patch", json.dumps(body), f"--field-manager={manager}")
+        strategic = "application/strategic-merge-patch+json"
+        query = {"fieldManager": manager}
+        self.cluster.api.call("PATCH", self._path(kind, name), body, query=query, content_type=strategic)
+
+    def delete(self, kind: str, name: str) -> None:
+        """Delete an object by hand."""
+        self.cluster.api.call("DELETE", self._path(kind, name))
+
+    def _path(self, kind: str, name: str) -> str:
+        version = {"configmap": "v1", "daemonset": "apps/v1"}[kind]
+        return f"{collection_path(version, f'{kind}s', self.namespace)}/{name}"
 
     def drift(self, *arguments: str, **changes: Any) -> Outcome:
         """Run the playbook; nothing may be written to a host or to the cluster."""

@@ -42,7 +42,7 @@ def test_what_was_changed_by_hand_is_listed_with_who_did_it(pushed: Pushed) -> N
     pushed.patch("daemonset", "agent", {"metadata": {"labels": {"rdma.fabric/set": None}}}, "label-eater")
     image = {"containers": [{"name": "c", "image": "registry.example/agent:evil", "env": None}]}
     pushed.patch("daemonset", "agent", {"spec": {"template": {"spec": image}}}, "set-image")
-    pushed.kubectl("delete", "configmap", "deleted")
+    pushed.delete("configmap", "deleted")
     pushed.objects(*(pushed.config(name) for name in ("edited", "deleted", "kept")), pushed.daemons())
     limits = pushed.hosts["two"].folder / "etc" / "upper" / LIMITS[len("/etc/") :]
     limits.write_text(limits.read_text().replace("unlimited", "64"))
@@ -155,7 +155,7 @@ def test_the_shipped_role_is_enough_and_its_user_finds_what_an_administrator_doe
     reader = person(pushed.cluster, *ROLES["rdma-fabric-drift"]["rules"])
     pushed.drift(kubeconfig=reader).succeeded()
     pushed.patch("configmap", "edited", {"data": {"key": "theirs"}})
-    pushed.kubectl("delete", "configmap", "deleted")
+    pushed.delete("configmap", "deleted")
     pushed.objects(*(pushed.config(name) for name in ("edited", "deleted", "kept")), pushed.daemons())
     assert pushed.drift().status == DIFFERS
     by_administrator = pushed.document()

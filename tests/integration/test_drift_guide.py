@@ -144,6 +144,6 @@ def test_its_cron_job_has_the_files_that_it_names_and_runs_with_its_account_and_
     mine = [*words[4:-1], words[-1].replace(run_dir, str(tmp_path / "run"))]
     made.pushed.drift(*mine, kubeconfig=tmp_path / "kubeconfig").succeeded()
     assert (tmp_path / "run" / "drift.xml").is_file()
-    made.pushed.kubectl("delete", "configmap", "deleted")
+    made.pushed.delete("configmap", "deleted")
     outcome = made.pushed.drift(*mine, kubeconfig=tmp_path / "kubeconfig")
     assert "ConfigMap" in outcome.failures["localhost"]["msg"], outcome.output

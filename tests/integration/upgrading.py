@@ -24,6 +24,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     Outcome,
     User,
 )
+from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget
 from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL, apply_nodes, kwok_node
@@ -287,9 +288,10 @@ class Fleet:
         return changes
 
     def _changes(self, version: str) -> list[Json]:
-        query = f"watch=1&resourceVersion={version}&timeoutSeconds=1"
-        told = self.cluster.kubectl("get", "--raw", f"/api/v1/nodes?{query}").splitlines()
-        events = [json.loads(line) for line in told]
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "1"}
+        told = self.api.call("GET", collection_path("v1", "nodes"), query=query)
+        # Several events are no JSON together: their text stands in the place of a message.
+        events = [told] if "type" in told else [json.loads(line) for line in told.get("message", "").splitlines()]
         assert [event for event in events if event["type"] == "ERROR"] == []
         return [event["object"] for event in events]
 
