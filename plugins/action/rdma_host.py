@@ -24,10 +24,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry imp
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import DEFAULT_SECONDS, HostSpec, check_spec
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import answer_problems
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.timeline import REBOOT, stage_of_host, versions_of
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
     ActionFailure,
     describe_os_error,

@@ -126,3 +126,8 @@ def named(names: Sequence[str], most: int = _MAX_NAMED) -> str:
     """Return names, such as those of hosts, as a person says them: at most so many, and how many there are beside."""
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` with unprintable characters (line ends, escapes, direction marks, half surrogates) escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -14,7 +14,6 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 from ansible.errors import AnsibleError
 from ansible.parsing.splitter import parse_kv
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted
 from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import (
     CHANGED,
@@ -23,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import
     REFUSED,
     UNCHANGED,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.manifests import is_secret
 from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes import (
     FREE,

@@ -27,8 +27,7 @@ from ansible.plugins.loader import fragment_loader
 from ansible.utils.display import Display
 from ansible.utils.plugin_docs import get_docstring
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import hidden, opens_vaults, texts_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import set_by_facts, violations_of_facts

@@ -17,7 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     RecordedHost,
     load_recording,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 
 from .base import ActionFailure, FabricAction
 from .payload import compact

@@ -10,8 +10,7 @@ import re
 import shlex
 from typing import Iterable, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 
 from .policy import offered_twice, policy_file
 from .presets import PRESETS

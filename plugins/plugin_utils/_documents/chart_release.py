@@ -13,7 +13,7 @@ from typing import Any, Mapping
 
 import yaml
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.scrub import scrubbed
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX

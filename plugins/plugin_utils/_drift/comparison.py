@@ -14,9 +14,8 @@ from collections import Counter
 from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.engine.steps import NEEDS_REBOOT
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, natural_key
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold_names
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.plan_classes import plan_lines_of_classes
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
 OPEN_HOOK = "_rdma_fabric_host_hook_open"

@@ -17,8 +17,7 @@ from ansible.inventory.manager import split_host_pattern
 from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import dns_subdomain
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, named, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import DEFAULT_PATTERN, PATTERN, SOURCE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 

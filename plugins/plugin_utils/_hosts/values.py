@@ -12,8 +12,7 @@ from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.policy import conflicting_modes
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.functions import shared_guids
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES, parse_host_variables
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import plain
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import VAULT_HINT
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import TABLE

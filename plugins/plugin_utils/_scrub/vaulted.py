@@ -20,7 +20,7 @@ import yaml
 from ansible.errors import AnsibleError
 from ansible.parsing.vault import b_HEADER
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 
 HIDDEN = "<from a vault>"
 # Shorter ones are words that messages have anyway: they are hidden where they stand alone.

@@ -16,10 +16,15 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import check_sealed, digest_of
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import key_of
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import natural_key
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    InvalidInput,
+    Notice,
+    Violation,
+    named,
+    one_line,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hooks import HOOKS
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import (
     BEYOND_ROCE,
     DRIVER,
@@ -23,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._port_counters import 
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.counters import LOADS, LOSSES, SIGNS
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, natural_key
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 LOSS, SIGN, LOAD = "loss", "sign", "load"

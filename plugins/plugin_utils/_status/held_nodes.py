@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 RUN = "reboots of rdma.fabric.host"

@@ -9,7 +9,6 @@ import re
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.taints import taint_of
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import counted, natural_key
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout import joining
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import is_cordoned, mark_of
@@ -21,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._rollout.slots import 
     slot_name,
     slot_of,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 from .held_nodes import MOST_NAMED, held_nodes, names_of

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.readiness import is_ready
 from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     counted,
@@ -19,7 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     port_state,
     rail_rows,
 )
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 
 from .counters import counter_lines

@@ -13,8 +13,7 @@ from typing import Any, Iterable, Mapping
 
 from ansible import constants
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line
 
 from .variable import PREFIX
 

@@ -12,8 +12,7 @@ from ansible.errors import AnsibleError
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.names import label_selector
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import kind_of, shown
-from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.syntax import one_line
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, named, one_line
 
 from .table import OF_CONTROLLER
 from .texts import Unreadable, is_blank, read_text

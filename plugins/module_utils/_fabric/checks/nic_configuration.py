@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line
 
-from ..common.findings import one_line
 from ..common.jsontext import Problem
 
 SECTION = "nicConfigurationOperator"

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterable, Mapping, Tuple, Union
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, one_line
 
 from .jsontext import Problem
 
@@ -124,11 +124,6 @@ def shown(value: Any) -> str:
     text = f'"{value}"' if isinstance(value, str) else str(value)
     text = one_line(text)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
-
-
-def one_line(text: str) -> str:
-    """Return text with everything that does not print spelled out."""
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def type_name(value: Any) -> str:

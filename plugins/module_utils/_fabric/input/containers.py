@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line
 
 from ..checks import driver_container
 from ..common import openshift
-from ..common.findings import Document, Findings, Place, one_line
+from ..common.findings import Document, Findings, Place
 from .policy import Policy, restricts_nodes
 from .pools import note
 from .resources import Resource

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line
 
 from ..checks import driver_container, sriov_policies
-from ..common.findings import Document, Findings, Place, one_line
+from ..common.findings import Document, Findings, Place
 from ..common.images import CHART_VERSION
 from ..common.schema import REFUSED, RETIRED
 from .functions import FunctionPolicy, PoolConfig

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
 
 from ..checks import nad
 from ..checks import sriov_policies as rules
@@ -18,7 +18,7 @@ from ..checks.devplugin import rdma_resources
 from ..checks.devplugin_ports import OF_PORTS
 from ..checks.sriov_networks import RESOURCE_PREFIX
 from ..common.features import DEVICE_LABELS, FEATURES, SRIOV_LABEL
-from ..common.findings import Place, one_line
+from ..common.findings import Place
 from ..common.names import is_alternative
 from .attachments import Network
 from .models_sriov import NODE_POLICY, POOL_CONFIG

@@ -12,9 +12,10 @@ import os
 import re
 from typing import Iterator, Mapping, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
+
 from ..machine.access import HostError
 from ..machine.probe import in_one_line
-from ..spec.syntax import one_line
 from .operations import CommandFailed, Each, Found, Operation, PutFile, RemoveFile, Run, SetAttribute, SetRegister
 from .ports import NoPort
 

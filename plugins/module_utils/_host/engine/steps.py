@@ -9,9 +9,10 @@ import hashlib
 import json
 from typing import Iterable, Mapping, Sequence, TypedDict, TypeVar, Union
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
+
 from ..facts.returned import shortened
 from ..machine.probe import first_pci_address
-from ..spec.syntax import one_line
 
 T = TypeVar("T")
 Value = Union[None, bool, int, float, str, Sequence[object], Mapping[str, object]]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Sequence, TypedDict
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
+
 from ..engine.execution import Execution, Failure
 from ..engine.pending_reboot import KERNEL, leads_to_reboot
 from ..engine.steps import (
@@ -25,7 +27,6 @@ from ..engine.steps import (
 from ..facts.rdma import Link, links_of
 from ..facts.shapes import Facts
 from ..spec.host import HostSpec
-from ..spec.syntax import one_line
 from .plan import needs_turn
 from .registry import ORDER
 from .sealed import DONE, OTHER, Sealed, Verdict

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Final, List, Mapping, Sequence, TypedDict, TypeVar, Union, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation, one_line
 
 from . import syntax
 from .place import (
@@ -254,8 +254,8 @@ def shared_guids(desired: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Vio
     for (first, _first_index), (later, index), guid in doubled(owned):
         if first == later:
             continue
-        source = f"host {syntax.one_line(later)}: rdma_fabric_interfaces"
-        problem = f"gives {guid_text(guid)}, which host {syntax.one_line(first)} gives to functions of its own"
+        source = f"host {one_line(later)}: rdma_fabric_interfaces"
+        problem = f"gives {guid_text(guid)}, which host {one_line(first)} gives to functions of its own"
         found.setdefault(later, []).append(Violation(source, f"[{index}].vf_guids", problem, _HINT))
     return found
 

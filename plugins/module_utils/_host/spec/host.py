@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, List, Mapping, NamedTuple, TypedDict, cast
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, one_line
 
 from . import syntax
 from .arguments import NETNS_MODES, kernel_arguments, name_of, netns_mode
@@ -145,7 +145,7 @@ def parse_host_variables(host: str, variables: Mapping[str, object]) -> tuple[Ho
     found = Found(keys=every_key, variables=HOST_VARIABLES)
 
     def place(variable: str) -> Place:
-        return Place(found, f"host {syntax.one_line(host)}: {variable}")
+        return Place(found, f"host {one_line(host)}: {variable}")
 
     recorded = variables.get("rdma_fabric_recording")
     if recorded is not None:

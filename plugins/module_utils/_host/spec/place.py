@@ -9,9 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Callable, Collection, Iterable, Mapping, Pattern, TypeVar
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, hint_of_digits
-
-from . import syntax
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Notice, Violation, hint_of_digits, one_line
 
 Check = Callable[[str], str]
 Bounds = Callable[[int], str]
@@ -80,7 +78,7 @@ Readers = Mapping[str, Reader[object]]
 
 def shown(value: object) -> str:
     """Return ``value`` for a message: as one line of limited length."""
-    text = syntax.one_line(repr(value))
+    text = one_line(repr(value))
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 

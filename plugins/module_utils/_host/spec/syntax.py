@@ -152,8 +152,3 @@ def label_value_problem(value: str) -> str:
     if value and (len(value) > 63 or not _LABEL_NAME.fullmatch(value)):
         return "is not a valid label value: at most 63 letters, digits, - _ . that begin and end with a letter or digit"
     return ""
-
-
-def one_line(text: str) -> str:
-    """Return ``text`` with unprintable characters (line ends, escapes, direction marks) escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
