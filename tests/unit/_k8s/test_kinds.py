@@ -80,3 +80,19 @@ def test_paths() -> None:
     assert collection_path("apps/v1", Resource("daemonsets", True), "n") == "/apis/apps/v1/namespaces/n/daemonsets"
     assert collection_path("v1", Resource("nodes", False), "n") == "/api/v1/nodes"
     assert object_path(Key("v1", "Pod", "n", "a"), Resource("pods", True)) == "/api/v1/namespaces/n/pods/a"
+
+
+@pytest.mark.parametrize(
+    ("name", "segment"),
+    [
+        ("system:node", "system:node"),
+        ("a:/../../x?y=1#z", "a:%2F..%2F..%2Fx%3Fy%3D1%23z"),
+        ("a%2Fb", "a%252Fb"),
+        ("..", "%2E%2E"),
+        ("\u00e9\n", "%C3%A9%0A"),
+        ("\ud800", "%ED%A0%80"),
+    ],
+)
+def test_a_name_is_one_segment_of_a_path_whatever_it_holds(name: str, segment: str) -> None:
+    assert object_path(Key("v1", "Pod", "n", name), Resource("pods", True)) == f"/api/v1/namespaces/n/pods/{segment}"
+    assert collection_path("v1", Resource("pods", True), name) == f"/api/v1/namespaces/{segment}/pods"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Mapping
+from urllib.parse import quote
 
 from ..objects.objects import Key
 
@@ -127,10 +128,15 @@ def group_path(api_version: str) -> str:
 
 def collection_path(api_version: str, resource: Resource, namespace: str) -> str:
     """Return the path of all objects of a kind, in one namespace when ``namespace`` is not empty."""
-    scope = f"/namespaces/{namespace}" if namespace and resource.namespaced else ""
+    scope = f"/namespaces/{_segment(namespace)}" if namespace and resource.namespaced else ""
     return f"{group_path(api_version)}{scope}/{resource.plural}"
 
 
 def object_path(key: Key, resource: Resource) -> str:
     """Return the path of one object."""
-    return f"{collection_path(key.api_version, resource, key.namespace)}/{key.name}"
+    return f"{collection_path(key.api_version, resource, key.namespace)}/{_segment(key.name)}"
+
+
+def _segment(name: str) -> str:
+    """Return a name as one segment of a path, whatever an answer or an inventory holds as one."""
+    return quote(name, safe=":", errors="surrogatepass") if name.strip(".") else name.replace(".", "%2E")

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any, Collection, Mapping, NamedTuple
 
 from ..api.errors import ApiFault, Fault
-from ..api.kinds import PODS, collection_path
+from ..api.kinds import PODS, object_path
 from ..api.transport import Connection
+from ..objects.objects import key_of
 from ..objects.readiness import condition
 from .nodes import labelled_pods
 
@@ -76,8 +77,7 @@ def _why_silent(pod: Mapping[str, Any]) -> str:
 
 
 def _metrics(connection: Connection, pod: Mapping[str, Any]) -> str:
-    place = collection_path("v1", PODS, str(pod["metadata"]["namespace"]))
-    path = f"{place}/{pod['metadata']['name']}:{_port(pod)}/proxy/metrics"
+    path = f"{object_path(key_of(pod), PODS)}:{_port(pod)}/proxy/metrics"
     data = connection.content(path, what=f"metrics of {_name(pod)}", query={})
     if len(data) > MOST_BYTES:
         raise ApiFault(Fault.INVALID, f"{_name(pod)} answers with {len(data)} bytes, which are not metrics")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping
 
-from ..api.kinds import PODS, collection_path
+from ..api.kinds import PODS, object_path
 from ..api.transport import Connection
+from ..objects.objects import Key
 from ..objects.readiness import is_ready
 from .diagnosis import container_statuses
 
@@ -74,7 +75,7 @@ def _of_pod(pod: Mapping[str, Any]) -> list[Log]:
 
 def read_log(connection: Connection, log: Log, lines: int) -> tuple[str, bool]:
     """Return the last ``lines`` of a log, ``MOST_BYTES`` at most, and whether bytes were cut. Raises ApiFault."""
-    path = f"{collection_path('v1', PODS, log.namespace)}/{log.pod}/log"
+    path = f"{object_path(Key('v1', 'Pod', log.namespace, log.pod), PODS)}/log"
     query = {"container": log.container, "tailLines": str(lines), "limitBytes": str(_MOST_ASKED), "timestamps": "true"}
     if log.previous:
         query["previous"] = "true"
