@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from copy import deepcopy
+from typing import Any, Iterator
 
 import pytest
 
@@ -21,7 +22,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
 from ansible_collections.rdma.fabric.tests.unit._k8s.batch_cases import BASE, apply, wave
-from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import FakeServer, config_map, failure, good
+from ansible_collections.rdma.fabric.tests.unit._k8s.fake_server import (
+    FakeServer,
+    config_map,
+    failure,
+    good,
+    namespace_object,
+)
 
 KEY = Key("v1", "ConfigMap", "ns", "a")
 METADATA = {"name": "a", "namespace": "ns", "uid": "u"}
@@ -36,7 +43,10 @@ FOREIGN_OBJECTS = [
     {"apiVersion": "v1", "kind": "Secret", "metadata": METADATA},
     {"apiVersion": "apps/v1", "kind": "ConfigMap", "metadata": METADATA},
     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**METADATA, "labels": ["x"]}},
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**METADATA, "labels": {"a": 1}}},
     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**METADATA, "managedFields": {}}},
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**METADATA, "managedFields": ["x", 1]}},
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": METADATA, "status": "x"},
 ]
 FOREIGN_PAGES = [
     {},
@@ -47,6 +57,8 @@ FOREIGN_PAGES = [
     {"kind": "ConfigMapList", "items": ["x"]},
     {"kind": "ConfigMapList", "items": [{"metadata": {"name": "a"}}]},
     {"kind": "SecretList", "items": [{"kind": "Secret", "metadata": METADATA}]},
+    {"kind": "ConfigMapList", "items": [{"metadata": {**METADATA, "namespace": 7}}]},
+    {"kind": "ConfigMapList", "items": [{"metadata": {**METADATA, "ownerReferences": ["x"]}}]},
 ]
 
 
@@ -76,6 +88,66 @@ def test_a_list_that_is_something_else_ends_the_run_before_anything_is_changed(b
 def test_no_page_that_is_something_else_counts_as_an_empty_one(body: Any) -> None:
     with pytest.raises(ApiFault, match="list configmaps: the answer is not the API server's"):
         checked_page(json.loads(json.dumps(body)), KEY, "list configmaps")
+
+
+@pytest.mark.parametrize(
+    ("selector", "lacking"),
+    [
+        ("a", ""),
+        ("a=b,c", ""),
+        ("a == b", ""),
+        ("a in (x, y),a notin (b),!a,a!=b", ""),
+        ("z", "z"),
+        ("a,z=b", "z=b"),
+        ("a=c", "a=c"),
+    ],
+)
+def test_objects_without_the_label_they_were_asked_by_are_no_answer(selector: str, lacking: str) -> None:
+    page = {"kind": "ConfigMapList", "items": [{"metadata": {**METADATA, "labels": {"a": "b", "c": ""}}}]}
+    if not lacking:
+        assert len(checked_page(page, KEY, "list configmaps", selector).bodies) == 1
+        return
+    with pytest.raises(ApiFault, match=f"not heeded: ConfigMap ns/a has no label {lacking} "):
+        checked_page(page, KEY, "list configmaps", selector)
+
+
+def replaced(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the value with each of its parts replaced by one of each type, or left out, and what that was."""
+    for other in (None, 0, True, "x", [], ["x"], [None], {}, {"x": 1}):
+        yield f"{place} is {json.dumps(other)}", other
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield f"{place}.{key} is left out", {name: kept for name, kept in value.items() if name != key}
+            for what, changed in replaced(item, f"{place}.{key}"):
+                yield what, {**value, key: changed}
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            for what, changed in replaced(item, f"{place}[{number}]"):
+                yield what, [*value[:number], changed, *value[number + 1 :]]
+
+
+@pytest.mark.parametrize("plural", ["namespaces", "configmaps"])
+def test_no_shape_of_an_answer_is_a_defect_or_writes_anything_where_it_is_refused(plural: str) -> None:
+    server = FakeServer()
+    apply(server, wave(namespace_object("other"), config_map("a")))
+    waves = [wave(namespace_object("other"), config_map("a", changed="yes"))]
+    page = json.loads(server.send("GET", f"/api/v1/{plural}?labelSelector=rdma.fabric/set", None, None).body)
+    kept = deepcopy(server.objects)
+    wrong = []
+    for what, changed in replaced(page):
+
+        def answer(_number: int, method: str, path: str, body: Any = changed) -> Reply | None:
+            return good(body) if method == "GET" and path.endswith(plural) else None
+
+        server.objects, server.requests, server.intercept = deepcopy(kept), [], answer
+        try:
+            apply(server, *waves)
+        except BatchError as error:
+            if server.written() and "not the API server's" in str(error):
+                wrong.append(f"{what}: written before it was refused")
+        except Exception as error:
+            wrong.append(f"{what}: {error!r}")
+    assert not wrong
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,28 @@ answer is checked here first, so that it is neither believed nor ends in a trace
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, NamedTuple
+import re
+from typing import Any, Iterator, Mapping, NamedTuple
+
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 
 from ..objects.objects import Json, Key
+from ..objects.projection import is_ours
 from .errors import ApiFault, Fault, fault_from_response
 
 _HINT = "check what answers at the server's address: the API server itself, or a proxy before it"
-_METADATA_TYPES = {
-    "labels": Mapping,
-    "annotations": Mapping,
-    "managedFields": list,
-    "ownerReferences": list,
-    "finalizers": list,
+# Of each container the type of its values too: later code takes them for what they are.
+_METADATA_TYPES: Mapping[str, tuple[type, type]] = {
+    "labels": (dict, str),
+    "annotations": (dict, str),
+    "managedFields": (list, dict),
+    "ownerReferences": (list, dict),
+    "finalizers": (list, str),
 }
+# ``a in (b,c)``, whose name is then no term of equality; of the others ``a`` and ``a=b``, which API servers also take
+# with a second equals sign and with blanks.
+_SETS = re.compile(r"\([^)]*\)")
+_EQUALITY = re.compile(r"([\w./-]+)(?:\s*==?\s*([\w.-]*))?", re.ASCII)
 
 
 class Page(NamedTuple):
@@ -51,8 +60,8 @@ def checked_deletion(body: Json, key: Key, what: str) -> Json | None:
     return live if live["metadata"].get("finalizers") else None
 
 
-def checked_page(page: Json, scope: Key, what: str) -> Page:
-    """Return what one page of a LIST holds; each object has its apiVersion and kind."""
+def checked_page(page: Json, scope: Key, what: str, selector: str = "") -> Page:
+    """Return what one page of a LIST holds; each object has its apiVersion and kind, and the labels it was asked by."""
     metadata, items = page.get("metadata"), page.get("items")
     if not str(page.get("kind", "")).endswith("List"):
         raise _foreign(what, f"its kind is {page.get('kind')!r}, not a list")
@@ -66,6 +75,7 @@ def checked_page(page: Json, scope: Key, what: str) -> Page:
         problem = _object_problem(body)
         if not problem and body["kind"] != scope.kind:
             problem = f"it holds a {body['kind']}"
+        problem = problem or _unasked_problem(body, selector)
         if problem:
             raise _foreign(what, problem)
         bodies.append(body)
@@ -124,16 +134,61 @@ def _object_problem(body: Any) -> str:
     """Return why a value is no stored object, or an empty string."""
     if not isinstance(body, dict):
         return f"it holds a {type(body).__name__} instead of an object"
-    metadata = body.get("metadata")
-    if not isinstance(metadata, dict):
+    if not isinstance(body.get("metadata"), dict):
         return "it has no metadata"
+    problem = next(_problems(body["metadata"], body), "")
+    return f"{_named(body)} has {problem}" if problem else ""
+
+
+def _problems(metadata: Json, body: Json) -> Iterator[str]:
+    """Yield what of an object is of no type that the API has for it. Null is what was left out, and goes."""
     for name in ("name", "uid"):
         if not isinstance(metadata.get(name), str) or not metadata[name]:
-            return f"it has no metadata.{name}"
-    for name, kind in _METADATA_TYPES.items():
-        if not isinstance(metadata.get(name), (kind, type(None))):
-            return f"its metadata.{name} is a {type(metadata[name]).__name__}"
+            yield f"no metadata.{name}"
+    if not isinstance(metadata.get("namespace"), (str, type(None))):
+        yield "a metadata.namespace that is no text"
+    for name, (container, part) in _METADATA_TYPES.items():
+        value = metadata.get(name)
+        if value is None:
+            metadata.pop(name, None)
+        elif not isinstance(value, container):
+            yield f"a metadata.{name} that is a {type(value).__name__}"
+        else:
+            held = value.values() if isinstance(value, dict) else value
+            yield from (f"a metadata.{name} that holds {each!r:.80}" for each in held if not isinstance(each, part))
+    for entry in filter(is_ours, metadata.get("managedFields", ())):
+        if not _is_tree(entry.get("fieldsV1") or {}):
+            yield "a metadata.managedFields whose fieldsV1 are no mappings of mappings"
+    for name in ("spec", "status"):
+        if not isinstance(body.get(name), (dict, type(None))):
+            yield f"a {name} that is a {type(body[name]).__name__}"
+
+
+def _is_tree(fields: Any) -> bool:
+    left = [fields]
+    while left:
+        each = left.pop()
+        if not isinstance(each, dict):
+            return False
+        left += each.values()
+    return True
+
+
+def _unasked_problem(body: Json, selector: str) -> str:
+    """Return which label of a LIST's selector an object lacks, or an empty string; sets are not judged."""
+    labels = body["metadata"].get("labels") or {}
+    for term in _SETS.sub("()", selector).split(","):
+        asked = _EQUALITY.fullmatch(term.strip())
+        if asked and (asked[1] not in labels or (asked[2] is not None and labels[asked[1]] != asked[2])):
+            return f"its label selector was not heeded: {_named(body)} has no label {asked[0]}"
     return ""
+
+
+def _named(body: Json) -> str:
+    """Return what a message calls an object that may lack any part of its name."""
+    metadata = body["metadata"]
+    place = "/".join(str(metadata[name]) for name in ("namespace", "name") if metadata.get(name))
+    return one_line(f"{body.get('kind')!s:.80} {place:.300}".strip())
 
 
 def _identity_problem(body: Json, key: Key) -> str:

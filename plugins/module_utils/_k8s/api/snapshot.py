@@ -163,7 +163,7 @@ def list_versioned(
             del query["continue"]
             bodies, tokens = [], set()
             continue
-        found, token, version = checked_page(page, scope, f"list {what}")
+        found, token, version = checked_page(page, scope, f"list {what}", selectors.get("labelSelector", ""))
         bodies += found
         if not token:
             return bodies, version
