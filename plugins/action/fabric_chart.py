@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Mapping
 
 import yaml
@@ -99,5 +100,6 @@ class ActionModule(ChartAction):
             "disable_hook": True,
         }
         printed = self.helm("helm_template", given, task_vars, check=False)["stdout"]
-        objects = [body for body in yaml.safe_load_all(printed) if body]
+        # Helm takes numbers among keys for text, and dates too.
+        objects = [json.loads(json.dumps(body, default=str)) for body in yaml.safe_load_all(printed) if body]
         return {"changed": False, "release": name_of(chart), "objects": objects}

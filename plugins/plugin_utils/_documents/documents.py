@@ -25,6 +25,7 @@ from ansible.parsing.vault import b_HEADER
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import (
     Document,
     Path,
+    described,
     path_text,
     shown,
 )
@@ -42,6 +43,10 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}", re.ASCII)
 _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_MOST_DIGITS = 100
+# Of signed and of unsigned numbers: API servers refuse or round what is beyond.
+_LEAST, _MOST = -(2**63), 2**64 - 1
+_TOO_LARGE, _SMALLER = "which 64 bits do not hold", "quote it, or give a smaller number"
 _TRUE = ("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON")
 _FALSE = ("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF")
 _NULL = ("", "~", "null", "Null", "NULL")
@@ -156,9 +161,19 @@ def _json_document(text: str, reading: _Reading) -> list[Document]:
     for problem in problems:
         found = re.search(r"at line (\d+)", problem.problem)
         reading.note(problem.problem, problem.hint, int(found[1]) if found else None)
-    if problems:
+    for path, number in _large_numbers(content, ()):
+        reading.note(f"is {number}, {_TOO_LARGE}", _SMALLER, None, path)
+    if reading.violations:
         return []
     return [Document(reading.source, content, _LinesOfJson(text, reading.source))]
+
+
+def _large_numbers(value: Any, path: Path) -> Iterator[tuple[Path, int]]:
+    if isinstance(value, int) and not _LEAST <= value <= _MOST:
+        yield path, value
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield from _large_numbers(item, (*path, key))
 
 
 class _LinesOfJson(Mapping[Path, int]):
@@ -263,17 +278,29 @@ class _Builder:
         if node.tag != f"{_STANDARD}{plain}":
             raise _tagged(node, path)
 
-    def _mapping(self, node: Any, path: Path) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
-        merged: dict[Any, Any] = {}
+    def _key(self, node: Any, path: Path) -> str | None:
+        """Return a key, None for one that is no text: API servers take none, and programs differ in what it becomes."""
+        key = self._scalar(node, (*path, str(node.value)))
+        if isinstance(key, str):
+            return key
+        text = shown(node.value)
+        problem = f"has the key {text[1:-1]}, which is {described(key)}; a key is text"
+        self.reading.note(problem, f"quote it: {text}", node.start_mark.line + 1, path)
+        return None
+
+    def _mapping(self, node: Any, path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 raise _Flaw(key_node, path, "has a list or a mapping as key", "keys are text")
             if key_node.tag == f"{_STANDARD}merge":
                 merged.update(self._merge(value_node, path))
                 continue
-            key = self._scalar(key_node, path)
-            member: Path = (*path, key if isinstance(key, str) else str(key))
+            key = self._key(key_node, path)
+            if key is None:
+                continue
+            member: Path = (*path, key)
             if key in found:
                 line = self.lines.get(member)
                 line_now = key_node.start_mark.line + 1
@@ -284,9 +311,9 @@ class _Builder:
             found[key] = self.build(value_node, member)
         return {**merged, **found}
 
-    def _merge(self, node: Any, path: Path) -> dict[Any, Any]:
+    def _merge(self, node: Any, path: Path) -> dict[str, Any]:
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        merged: dict[Any, Any] = {}
+        merged: dict[str, Any] = {}
         for source in reversed(sources):
             if not isinstance(source, yaml.MappingNode):
                 raise _Flaw(node, path, "merges something that is not a mapping", "<<: takes an alias of a mapping")
@@ -304,6 +331,8 @@ class _Builder:
         if kind == "str" or (node.style is not None and kind in ("timestamp", "value", "merge")):
             return node.value
         value = _plain_scalar(node.value)
+        if isinstance(value, int) and not _LEAST <= value <= _MOST:
+            raise _Flaw(node, path, f"is {node.value}, {_TOO_LARGE}", _SMALLER)
         if isinstance(value, float) and not math.isfinite(value):
             raise _Flaw(node, path, f"is {shown(node.value)}, which JSON cannot hold", "quote it, or give a number")
         if value is not None and not isinstance(value, str):
@@ -318,6 +347,8 @@ def _plain_scalar(text: str) -> Any:
         return text in _TRUE
     digits = text.replace("_", "")
     if _INTEGER.fullmatch(text):
+        if len(digits) > _MOST_DIGITS:
+            return math.inf
         octal = re.fullmatch(r"([-+]?)0([0-7]+)", digits)
         return int(f"{octal[1]}{octal[2]}", 8) if octal else int(digits, 0)
     if _FLOAT.fullmatch(text):

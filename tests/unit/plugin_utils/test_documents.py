@@ -19,7 +19,11 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents i
 from ansible_collections.rdma.fabric.tests.sweeps import examples
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
@@ -109,6 +113,61 @@ def test_a_broken_file_is_refused_by_line(text: str, line: int, words: str) -> N
     assert found[0].line == line
     assert words in found[0].sentence()
     assert found[0].source == "p.yaml"
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("5", "the number 5"),
+        ("1.5", "the number 1.5"),
+        ("0x10", "the number 16"),
+        ("!!int 5", "the number 5"),
+        ("true", "true"),
+        ("off", "false"),
+        ("null", "nothing"),
+        ("~", "nothing"),
+    ],
+)
+@pytest.mark.parametrize("text", ["a:\n  {}: x\n  b: y\n", "a:\n- {}: {{c: d}}\n", "a:\n  ? {}\n  : x\n"])
+def test_a_key_that_is_no_text_is_named_with_its_place(text: str, key: str, kind: str) -> None:
+    (found,) = violations_of(text.format(key))
+    assert (found.line, found.path.partition("[")[0]) == (2, "a")
+    written = key.rpartition(" ")[2]
+    assert found.problem == f"has the key {written}, which is {kind}; a key is text"
+    assert found.hint == f'quote it: "{written}"'
+
+
+def test_keys_of_different_types_are_each_named() -> None:
+    assert [found.line for found in violations_of("a:\n  1: x\n  true: y\n  b: z\n  2: x\n  2: x\n")] == [2, 3, 5, 6]
+
+
+@pytest.mark.parametrize("key", ["'5'", '"true"', "!!str 5", "2024-01-01", "12:30", "="])
+def test_what_kubectl_takes_for_text_may_be_a_key(key: str) -> None:
+    ((found,),) = [document.content for document in read_text("p.yaml", f"{key}: x\n")]
+    assert found == key.replace("!!str ", "").strip("'\"")
+
+
+@pytest.mark.parametrize(
+    "digits", ["9" * 20, str(2**64), str(-(2**63) - 1), "0x1" + "0" * 16, "9" * 5000, "0" + "7" * 5000]
+)
+@pytest.mark.parametrize("text", ["a: {}\n", "a: [{}]\n", "- b: {}\n"])
+def test_a_number_that_no_api_server_takes_is_named_with_its_line(text: str, digits: str) -> None:
+    (found,) = violations_of(text.format(digits))
+    assert found.line == 1
+    assert found.hint in ("quote it, or give a smaller number", "quote it, or give a number")
+    assert len(found.sentence()) < 200
+
+
+@pytest.mark.parametrize("number", [2**64 - 1, -(2**63), 0])
+@pytest.mark.parametrize("source", ["p.yaml", "p.json"])
+def test_a_number_of_64_bits_is_taken(source: str, number: int) -> None:
+    assert read_text(source, f'{{"a": {number}}}')[0].content == {"a": number}
+
+
+@pytest.mark.parametrize("text", ['{"a": 99999999999999999999}', '{"a": "\\ud800"}', '{"\\udc00": 1}'])
+def test_json_has_no_larger_number_and_no_half_of_a_character(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"64 bits|half of a character"):
+        read_text("p.json", text)
 
 
 def test_every_repeated_key_is_named() -> None:

@@ -21,7 +21,7 @@ from .errors import ApiFault, Fault, fault_from_response
 
 _HINT = "check what answers at the server's address: the API server itself, or a proxy before it"
 # Of each container the type of its values too: later code takes them for what they are.
-_METADATA_TYPES: Mapping[str, tuple[type, type]] = {
+_METADATA_TYPES: Mapping[str, tuple[type[Any], type[Any]]] = {
     "labels": (dict, str),
     "annotations": (dict, str),
     "managedFields": (list, dict),
