@@ -13,6 +13,8 @@ _OF_HOST = re.compile(r"host (.+?): (.+)", re.DOTALL)
 _DIGITS = re.compile(r"-?[0-9]{1,20}")
 _MAX_NAMED = 3
 _MAX_TOLD = 100
+# Of each part of a finding. Lists of known names come near it; a value of a file can have a megabyte.
+_MOST_CHARACTERS = 1000
 _Remark = TypeVar("_Remark", bound="Finding")
 
 
@@ -34,22 +36,23 @@ class Finding:
 
     def place(self) -> str:
         """Return ``source:line: path`` with the parts that are known."""
-        where = self.source if self.line is None else f"{self.source}:{self.line}"
-        return f"{where}: {self.path}" if self.path else where
+        source = _told(self.source)
+        where = source if self.line is None else f"{source}:{self.line}"
+        return f"{where}: {_told(self.path)}" if self.path else where
 
     def sentence(self) -> str:
         """Return the finding as one line for a person."""
-        text = f"{self.place()}: {self.problem}"
-        return f"{text} ({self.hint})" if self.hint else text
+        text = f"{self.place()}: {_told(self.problem)}"
+        return f"{text} ({_told(self.hint)})" if self.hint else text
 
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as plain data for results and reports."""
         return {
-            "source": self.source,
+            "source": _told(self.source),
             "line": self.line,
-            "path": self.path,
-            "problem": self.problem,
-            "hint": self.hint,
+            "path": _told(self.path),
+            "problem": _told(self.problem),
+            "hint": _told(self.hint),
         }
 
 
@@ -131,3 +134,15 @@ def named(names: Sequence[str], most: int = _MAX_NAMED) -> str:
 def one_line(text: str) -> str:
     """Return ``text`` with unprintable characters (line ends, escapes, direction marks, half surrogates) escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def shortened(text: str) -> str:
+    """Return text of a length that a message can have; a longer one ends in three dots.
+
+    Its end goes and not its middle: what is hidden of a value is found by how it begins.
+    """
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
+
+
+def _told(text: str) -> str:
+    return shortened(one_line(text))

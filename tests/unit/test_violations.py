@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
     InvalidInput,
     Notice,
     Violation,
     named,
+    report,
     together,
 )
 
@@ -63,3 +68,13 @@ def test_hosts_are_named_as_a_person_says_it() -> None:
     assert named(["a"]) == "a"
     assert named(["a", "b", "c"]) == "a, b, c"
     assert named(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+
+
+@pytest.mark.parametrize("part", ["source", "path", "problem", "hint"])
+@pytest.mark.parametrize("text", ["a\n  - p.yaml:1: forged line", "\x1b[2J\u202e", "\ud800", "x" * 5000])
+def test_each_part_of_a_finding_is_told_in_one_line_of_bounded_length(part: str, text: str) -> None:
+    found = replace(Violation("s", "p", "is wrong", "fix it", 3), **{part: text})  # type: ignore[arg-type]  # texts only
+    for told in (found.sentence(), found.as_dict()[part], report([found]).splitlines()[1]):
+        assert told.isprintable()
+        assert len(told) < 1100
+    assert found.as_dict()[part].endswith("...") == (len(text) > 1000)
