@@ -13,6 +13,7 @@ import gc
 import hashlib
 import inspect
 import json
+import traceback
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +28,7 @@ from ansible.plugins.loader import fragment_loader
 from ansible.utils.display import Display
 from ansible.utils.plugin_docs import get_docstring
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput, one_line
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput, one_line, shortened
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import hidden, opens_vaults, texts_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import set_by_facts, violations_of_facts
@@ -36,6 +37,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts impor
 display = Display()
 
 JSON_CALLBACKS = ("json", "jsonl")
+_ROOT = f"{Path(__file__).parents[3]}/"
 SPEC_KEYS = ("type", "elements", "required", "default", "choices", "aliases")
 
 
@@ -91,6 +93,11 @@ class FabricAction(ActionBase):
             result.update(failed=True, msg=describe_os_error(error))
         except self.user_errors as error:
             result.update(failed=True, msg=str(error))
+        except AnsibleError:
+            raise
+        except Exception as error:  # the last resort: Ansible itself would say the error's own words and nothing else
+            msg = describe_defect(error, self._task, (task_vars or {}).get("inventory_hostname"))
+            result.update(failed=True, msg=msg, exception=traceback.format_exc())
         if "notices" in result:
             result["notices"] = notice_texts(result["notices"])
         if (result.get("failed") or result.get("notices")) and opens_vaults(self._loader):
@@ -210,7 +217,7 @@ def option_specification(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def describe_argument_error(error: Exception) -> str:
     """Return one error of the argument validation as a person should read it."""
-    return f"unknown option {error}" if isinstance(error, UnsupportedError) else str(error)
+    return shortened(f"unknown option {error}" if isinstance(error, UnsupportedError) else str(error))
 
 
 def read_texts(arguments: dict[str, Any], specification: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,7 +238,7 @@ def read_texts(arguments: dict[str, Any], specification: Mapping[str, Any]) -> d
         except Unreadable as error:
             # Ansible would split it at its commas.
             if option.get("type") == "list":
-                raise ActionFailure(f"{name}: {value!r} is not a list") from error
+                raise ActionFailure(f"{name}: {shortened(repr(value))} is not a list") from error
     return read
 
 
@@ -278,6 +285,20 @@ def notice_texts(notices: Iterable[Any]) -> list[str]:
     """Return notices as one line of text each, every text once, in their order."""
     texts = [notice.sentence() if isinstance(notice, Finding) else str(notice) for notice in notices]
     return list(dict.fromkeys(texts))
+
+
+def describe_defect(error: Exception, task: Any, host: object) -> str:
+    """Return what nobody foresaw, with the task that met it, whom that was for, and the place in this collection."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = ([frame for frame in frames if frame.filename.startswith(_ROOT)] or frames)[-1]
+    place = f"{last.filename.replace(_ROOT, '', 1)}:{last.lineno} in {last.name}"
+    said = shortened(one_line(str(error)))
+    whom = f" for {one_line(str(host))}" if host else ""
+    return (
+        f"{task.action}: the task {task.get_name()!r} ({task.get_path()}){whom} met what was not foreseen: "
+        f"{type(error).__name__}: {said}, at {place} (next: look at what it was given; "
+        "the traceback is shown with -vvv, and belongs into a report of this defect)"
+    )
 
 
 def describe_os_error(error: OSError) -> str:

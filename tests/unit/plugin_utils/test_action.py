@@ -12,7 +12,9 @@ from types import SimpleNamespace
 from typing import Any, Callable
 
 import pytest
+from ansible.errors import AnsibleError
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import base
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction, plain
@@ -78,10 +80,20 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def start(arguments: dict[str, Any], behaviour: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Any:
         module.ActionModule.behaviour = staticmethod(behaviour)
-        task = SimpleNamespace(args=arguments, check_mode=True, diff=False, async_val=0, action="greet")
+        task = SimpleNamespace(
+            args=arguments,
+            check_mode=True,
+            diff=False,
+            async_val=0,
+            action="greet",
+            get_name=lambda: "Greet all",
+            get_path=lambda: "/site.yml:7",
+        )
         connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere"))
         loader = SimpleNamespace(path_dwim=lambda name: str(tmp_path / name))
-        return module.ActionModule(task, connection, SimpleNamespace(), loader, None, None).run(task_vars={})
+        return module.ActionModule(task, connection, SimpleNamespace(), loader, None, None).run(
+            task_vars={"inventory_hostname": "node\x1b1"}
+        )
 
     return start
 
@@ -171,12 +183,46 @@ def test_a_failure_carries_what_was_done(run: Run) -> None:
     assert (result["failed"], result["msg"], result["applied"]) == (True, "the server refused", 2)
 
 
-def test_defects_are_not_dressed_up_as_errors_of_users(run: Run) -> None:
+def test_what_nobody_foresaw_names_its_task_and_place_and_keeps_the_traceback(run: Run) -> None:
     def crash(arguments: dict[str, Any]) -> dict[str, Any]:
-        raise KeyError("a defect")
+        with pytest.raises(InvalidInput):
+            raise InvalidInput([])
+        nearest(5, ["typ"])  # type: ignore[arg-type]  # which is the defect
+        return {}
 
-    with pytest.raises(KeyError):
-        run({"names": []}, crash)
+    result = run({"names": []}, crash)
+    assert result["failed"]
+    assert result["msg"].startswith(
+        "greet: the task 'Greet all' (/site.yml:7) for node\\x1b1 met what was not foreseen: "
+    )
+    assert "AttributeError: 'int' object has no attribute 'lower'" in result["msg"]
+    assert "at plugins/module_utils/_fabric/common/jsontext.py:" in result["msg"]
+    assert " in nearest (next: " in result["msg"]
+    assert result["exception"].startswith("Traceback (most recent call last):")
+    assert "in crash" in result["exception"]
+
+
+def test_of_what_nobody_foresaw_the_words_are_bounded(run: Run) -> None:
+    def crash(arguments: dict[str, Any]) -> dict[str, Any]:
+        raise KeyError("x\n" * 5000)
+
+    assert len(run({"names": []}, crash)["msg"]) < 2000
+    assert "\n" not in run({"names": []}, crash)["msg"]
+
+
+def test_errors_of_ansible_stay_its_own(run: Run) -> None:
+    def fail(arguments: dict[str, Any]) -> dict[str, Any]:
+        raise AnsibleError("a variable is undefined")
+
+    with pytest.raises(AnsibleError, match="a variable is undefined"):
+        run({"names": []}, fail)
+
+
+@pytest.mark.parametrize("argument", [{"times": "9" * 5000 + "x"}, {"colour": "x" * 5000}, {"names": "[" + "x" * 5000}])
+def test_refused_values_are_not_repeated_in_full(run: Run, argument: dict[str, Any]) -> None:
+    result = run({"names": [], **argument})
+    assert result["failed"]
+    assert len(result["msg"]) < 2000
 
 
 def test_notices_are_listed_and_said_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
