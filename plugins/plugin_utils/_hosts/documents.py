@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Collection, Iterable, Iterator, Mapping, NoReturn, Sequence
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import has_half_character
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
     host_document_violations,
@@ -159,7 +160,8 @@ def parse_document(path: Path, most_bytes: int | None = None) -> Any:
         size = path.stat().st_size
         if size > limit:
             raise ValueError(f"holds {size} bytes, more than the {limit} that are read of one document")
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse_constant)
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text, parse_constant=refuse_constant)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -168,6 +170,9 @@ def parse_document(path: Path, most_bytes: int | None = None) -> Any:
         raise ValueError(f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
         raise ValueError("is nested too deep") from error
+    if has_half_character(text, value):
+        raise ValueError("holds half of a character (\\ud800 to \\udfff)")
+    return value
 
 
 def refuse_constant(name: str) -> NoReturn:

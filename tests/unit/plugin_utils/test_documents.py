@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents import MAX_BYTES, read_files, read_text
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import parse_document
 from ansible_collections.rdma.fabric.tests.sweeps import examples
 
 JSON = st.recursive(
@@ -287,3 +288,13 @@ def test_what_is_written_as_yaml_is_read_back(value: dict[str, Any]) -> None:
         assert all("binary" in found.problem for found in invalid.violations)
         return
     assert document.content == value
+
+
+@pytest.mark.parametrize("text", ['{"host": "\\ud800"}', '{"\\udfff": 1}', '["\\ude00\\ud83d"]'])
+def test_a_document_of_a_run_holds_no_half_of_a_character(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="half of a character"):
+        parse_document(path)
+    path.write_text('{"host": "\\ud83d\\ude00"}')
+    assert parse_document(path) == {"host": "\U0001f600"}

@@ -50,7 +50,7 @@ def parse_json(text: str, *, listed: bool = False) -> tuple[Any, list[Problem]]:
         return None, [Problem("", str(error))]
     except RecursionError:
         return None, [Problem("", "is not valid JSON: nested too deep")]
-    if _has_half_character(text, value):
+    if has_half_character(text, value):
         return None, [Problem("", "holds half of a character (\\ud800 to \\udfff)", "write the character itself")]
     return value, []
 
@@ -106,7 +106,8 @@ def _counted(digits: str) -> int:
     return int(digits)
 
 
-def _has_half_character(text: str, value: Any) -> bool:
+def has_half_character(text: str, value: Any) -> bool:
+    """Return whether the value of a JSON text holds half of a character, which no file and no request can."""
     if text.isascii() and "\\u" not in text:
         return False
     try:
