@@ -97,7 +97,7 @@ test: env-test
 
 # A test that fails by luck holds nobody up here: it runs once more, alone, and is named.
 test-all: test
-	@$(MAKE) --no-print-directory --keep-going --jobs 2 $(REST) || true
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 IN_ORDER=yes $(REST) || true
 	@$(MAKE) --no-print-directory --keep-going $(ALONE) || true
 	@$(SHOW) $(addprefix --again=,$(REST)) $(FIRST) $(REST) $(ALONE) $(GIVE_BACK)
 
@@ -117,6 +117,11 @@ OWN := tests/unit/lab tests/unit/tools tests/unit/bench
 # It renders below a folder with a random name, and reStructuredText takes one that ends in _ (one in 37) for a reference.
 DOCS = antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=dependent .
 MYPY = mypy --cache-dir build/mypy-cache $(addprefix build/collections/ansible_collections/rdma/fabric/,plugins tests) tools
+
+# The booted hosts begin beside what leaves them time: make passes over what waits for its programs, and takes the rest.
+ifdef IN_ORDER
+$(filter-out programs,$(REST)): | programs artifact
+endif
 
 licences: env-test  ## REUSE: every file has a licence
 	$(GATE) $@ reuse lint $(GIVE_BACK)
