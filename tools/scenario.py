@@ -63,6 +63,7 @@ def scenario_environment(folder: Path, collections: Path) -> dict[str, str]:
     return {
         **own_environment(collections),
         "NO_COLOR": "1",
+        "PYTEST_ADDOPTS": "",  # a gate's, which are not for the tests of a scenario
         "HOME": os.environ.get("HOME", str(BUILD / "home")),
         "MOLECULE_EPHEMERAL_DIRECTORY": str(folder / "ephemeral"),
     }
