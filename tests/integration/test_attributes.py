@@ -211,10 +211,10 @@ def chart_arguments(place: Place) -> dict[str, Any]:
     return {"spec": spec, "set": place.namespace, "wait": False}
 
 
-# They run on hosts, or take the variables of hosts.
+# They run modules, on hosts or of others, or take the variables of hosts.
 IN_A_PLAY = {
     *("mofed_driver", "mofed_driver_info", "nv_peer_mem", "nv_peer_mem_info", "rdma_host", "rdma_info", "rdma_record"),
-    *("fabric_hosts", "fabric_input", "fabric_rollout", "node_labels"),
+    *("fabric_chart", "fabric_hosts", "fabric_input", "fabric_rollout", "node_labels"),
 }
 
 SCENARIOS = {
