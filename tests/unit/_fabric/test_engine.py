@@ -68,7 +68,8 @@ def test_the_operator_is_given_every_resource_as_it_is_where_it_looks_for_it() -
     }
     secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: ufm, namespace: operators}\n"
     spec = helm(variables, text=secret, settings={"namespace": "operators"}).accepted().spec
-    assert spec["host_requests"] == spec["rollouts"] == []
+    assert [list(request["kernel_modules"]) for request in spec["host_requests"]] == [["rdma_ucm", "ib_umad"]]
+    assert spec["rollouts"] == []
     waves = render(spec)
     order = [(body["kind"], body["metadata"].get("namespace", "")) for body in objects_of(waves)]
     assert order == [

@@ -92,13 +92,14 @@ class TestSeeds:
     def test_its_drivers_are_work_of_the_hosts(self) -> None:
         requests = of_files(SEEDS / "egx-v0.1.0", EGX[0]).spec["host_requests"]
         nic, gpu = "feature.node.kubernetes.io/pci-15b3.present", "feature.node.kubernetes.io/pci-10de.present"
-        assert [request["source"] for request in requests] == ["NicClusterPolicy/example-nicclusterpolicy"] * 2
+        assert [request["source"] for request in requests] == ["NicClusterPolicy/example-nicclusterpolicy"] * 3
         assert requests[0]["driver"]["version"] == "5.0-2.1.8.0"
         assert requests[0]["peer_memory"] is None
         assert requests[0]["node_selector"] == {nic: "true"}
         assert requests[1]["driver"] is None
         assert requests[1]["peer_memory"]["gpuDriverSourcePath"] == "/run/nvidia/driver"
         assert requests[1]["node_selector"] == {nic: "true", gpu: "true"}
+        assert requests[2]["kernel_modules"] == ["rdma_ucm", "ib_umad"]
 
     @pytest.mark.parametrize("folder", ["egx-v0.1.0", "guide"])
     def test_pods_jobs_and_attachments_are_passed_on_unchanged(self, folder: str) -> None:
@@ -128,7 +129,8 @@ class TestSeeds:
         assert "when you start rdma.fabric.upgrade" in fabric.said("spec.ofedDriver.upgradePolicy.autoUpgrade").hint
         assert "nothing here deploys it" in fabric.said("the program ib-sriov").hint
         assert "ibKubernetes" in fabric.said("waits for a GUID from ib-kubernetes").hint
-        assert len(fabric.notices) == 10
+        assert fabric.said("v1.5.1 offers InfiniBand ports only").line == 20
+        assert len(fabric.notices) == 11
 
     def test_both_flawed_pods_of_the_slides_are_reported_by_line(self) -> None:
         fabric = of_files(SEEDS / "slides", "gpu-example.yaml", "rdma-pod.yaml")

@@ -268,6 +268,15 @@ class TestDriver:
         assert simple.notices == []
         assert "node_terms" not in simple.spec["host_requests"][0]
 
+    def test_hosts_of_the_shared_plugin_load_what_it_looks_for(self) -> None:
+        config = '{"configList": [{"resourceName": "a", "selectors": {"vendors": ["15b3"]}}]}'
+        section = {"rdmaSharedDevicePlugin": {"version": "v1.5.1", "config": config}}
+        fabric = of_policy(section).accepted()
+        (request,) = fabric.spec["host_requests"]
+        assert request["kernel_modules"] == ["rdma_ucm", "ib_umad"]
+        assert request["node_selector"] == VENDOR_NICS
+        assert "v1.5.2" in fabric.said("v1.5.1 offers InfiniBand ports only").hint
+
     def test_any_other_affinity_is_decided_by_the_hosts(self) -> None:
         pools = {"key": "pool", "operator": "In", "values": ["gpu", "spare"]}
         there = {"key": "rack", "operator": "Exists"}

@@ -33,6 +33,8 @@ _NV_IPAM_LEADER = (0, 0, 3)
 _NV_IPAM_CIDR_POOLS = (0, 2, 0)
 # The first releases, its own and the vendor's, that give no node a part that is excluded as a whole.
 _NV_IPAM_PASSES_OVER = ((0, 4, 0), (26, 1, 0))
+# Between these it takes only devices with /dev/infiniband/issm*: Mellanox/k8s-rdma-shared-dev-plugin#116.
+_SHARED_WITH_ISSM = ((1, 1, 0), (1, 5, 2))
 # k8snetworkplumbingwg/sriov-network-device-plugin#481, its auxNetDevice and selectors in a list came after 3.5.1.
 _SRIOV_DASHES = (3, 6, 0)
 # First release with a field of a resource or of its selectors: pkg/types/types.go of each release.
@@ -99,12 +101,17 @@ def version_remarks(component: str, version: str) -> list[Problem]:
     if component == "nv-ipam" and not reads_pool_objects(version):
         problem = f"nv-ipam {version} never renews the token in its kubeconfig"
         return [Problem("", problem, "use v0.1.1 or newer; the pools of the input become IPPool objects then")]
-    if component != "multus" or not older_than(version, _MULTUS_PAUSING_WATCH):
-        return []
-    problem = f"multus {version} watches its token without a pause and so uses all CPU it is allowed"
-    if older_than(version, MULTUS_THIN_ENTRYPOINT):
-        problem = f"multus {version} never renews the token in its kubeconfig"
-    return [Problem("", problem, "use v4.1.0 or newer")]
+    numbers, (first, fixed) = version_numbers(version), _SHARED_WITH_ISSM
+    found = []
+    if component == "rdma-shared-device-plugin" and numbers is not None and first <= numbers < fixed:
+        problem = f"{version} offers InfiniBand ports only: it asks for /dev/infiniband/issm*, which Ethernet lacks"
+        found = [Problem("", problem, "use v1.5.2 or newer for Ethernet ports")]
+    if component == "multus" and older_than(version, _MULTUS_PAUSING_WATCH):
+        problem = f"multus {version} watches its token without a pause and so uses all CPU it is allowed"
+        if older_than(version, MULTUS_THIN_ENTRYPOINT):
+            problem = f"multus {version} never renews the token in its kubeconfig"
+        found = [Problem("", problem, "use v4.1.0 or newer")]
+    return found
 
 
 def sriov_resource_problems(config: Mapping[str, Any], version: str) -> list[Problem]:

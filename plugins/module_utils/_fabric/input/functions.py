@@ -197,7 +197,6 @@ def host_request(policy: FunctionPolicy) -> dict[str, Any] | None:
         "mtu": spec.get("mtu"),
         "vf_driver": spec.get("deviceType") or "netdevice",
         "rdma": bool(spec.get("isRdma")),
-        "vhost_net": bool(spec.get("needVhostNet")),
         "link_layer": _LINK_LAYERS.get(rules.link_of(spec)),
         "eswitch_mode": spec.get("eSwitchMode"),
     }
@@ -207,6 +206,7 @@ def host_request(policy: FunctionPolicy) -> dict[str, Any] | None:
         "driver": None,
         "peer_memory": None,
         "functions": functions,
+        "kernel_modules": ["tun", "vhost_net"] if spec.get("needVhostNet") else [],
     }
 
 

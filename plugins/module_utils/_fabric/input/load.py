@@ -118,8 +118,9 @@ def build_spec(
         deployed = replace(deployed, hosts=desired_states)
         _check_containers(whole.policies, given, deployed, role_settings, _proxy_place(role_settings, chart, findings))
     findings.raise_violations()
-    # With an operator, what resources ask of hosts is its work.
+    # With an operator, what resources ask of hosts is its work, but for modules, which it does not load.
     requests = [] if release else _host_requests(whole.policies, given, all_settings, findings)
+    requests += policy.module_requests(whole.policies)
     spec: FabricSpec = {
         "version": VERSION,
         ENGINE: DIRECT if release is None else HELM,

@@ -55,6 +55,9 @@ _KNOWN_OF_HOSTS = frozenset(
     + [f"{FEATURES}{name}" for name in ("kernel-version.full", "system-os_release.ID", "system-os_release.VERSION_ID")]
 )
 VENDOR_GPUS = {GPU_LABEL: "true"}
+# Without /dev/infiniband/{rdma_cm,umad*,uverbs*} the plugin takes no device (pkg/resources/rdma_device_spec.go);
+# rdma-core loads ib_umad for InfiniBand ports alone (kernel-boot/modules/infiniband.conf).
+_OF_SHARED_DEVICES = ("rdma_ucm", "ib_umad")
 """Labels of nodes with a NIC, and with a GPU, of the vendor, as NFD sets them with the operator's configuration."""
 
 
@@ -330,6 +333,20 @@ def host_requests(policy: Policy, settings: dict[str, Any]) -> list[dict[str, An
         wanted = {**selector, **VENDOR_GPUS}
         found.append({**request, "node_selector": wanted, "peer_memory": policy.peer_memory})
     return found
+
+
+def module_requests(policies: Sequence[Policy]) -> list[dict[str, Any]]:
+    """Return the kernel modules that hosts need for the RDMA shared device plugin, with the labels of the nodes."""
+    return [
+        {
+            "source": f"{policy.kind}/{policy.name}",
+            "node_selector": driver_selector(policy),
+            **driver_terms(policy),
+            "kernel_modules": list(_OF_SHARED_DEVICES),
+        }
+        for policy in policies
+        if policy.spec.get("rdmaSharedDevicePlugin") is not None
+    ]
 
 
 def driver_terms(policy: Policy) -> dict[str, list[list[dict[str, Any]]]]:

@@ -24,7 +24,6 @@ from .shapes import Facts, Netdev, Nic
 Entry = Dict[str, object]
 
 _MOST_NAMES = 4
-_VHOST_MODULES = ("tun", "vhost_net")
 # The parts of the spec that the check of interfaces depends on.
 _CHECKED = ("roce_qos", "kernel_modules", "kernel_arguments", "netns_mode", "hugepages", "peer_memory")
 
@@ -73,13 +72,19 @@ def with_requests(desired: HostSpec, facts: Facts) -> tuple[HostSpec, list[str]]
             notices += more_notices
     if violations:
         raise InvalidInput(violations)
-    modules = list(desired["kernel_modules"])
-    if any(function_request["vhost_net"] for _source, function_request in function_requests):
-        known_modules = [name.replace("-", "_") for name in modules]
-        modules += [name for name in _VHOST_MODULES if name not in known_modules]
-    merged: HostSpec = {**desired, "kernel_modules": modules, "netns_mode": mode}
+    merged: HostSpec = {**desired, "netns_mode": mode}
     checked = check_spec({**{key: merged.get(key) for key in _CHECKED}, "interfaces": entries})["interfaces"]
     return {**merged, "interfaces": checked}, [*notices, *mode_notices]
+
+
+def with_modules(desired: HostSpec, facts: Facts) -> HostSpec:
+    """Return the spec with the kernel modules that policies need on this host."""
+    labels = {**facts["labels"], **desired["node_labels"]}
+    modules = list(desired["kernel_modules"])
+    for request in desired["requests"]:
+        known = [name.replace("-", "_") for name in modules]
+        modules += [name for name in request["kernel_modules"] if fits(request, labels) and name not in known]
+    return {**desired, "kernel_modules": modules}
 
 
 def _rdma_mode(desired: HostSpec, requests: Sequence[HostRequest]) -> tuple[str | None, list[str]]:

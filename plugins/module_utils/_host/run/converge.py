@@ -78,7 +78,14 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
         # The host must be read to find the ports that policies select; the facts of these ports are read then.
         spec, of_requests = with_requests(spec, gather(host, address))
         notices += of_requests
-    facts, matched = read_host(host, address, spec["kernel_modules"] + spec.get("unload_modules", []), spec)
+    modules = [name for request in spec["requests"] for name in request["kernel_modules"]]
+    facts, matched = read_host(
+        host, address, [*spec["kernel_modules"], *spec.get("unload_modules", []), *modules], spec
+    )
+    if modules and not run.removes:
+        from ..facts.requested_functions import with_modules
+
+        spec = with_modules(spec, facts)
     plan, context = plan_with_context(spec, facts, () if stays else run.concerns, matched)
     plan = {**plan, "notices": [*notices, *plan["notices"]]}
     if moved:

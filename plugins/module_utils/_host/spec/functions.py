@@ -94,7 +94,6 @@ class FunctionRequest(TypedDict):
     mtu: int | None
     vf_driver: str | None
     rdma: bool
-    vhost_net: bool
     link_layer: str | None
     eswitch_mode: str | None
 
@@ -374,7 +373,6 @@ _REQUEST: Readers = {
     "mtu": optional_number(_not_negative),
     "vf_driver": one_of(VF_DRIVERS, None),
     "rdma": flag(),
-    "vhost_net": flag(),
     "link_layer": one_of(LINK_LAYERS, None),
     "eswitch_mode": one_of(ESWITCH_MODES, None),
 }

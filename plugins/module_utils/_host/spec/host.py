@@ -89,6 +89,7 @@ class HostRequest(TypedDict):
     peer_memory: dict[str, object] | None
     functions: FunctionRequest | None
     netns_mode: str | None
+    kernel_modules: list[str]
 
 
 class RunSpec(TypedDict):
@@ -338,6 +339,7 @@ _REQUEST: Readers = {
     "peer_memory": _section,
     "functions": function_request.read,
     "netns_mode": netns_mode,
+    "kernel_modules": _modules,
 }
 _REQUIREMENT: Readers = {
     "key": lambda place, value: text_of(place, value, "a label key", syntax.label_key_problem) or "",

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.requested_functions import with_requests
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.requested_functions import (
+    with_modules,
+    with_requests,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
@@ -103,9 +106,11 @@ def test_infiniband_functions_get_guids() -> None:
     assert found == {"vfs": 8, "vf_driver": "netdevice", "vf_guids": "deterministic"}
 
 
-def test_devices_for_vhost_need_its_modules() -> None:
-    desired, _notices = made(asked(pci=[ONE], vhost_net=True), kernel_modules=["vhost-net"])
-    assert desired["kernel_modules"] == ["vhost-net", "tun"]
+def test_modules_are_loaded_where_the_policy_that_needs_them_selects_the_host() -> None:
+    needs = {"source": "a", "node_selector": {NICS: "true"}, "kernel_modules": ["tun", "vhost_net"]}
+    elsewhere = {"source": "b", "node_selector": {"pool": "gpu"}, "kernel_modules": ["ib_umad"]}
+    desired = check_spec({"requests": [needs, elsewhere], "kernel_modules": ["vhost-net"]})
+    assert with_modules(desired, host())["kernel_modules"] == ["vhost-net", "tun"]
 
 
 class TestMerge:
@@ -222,10 +227,12 @@ class TestMode:
 )
 def test_a_host_gets_its_functions_keeps_them_and_gives_them_back(name: str, functions: Any) -> None:
     kernel = Kernel(FLEET[name]().document())
-    desired = check_spec({"requests": [asked(vendor="15b3", vfs=4, **functions)]})
+    module = {"source": "shared", "node_selector": {NICS: "true"}, "kernel_modules": ["ib_umad"]}
+    desired = check_spec({"requests": [asked(vendor="15b3", vfs=4, **functions), module]})
     outcome = apply(kernel, desired, APPLY, None, kernel)
     assert outcome.get("failed") is None, outcome.get("msg")
     assert kernel.read(f"/sys/bus/pci/devices/{functions['pci'][0]}/sriov_numvfs").strip() == "4"
+    assert "ib_umad" in kernel.read("/etc/modules-load.d/rdma-fabric.conf")
     again = apply(kernel, desired, APPLY, None, kernel)
     assert (again["changed"], again.get("failed")) == (False, None)
     removed = apply(kernel, {**desired, "consents": {**desired["consents"], "vf_reset": True}}, REMOVE, None, kernel)
