@@ -30,7 +30,13 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.finding
     shown,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import parse_json
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.typography import (
+    begins_typeset,
+    cleaned,
+    lost_indentation,
+    repaired,
+)
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 
 MAX_BYTES = 1024 * 1024
 MAX_VALUES = 100_000
@@ -66,8 +72,18 @@ class _Reading:
     """The state of reading one file."""
 
     source: str
+    text: list[str]
     violations: list[Violation] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
     values: int = 0
+
+    def refuse_typeset(self, node: Any, path: Path) -> None:
+        """Note an unquoted word that begins as no program writes it."""
+        begins = "" if node.style else begins_typeset(node.value)
+        if begins:
+            line = node.start_mark.line
+            hint = f"write: {repaired(self.text[line])}; or put it into quotes if it is meant"
+            self.note(f"begins with {begins}", hint, line + 1, path)
 
     def note(self, problem: str, hint: str = "", line: int | None = None, path: Path = ()) -> None:
         """Note a violation of the file."""
@@ -141,13 +157,23 @@ def read_text(source: str, text: str) -> list[Document]:
 
     Raises InvalidInput with what is wrong: text that is no YAML, keys given twice, tags, too many or too deep values.
     """
-    reading = _Reading(source)
+    text, blanks, line = cleaned(text)
+    reading = _Reading(source, text.splitlines())
+    if blanks:
+        problem = f"has {blanks} characters of white space that YAML does not know; they are taken for blanks"
+        reading.notices.append(Notice(source, "", problem, "they come from a web page or a word processor", line))
     control = _CONTROL.search(text)
     if control is not None:
         line = text.count("\n", 0, control.start()) + 1
         reading.note("is a binary file", f"it holds the character {control.group()!a}", line)
         raise InvalidInput(reading.violations)
     is_json = text.lstrip()[:1] in ("{", "[") and source.endswith(".json")
+    flat = None if is_json else lost_indentation(text)
+    if flat is not None:
+        names = ", ".join(flat[1][:4]) + (", ..." if len(flat[1]) > 4 else "")
+        hint = "paste it with its blanks, or indent the fields of each of these"
+        reading.note(f"has lost its indentation: nothing stands below {names}", hint, flat[0])
+        raise InvalidInput(reading.violations)
     documents = _json_document(text, reading) if is_json else list(_yaml_documents(text, reading))
     if not documents and not reading.violations:
         reading.note("holds no document", "give at least one object")
@@ -165,7 +191,7 @@ def _json_document(text: str, reading: _Reading) -> list[Document]:
         reading.note(f"is {number}, {_TOO_LARGE}", _SMALLER, None, path)
     if reading.violations:
         return []
-    return [Document(reading.source, content, _LinesOfJson(text, reading.source))]
+    return [Document(reading.source, content, _LinesOfJson(text, reading.source), notices=reading.notices)]
 
 
 def _large_numbers(value: Any, path: Path) -> Iterator[tuple[Path, int]]:
@@ -198,7 +224,7 @@ class _LinesOfJson(Mapping[Path, int]):
     def _found(self) -> Mapping[Path, int]:
         # Tabs and escaped surrogates are fine in JSON and errors in YAML: the lines are taken from a text without.
         as_yaml = _SURROGATE.sub("x", self._text.replace("\t", " "))
-        located = list(_yaml_documents(as_yaml, _Reading(self._source)))
+        located = list(_yaml_documents(as_yaml, _Reading(self._source, as_yaml.splitlines())))
         return located[0].lines if located else {}
 
 
@@ -211,11 +237,13 @@ def _yaml_documents(text: str, reading: _Reading) -> Iterator[Document]:
             builder = _Builder(reading)
             content = builder.build(node, ())
             if content is not None:
-                yield Document(reading.source, content, builder.lines, builder.written, builder.blocks)
+                lines, notices = builder.lines, reading.notices
+                yield Document(reading.source, content, lines, builder.written, builder.blocks, notices)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         about = " ".join(part for part in (error.problem, error.context) if part)
-        reading.note(f"is not valid YAML: {about}", _yaml_hint(text, mark), mark.line + 1 if mark else None)
+        hint = _yaml_hint(reading.text, mark, error.problem or "")
+        reading.note(f"is not valid YAML: {about}", hint, mark.line + 1 if mark else None)
     except (yaml.YAMLError, ValueError) as error:
         reading.note(f"is not valid YAML: {str(error).splitlines()[0]}")
     except _Flaw as flaw:
@@ -231,14 +259,18 @@ def _refuse_depth(text: str) -> None:
             raise _Flaw(event, (), f"is deeper than {MAX_DEPTH} levels", "flatten it")
 
 
-def _yaml_hint(text: str, mark: Any) -> str:
+def _yaml_hint(lines: list[str], mark: Any, problem: str) -> str:
     """Return the next step after a syntax error, from the line it was seen at."""
-    lines = text.splitlines()
     if mark is None or mark.line >= len(lines):
         return "the text ends too early: a quote or bracket is not closed"
     line = lines[mark.line]
     if line.startswith("\t") or "\t" in line[: len(line) - len(line.lstrip())]:
         return "indent with blanks: YAML allows no tabs there"
+    if repaired(line):
+        return f"write: {repaired(line)[:60]}"
+    if problem.startswith("mapping values are not allowed") and mark.line and ":" in lines[mark.line - 1]:
+        above = lines[mark.line - 1].strip()[:60]
+        return f"it stands below a line with a value ({above}): a line is missing between them, or blanks are too many"
     return f"near: {line.strip()[:60]}"
 
 
@@ -326,6 +358,7 @@ class _Builder:
         kind = node.tag[len(_STANDARD) :] if node.tag.startswith(_STANDARD) else ""
         if kind not in ("str", "int", "float", "bool", "null", "timestamp", "value", "merge"):
             raise _tagged(node, path)
+        self.reading.refuse_typeset(node, path)
         if node.style == "|":
             self.blocks[path] = node.start_mark.line + 2
         if kind == "str" or (node.style is not None and kind in ("timestamp", "value", "merge")):

@@ -298,3 +298,42 @@ def test_a_document_of_a_run_holds_no_half_of_a_character(tmp_path: Path, text: 
         parse_document(path)
     path.write_text('{"host": "\\ud83d\\ude00"}')
     assert parse_document(path) == {"host": "\U0001f600"}
+
+
+class TestPastedText:
+    def test_blanks_of_web_pages_are_taken_for_blanks_between_tokens_and_kept_in_texts(self) -> None:
+        pasted = 'a:\n\u00a0 b:\u00a01\n\u00a0\u00a0c: "x\u00a0y"\n\u200b  d: 10\u00a0GB\n'
+        (document,) = read_text("p.yaml", pasted)
+        assert document.content == {"a": {"b": 1, "c": "x\u00a0y", "d": "10\u00a0GB"}}
+        (notice,) = document.notices
+        assert (notice.line, "5 characters" in notice.problem) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("line", "right"),
+        [
+            ("a: \u201cx\u201d", 'write: a: "x";'),
+            ("a: \u2018x\u2019", "write: a: 'x';"),
+            ("\u201ca\u201d: x", 'write: "a": x;'),
+            ("\u2013 a: x", "write: - a: x;"),
+            ("a: [\u2014nnodes=4]", "write: a: [-nnodes=4];"),
+        ],
+    )
+    def test_what_word_processors_write_is_named_with_the_line_as_it_should_be(self, line: str, right: str) -> None:
+        (found,) = violations_of(f"first: 1\n{line}\n")
+        assert right in found.hint
+        assert found.line == 2
+
+    def test_typographic_quotes_that_are_quoted_are_meant(self) -> None:
+        (document,) = read_text("p.yaml", "a: '\u201cx\u201d'\nb: he said \u201cx\u201d # \u201cyes\u201d\n")
+        assert document.content == {"a": "\u201cx\u201d", "b": "he said \u201cx\u201d"}
+
+    def test_lost_indentation_is_the_cause_and_not_what_follows_from_it(self) -> None:
+        flat = "kind: Pod\nmetadata:\nname: a\nspec:\ncontainers:\n- name: b\nimage: c\nname: d\n"
+        (found,) = violations_of(flat)
+        assert found.line == 2
+        assert found.problem == "has lost its indentation: nothing stands below metadata, spec"
+        assert read_text("p.yaml", "kind: Pod\nspec:\ncontainers:\n- name: b\n")
+
+    def test_a_line_that_is_missing_above_another_is_the_cause(self) -> None:
+        (found,) = violations_of("kind: Pod\n  name: a\n")
+        assert "below a line with a value (kind: Pod)" in found.hint

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Any, Iterable, Mapping, Tuple, Union
+from typing import Any, Iterable, Mapping, Sequence, Tuple, Union
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation, one_line
 
@@ -27,7 +27,7 @@ class Document:
 
     ``lines`` maps a path to the line (from 1) its value starts at; ``blocks`` maps the path of a text block (``|``) to
     its first line of text; ``written`` maps the path of a scalar that is not text to its spelling in the file
-    (``11.0``, ``yes``). All are empty for variables.
+    (``11.0``, ``yes``), ``notices`` are about the text as a whole. All are empty for variables.
     """
 
     source: str
@@ -35,6 +35,7 @@ class Document:
     lines: Mapping[Path, int] = field(default_factory=dict)
     written: Mapping[Path, str] = field(default_factory=dict)
     blocks: Mapping[Path, int] = field(default_factory=dict)
+    notices: Sequence[Notice] = ()
 
     def line(self, path: Path) -> int | None:
         """Return the line of a path or of its nearest known ancestor."""

@@ -9,6 +9,8 @@ import difflib
 import json
 from typing import Any, Iterable, NamedTuple
 
+from .typography import repaired
+
 MAX_LENGTH = 1024 * 1024
 """Longest text that is looked at, in characters: a ConfigMap or an object in etcd holds no more."""
 
@@ -121,4 +123,4 @@ def _near(text: str, position: int) -> str:
     if position >= len(text.rstrip()):
         return "the text ends too early: a bracket or quote is not closed"
     line = text[:position].rsplit("\n", 1)[-1] + text[position:].split("\n", 1)[0]
-    return f"near: {line.strip()[:60]}"
+    return f"write: {repaired(line)[:60]}" if repaired(line) else f"near: {line.strip()[:60]}"

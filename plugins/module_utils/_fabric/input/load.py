@@ -93,7 +93,8 @@ def build_spec(
     ``settings`` are the role variables that belong to no resource; ``hosts`` is what ``_host.spec.host`` made of each
     inventory host's variables; ``violations`` were found while files were read. Raises InvalidInput with all of them.
     """
-    findings = Findings(violations=list(violations))
+    of_texts = [notice for document in (*documents, *helm_values) for notice in document.notices]
+    findings = Findings(violations=list(violations), notices=list(dict.fromkeys(of_texts)))
     fitting = [document for document in documents if fits(document, findings)]
     values = helm.values_among([document for document in helm_values if fits(document, findings)], findings)
     container = driver_container.in_container(engine.effective(settings))
