@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The README's quick start, its inventory and its commands, and the project for AWX: as they are printed."""
+"""The README's inventory, its commands and those of the reference, and the project for AWX: as they are printed."""
 
 from __future__ import annotations
 
@@ -21,27 +21,26 @@ from tools.fleet import INVENTORY, RECORDINGS
 
 POLICY = INVENTORY.parent / "manifests" / "nic-cluster-policy.yaml"
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^ansible-playbook rdma\.fabric\..*$", README.partition("\n## Use it\n")[2], re.MULTILINE)
+REFERENCE = (CHECKOUT / "docs" / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^ansible-playbook rdma\.fabric\..*$", README + REFERENCE, re.MULTILINE)
 # What Ansible says of an inventory that is not one, or not whole.
 COMPLAINT = re.compile(r"Unable to parse|Skipping|is undefined|no hosts matched")
 
 
 @pytest.fixture
 def user(tmp_path: Path) -> User:
-    """Somebody who did what the README says, with a policy written for the operator."""
+    """Somebody who did what the README says, and has a policy written for the operator."""
     user = User(tmp_path)
     (inventory,) = guides.blocks_of(README)
     (user.here / "hosts.yml").write_text(inventory, encoding="utf-8")
-    for name in ("nic-cluster-policy.yaml", "policy.yaml"):
-        shutil.copy(POLICY, user.here / name)
+    shutil.copy(POLICY, user.here / "policy.yaml")
     return user
 
 
 def command_of(playbook: str, *options: str) -> list[str]:
     """Return the one command of the README that runs a playbook with these options among its own."""
     found = [shlex.split(line, comments=True) for line in COMMANDS if f" rdma.fabric.{playbook} " in line]
-    (command,) = [words for words in found if {*options} == {word for word in words if word.startswith("--")}]
-    return command
+    return next(words for words in found if {*options} == {word for word in words if word.startswith("--")})
 
 
 def run(user: User, command: list[str], *more: str, cluster: ControlPlane | None = None) -> str:
@@ -69,7 +68,7 @@ def test_the_preview_plans_both_hosts_and_renders_the_network(user: User) -> Non
     actions = {step["action"] for plan in report["plans"] for step in plan["steps"]}
     assert {"rename enp24s0np0 to rail0", "set the MTU to 9000 (now 1500)"} <= actions
     objects = {(item["kind"], item["name"]) for wave in report["cluster"]["waves"] for item in wave["objects"]}
-    assert ("NetworkAttachmentDefinition", "rdma-net") in objects
+    assert ("NetworkAttachmentDefinition", "rail0") in objects
 
 
 def test_site_in_check_mode_shows_the_plan_of_both_hosts(user: User, fleet_cluster: ControlPlane) -> None:
@@ -88,7 +87,7 @@ def test_the_project_for_awx_finds_its_manifest_from_where_it_is_started(
     (playbook,) = [block for block in guides.blocks_of(guides.guide("guide-awx.md")) if "import_playbook" in block]
     (user.here / "site.yml").write_text(playbook, encoding="utf-8")
     (user.here / "manifests").mkdir()
-    (user.here / "nic-cluster-policy.yaml").rename(user.here / "manifests" / "nic-cluster-policy.yaml")
+    shutil.copy(POLICY, user.here / "manifests" / "nic-cluster-policy.yaml")
     # An inventory in another folder that does not name localhost, as AWX writes one.
     inventory = user.home / "hosts.json"
     inventory.write_text(json.dumps({"rdma_fabric": {"hosts": {"gpu-01": {}}}}), encoding="utf-8")

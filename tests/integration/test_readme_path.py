@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stranger's path through the README: its blocks in their order, from the built artifact to the last playbook.
+"""A stranger's path: the blocks of the README and the reference, from the built artifact to the last playbook.
 
 The stranger has a new home in a folder with a space in its name, the artifact, and a policy. There is no network but
 the package index: every command but pip finds a closed port for a proxy, so that Galaxy, for one, can't be asked.
@@ -30,8 +30,9 @@ from tools.checkout import CHECKOUT
 from tools.fleet import INVENTORY, RECORDINGS
 
 POLICY = INVENTORY.parent / "manifests" / "nic-cluster-policy.yaml"
+PAGES = (CHECKOUT / "README.md", CHECKOUT / "docs" / "README.md")
 BLOCKS: list[tuple[str, str]] = re.findall(
-    r"^```(\w*)\n(.*?)^```$", (CHECKOUT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    r"^```(\w*)\n(.*?)^```$", "".join(page.read_text(encoding="utf-8") for page in PAGES), re.MULTILINE | re.DOTALL
 )
 NOWHERE = "http://127.0.0.1:9"
 LIMIT_SECONDS = 600.0
@@ -40,27 +41,22 @@ PLAYBOOK = "ansible-playbook "
 NOT_RUN = {
     "make demo": "needs the checkout; the gate `demo` runs it",
     "make test": "is what runs this",
-    ".venv/bin/ansible-playbook rdma.fabric.site -i inventories/lab/hosts.yml": "needs the booted hosts of `make lab`,"
-    " which the gate `roce-shared` and tests/guests run on",
     "ansible-playbook rdma.fabric.verify -i hosts.yml": "sends between pods, and those of KWOK run nowhere;"
     " tests/integration/test_verify.py and the gate `roce-shared` run it",
 }
-# A path that `make demo` prints is no command, and stays as unread here.
-NOT_COMMANDS = {"build/demo/run/report.html\n"}
-# How each command ends on two recorded hosts that want a new driver, which nobody has consented to: exit status, and
-# what it says.
+# How each command ends on two recorded hosts, which nothing is done to: exit status, and what it says.
 ENDS = {
     "python3 -m venv venv": (0, ""),
     "pip install": (0, ""),
     "ansible-galaxy collection install": (0, "rdma.fabric:0.1.0 was installed successfully"),
     "rdma.fabric.preflight": (0, "the input is valid; 2 hosts"),
-    "rdma.fabric.preview": (0, "2 hosts planned, 18 steps pending"),
+    "rdma.fabric.preview": (0, "2 hosts planned, 10 steps pending"),
     "rdma.fabric.site -i hosts.yml --check --diff": (0, "+++ after: DaemonSet nvidia-network-operator/kube-multus-ds"),
-    "rdma.fabric.site -i hosts.yml": (0, "37 objects in the cluster"),
+    "rdma.fabric.site -i hosts.yml": (0, "40 objects in the cluster"),
     "rdma.fabric.join": (2, "rdma_fabric_join_taint is not set"),
-    "rdma.fabric.upgrade": (0, "37 objects in the cluster"),
+    "rdma.fabric.upgrade": (0, "40 objects in the cluster"),
     "rdma.fabric.rollback": (0, "unchanged"),
-    "rdma.fabric.status": (2, "needs consent: gpu-01, gpu-02"),
+    "rdma.fabric.status": (2, "pending: gpu-01, gpu-02"),
     "rdma.fabric.drift": (2, "2 hosts different: gpu-01,gpu-02"),
     "rdma.fabric.teardown": (0, "result:   changed"),
     "rdma.fabric.adopt": (0, "result:   unchanged"),
@@ -126,13 +122,13 @@ def lines_of(block: str) -> list[str]:
 def end_of(line: str) -> tuple[int, str]:
     """Return how a command of the README is to end; the longest entry that it holds says so."""
     known = [part for part in ENDS if part in line]
-    assert known, f"README.md: say in ENDS how this ends, or in NOT_RUN why it is not run: {line}"
+    assert known, f"say in ENDS how this ends, or in NOT_RUN why it is not run: {line}"
     return ENDS[max(known, key=len)]
 
 
 @pytest.fixture
 def stranger(lab_programs: Programs, tmp_path: Path) -> Iterator[Stranger]:
-    """A stranger with an empty home, the artifact and a policy, and a cluster of two nodes."""
+    """A stranger with an empty home, the artifact, a policy for `render`, and a cluster of two nodes."""
     place = tmp_path / "place of a stranger"
     home, here = place / "home", place / "my fabric"
     home.mkdir(parents=True)
@@ -140,8 +136,7 @@ def stranger(lab_programs: Programs, tmp_path: Path) -> Iterator[Stranger]:
     artifact, _collections = build_and_install()
     shutil.copy(artifact, here)
     shutil.copy(RECORDINGS / "roce-h100-01.json.gz", here)
-    for name in ("nic-cluster-policy.yaml", "policy.yaml"):
-        shutil.copy(POLICY, here / name)
+    shutil.copy(POLICY, here / "policy.yaml")
     (here / "group_vars").mkdir()
     (here / "group_vars" / "rdma_fabric.yml").write_text(json.dumps(RECORDED), encoding="utf-8")
     with ControlPlane(tmp_path / "cluster", programs=lab_programs) as cluster:
@@ -154,12 +149,11 @@ def test_a_strangers_path_from_the_artifact_to_the_last_playbook(stranger: Stran
     for language, block in BLOCKS:
         if language == "yaml":
             (stranger.here / "hosts.yml").write_text(block, encoding="utf-8")
-        elif language == "shell":
-            for line in lines_of(block):
-                if line not in NOT_RUN:
-                    ended[line] = followed(stranger, line)
         else:
-            assert block in NOT_COMMANDS, f"README.md: neither run nor named: {block}"
+            assert language == "shell", f"neither run nor pasted: {block}"
+            for line in lines_of(block):
+                if line not in NOT_RUN and line not in ended:
+                    ended[line] = followed(stranger, line)
     (discovered,) = [output for line, output in ended.items() if "rdma.fabric.discover" in line]
     # What comes next can be pasted as well: on both lines that say it, the inventory is one word.
     named = re.findall(r"-i ('[^']*')", discovered.partition("Print the findings")[2])
@@ -185,5 +179,4 @@ def followed(stranger: Stranger, line: str) -> str:
 def test_what_is_not_run_is_in_the_readme() -> None:
     lines = {line for language, block in BLOCKS if language == "shell" for line in lines_of(block)}
     assert sorted(set(NOT_RUN) - lines) == []
-    assert sorted(NOT_COMMANDS - {block for language, block in BLOCKS if language == "text"}) == []
     assert sorted(part for part in ENDS if not any(part in line for line in lines)) == []

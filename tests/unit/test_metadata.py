@@ -87,8 +87,8 @@ def test_a_role_specifies_every_entry_point_and_has_a_readme(role: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*MODULES, *ROLES, *(f"rdma.fabric.{playbook}" for playbook in PLAYBOOKS)])
-def test_the_readme_names_it(name: str) -> None:
-    assert f"`{name}`" in text("README.md") or f" {name} " in text("README.md")
+def test_the_reference_names_it(name: str) -> None:
+    assert f"`{name}`" in text("docs/README.md") or f" {name} " in text("docs/README.md")
 
 
 def test_every_make_target_of_the_documents_exists() -> None:
