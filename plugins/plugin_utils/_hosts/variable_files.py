@@ -28,6 +28,7 @@ _OTHER = {_FOR_GROUPS: (_FOR_HOSTS, "host"), _FOR_HOSTS: (_FOR_GROUPS, "group")}
 _ENDINGS = ("", ".yml", ".yaml", ".json")
 _OURS = re.compile(rb"^[\"']?" + PREFIX.encode(), re.MULTILINE)
 _APART = re.compile(r"[-_. ]")
+_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 
 
 def unreadable_files(task_vars: Mapping[str, Any], loader: DataLoader) -> list[Violation]:
@@ -116,7 +117,8 @@ def _passed_over(kind: str, name: str, paths: list[Path], known: Mapping[str, se
 
 
 def _plain(name: str) -> str:
-    return _APART.sub("", name.lower())
+    """Return a name without what is easily mistaken: case, separators, zeros before a number."""
+    return _ZEROS.sub("", _APART.sub("", name.lower()))
 
 
 def _has_ours(path: Path) -> bool:

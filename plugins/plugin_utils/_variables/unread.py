@@ -10,6 +10,7 @@ Ansible passes all of them over in silence, and a run without the manifests that
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Any, Callable, Collection, Iterable, Mapping
 
 from ansible.errors import AnsibleError
@@ -66,6 +67,7 @@ PATTERN = f"{PREFIX}hosts_pattern"
 DEFAULT_PATTERN = "rdma_fabric"
 """The pattern of the fabric's hosts unless another one is given; a fabric without hosts is none of its mistakes."""
 _NEAR = 0.8
+_PART_OF_PREFIX = re.compile(r"^(?:rdma_?(?:fabric_?)?|fabric_)")
 _NONE_OF_OURS = "is not a variable of this collection"
 # Where Ansible puts the words of an -e that are not NAME=VALUE.
 _WORDS = "_raw_params"
@@ -133,7 +135,11 @@ class VariableSurvey:
 
     def _note_unknown(self, variables: Mapping[str, Any]) -> None:
         known = KNOWN_VARIABLES | REGISTERED
-        self._unknown.update(name for name in variables if _as_ours(name).startswith(PREFIX) and name not in known)
+        for name in variables:
+            ours = _as_ours(name)
+            # Somebody's own rdma_interfaces may be what rdma_fabric_interfaces is made of.
+            if name not in known and ours.startswith(PREFIX) and (name.startswith(PREFIX) or ours not in variables):
+                self._unknown.add(name)
         for section in _SECTIONS:
             if section in variables:
                 found = [name for name in self._names_below(section, variables) if name in TABLE]
@@ -273,8 +279,12 @@ def _no_variables(words: str) -> Violation:
 
 
 def _as_ours(name: str) -> str:
-    """Return a name as variables of this collection are written."""
-    return name if name.startswith(PREFIX) else name.lower().replace("-", "_")
+    """Return a name as variables of this collection are written; one without all of the prefix only if it is known."""
+    if name.startswith(PREFIX):
+        return name
+    plain = name.lower().replace("-", "_")
+    whole = f"{PREFIX}{_PART_OF_PREFIX.sub('', plain)}"
+    return whole if whole != f"{PREFIX}{plain}" and whole in KNOWN_VARIABLES else plain
 
 
 def nearest(name: str) -> str:

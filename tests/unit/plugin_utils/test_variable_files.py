@@ -39,6 +39,7 @@ def violations(root: Path, texts: dict[str, str]) -> list[str]:
         ("group_vars/gpu-01.yml", "gpu-01 is a host (move it to host_vars)"),
         ("host_vars/rdma_fabric.yaml", "rdma_fabric is a group (move it to group_vars)"),
         ("host_vars/gpu_01.json", "nothing in the inventory is called gpu_01 (call it gpu-01)"),
+        ("host_vars/gpu-1.yml", "nothing in the inventory is called gpu-1 (call it gpu-01)"),
     ],
 )
 def test_a_file_that_nothing_reads_is_refused_with_what_it_is_to_be_called(

@@ -103,12 +103,19 @@ def test_a_value_that_makes_no_sense_on_a_host_is_not_compared() -> None:
         ("rdma-fabric-interfaces", "rdma_fabric_interfaces"),
         ("RDMA_FABRIC_INTERFACE", "rdma_fabric_interfaces"),
         ("rdma_Fabric_interfaces", "rdma_fabric_interfaces"),
+        ("rdma_interfaces", "rdma_fabric_interfaces"),
+        ("fabric_manifests", MANIFESTS),
     ],
 )
 def test_a_misspelt_variable_is_refused_wherever_it_is_set(name: str, meant: str) -> None:
     expected = [f"variables: {name}: is not a variable of this collection (did you mean {meant}?)"]
     assert survey({name: 1}, {})[0] == expected
     assert survey({}, {"a": {name: 1}, "b": {name: 2}})[0] == expected
+
+
+def test_what_a_variable_is_made_of_may_have_its_name_without_the_prefix() -> None:
+    made = {"rdma_interfaces": [], "rdma_fabric_interfaces": []}
+    assert survey({}, {"a": made}) == ([], [])
 
 
 def test_a_variable_of_the_user_with_our_prefix_is_only_said() -> None:

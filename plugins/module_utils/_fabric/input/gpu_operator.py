@@ -21,9 +21,15 @@ _RDMA = {
 }
 
 
-def remark(objects: Iterable[Resource]) -> None:
-    """Name GPU drivers that wait for the container of a NIC driver that nothing of the input deploys."""
+def remark(objects: Iterable[Resource], *, alone: bool) -> None:
+    """Name GPU drivers that wait for the container of a NIC driver that nothing of the input deploys.
+
+    ``alone`` says that no resource of a Network Operator is given: a ``ClusterPolicy`` may stand for the other one.
+    """
     for each in objects:
+        if alone and each.kind == "ClusterPolicy":
+            hint = "NicClusterPolicy (mellanox.com/v1alpha1) is the Network Operator's"
+            each.place.at("kind").notice("is the policy of the GPU Operator, which is applied as it is", hint)
         path = _RDMA.get((str(each.content.get("apiVersion")), each.kind), ())
         rdma = _at(each.content, path) if path else None
         if isinstance(rdma, Mapping) and rdma.get("enabled") is True and rdma.get("useHostMofed") is not True:

@@ -155,7 +155,7 @@ def _judge_resources(whole: _Whole, findings: Findings, of_values: Findings) -> 
             _check_feature_discovery(settings, findings)
     _check_together(whole, given, settings)
     if not whole.has_driver_container:
-        gpu_operator.remark(given.objects)
+        gpu_operator.remark(given.objects, alone=not (whole.policies or given.networks or given.function_policies))
     feature_rules.check(given.objects, deployed=whole.has_feature_discovery)
     if whole.release is None:
         openshift.check(whole.cluster, given.objects, settings)
