@@ -35,6 +35,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents impor
     read_turns,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.interface_names import unknown_interfaces
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.port_needs import unmet_needs
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.proofs import read_verification
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import (
     cordon_notices,
@@ -65,7 +66,7 @@ class ActionModule(FabricAction):
         of_earlier_run = _not_of_this_run(hosts, unfinished, left_out, variables)
         earlier = earlier_notice(run_dir / "hosts", of_earlier_run)
         earlier += never_read(hosts, left_out) if arguments["hosts_read"] else []
-        names = [each["host"] for each in hosts]
+        names, spec = [each["host"] for each in hosts], arguments["spec"] or {}
         of_cordons = cordon_notices(names, variables)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables)), *of_cordons]
         of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
@@ -75,7 +76,7 @@ class ActionModule(FabricAction):
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
             notices=[*arguments["notices"], *of_chart, *earlier, *of_turns],
-            unknown_interfaces=unknown_interfaces(arguments["spec"] or {}, hosts),
+            unknown_interfaces=[*unknown_interfaces(spec, hosts), *unmet_needs(spec, hosts)],
             generated_at=now(),
             title=arguments["title"],
             validation=validation,

@@ -298,7 +298,7 @@ def _headline(summary: dict[str, Any], skipped: bool, validation: dict[str, Any]
         *([f"{objects['deleted']} deleted"] if objects["deleted"] else []),
         *([f"{counted(lame, 'workload')} not ready"] if lame else []),
         *([counted(remarks, "remark")] if remarks else []),
-        *([f"{counted(unknown, 'interface')} that no host has"] if unknown else []),
+        *([f"{counted(unknown, 'need')} that no port meets"] if unknown else []),
         *([] if summary["verdict"] == "attention" else ["nothing stands out"]),
     ]
     if validation:

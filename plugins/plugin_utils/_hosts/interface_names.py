@@ -37,7 +37,7 @@ def unknown_interfaces(spec: Mapping[str, Any], documents: Sequence[Mapping[str,
     renamed: dict[str, str] = {}
     rdma: Counter[str] = Counter()
     for document in read:
-        own, moved = _names_of(document)
+        own, moved = names_of(document)
         names |= own
         renamed.update(moved)
         rdma.update(_rdma_names(document, moved))
@@ -47,7 +47,7 @@ def unknown_interfaces(spec: Mapping[str, Any], documents: Sequence[Mapping[str,
     return [_notice(each, len(read), renamed.get(each.name, ""), rdma) for each in unknown]
 
 
-def _names_of(document: Mapping[str, Any]) -> tuple[set[str], dict[str, str]]:
+def names_of(document: Mapping[str, Any]) -> tuple[set[str], dict[str, str]]:
     """Return the names that a host's interfaces have once its plan is done, and what becomes of those they lose."""
     names = {str(netdev["name"]) for netdev in document["facts"]["netdevs"]}
     asked = (document.get("desired") or {}).get("interfaces") or []

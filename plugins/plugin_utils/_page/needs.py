@@ -42,7 +42,7 @@ def _failures(report: dict[str, Any]) -> Iterator[Need]:
         yield Need("bad", "Not ready in the cluster", "cluster", [], named([wait["name"] for wait in lame], 3))
     unknown = report["summary"]["unknown_interfaces"]
     if unknown:
-        yield Need("bad", "Interfaces that no host has", "notices", [], named([*map(_interface, unknown)], 2))
+        yield Need("bad", "Needs that no port meets", "notices", [], named([*map(_interface, unknown)], 2))
 
 
 def _interface(notice: str) -> str:

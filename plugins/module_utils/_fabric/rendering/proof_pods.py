@@ -35,10 +35,10 @@ _GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedu
 def networks_of(spec: Object) -> list[dict[str, Any]]:
     """Return every network of a FabricSpec, in its order, as the plan of a proof needs it.
 
-    Each is ``{"network": "namespace/name", "namespace", "name", "kind", "master", "mtu", "resource", "candidates",
-    "isolated"}``. ``resource`` is the one a pod asks for to use it: the network's own, or the RDMA shared device
-    plugin's for its master; None when several fit (``candidates``) or none does. An isolated one is for pods of its
-    namespace alone.
+    Each is ``{"network": "namespace/name", "namespace", "name", "kind", "plugin", "master", "mtu", "resource",
+    "candidates", "isolated"}``; ``plugin`` is the type of its first CNI plugin. ``resource`` is the one a pod asks for
+    to use it: the network's own, or the RDMA shared device plugin's for its master; None when several fit
+    (``candidates``) or none does. An isolated one is for pods of its namespace alone.
     """
     shared = _shared_resources(spec)
     rendered = [(each["kind"], nad.network_attachment(each)) for each in spec.get("networks") or []]
@@ -61,6 +61,7 @@ def _network(kind: str, attachment: Object, shared: list[tuple[str, list[str]]])
         "namespace": metadata["namespace"],
         "name": metadata["name"],
         "kind": kind,
+        "plugin": plugin.get("type"),
         "master": master,
         "mtu": mtu if isinstance(mtu, int) and not isinstance(mtu, bool) and mtu > 0 else None,
         "resource": candidates[0] if len(candidates) == 1 else None,
