@@ -5,38 +5,28 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from typing import Any
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Field, walk
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import MODELS
 from tools.checkout import CHECKOUT
-
-PAGE = CHECKOUT / "docs" / "fields.md"
-ROOM = "ansible_collections.rdma.fabric.plugins.module_utils._fabric"
-HEAD = """# Fields
-
-Every field of the vendor's resources that the collection knows, with its meaning and effect. "Since" and "until" are
-releases of the NVIDIA Network Operator; by default a field is as old as its parent. Written by
-`python -m tools.generated`.
-"""
+from tools.generated import below
 
 
 def page() -> str:
-    """Return the text of the page."""
-    kinds = importlib.import_module(f"{ROOM}.input.models").MODELS
-    return "\n".join([HEAD, *(section(name, model.root) for name, model in kinds.items())])
+    """Return the part of each kind."""
+    return "\n".join(section(name, model.root) for name, model in MODELS.items())
 
 
-def section(kind: str, root: Any) -> str:
+def section(kind: str, root: Field) -> str:
     """Return the part of one kind: a table with one row per field."""
     since = f" (since {root.since})" if root.since else ""
-    walk = importlib.import_module(f"{ROOM}.common.schema").walk
     rows = [row(f"{owner}.{name}" if owner else name, field) for owner, name, field in walk(root)]
     head = ["| Field of `spec` | Type | Meaning | Effect |", "|---|---|---|---|"]
     return "\n".join([f"## {kind}{since}", "", *head, *rows, ""])
 
 
-def row(path: str, field: Any) -> str:
+def row(path: str, field: Field) -> str:
     """Return the row of one field."""
     kinds = {"whole": "number", "flag": "boolean", "record": "object", "mapping": "map", "series": "list"}
     meaning = field.description + (", required" if field.required else "")
@@ -46,7 +36,7 @@ def row(path: str, field: Any) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def fate(field: Any) -> str:
+def fate(field: Field) -> str:
     """Return what this collection does with a field, and in which releases it was."""
     said = []
     if field.refused:
@@ -62,4 +52,5 @@ def fate(field: Any) -> str:
 
 def files() -> dict[Path, str]:
     """Return the page with its text."""
-    return {PAGE: page()}
+    path = CHECKOUT / "docs" / "fields.md"
+    return {path: below(path, "## ", page())}

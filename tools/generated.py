@@ -29,6 +29,12 @@ def yaml_text(content: Any, width: int = 120) -> str:
     return yaml.dump(content, Dumper=_Indented, sort_keys=False, width=width)
 
 
+def below(path: Path, begin: str, content: str) -> str:
+    """Return a file with new content from the first line on that begins so; what stands above is written by hand."""
+    head, _begin, _old = path.read_text(encoding="utf-8").partition(f"\n{begin}")
+    return f"{head}\n{content}"
+
+
 def files() -> dict[Path, str]:
     """Return every file with the text that it should have."""
     found: dict[Path, str] = {}

@@ -22,7 +22,7 @@ from tools.checkout import BUILD, CHECKOUT
 from tools.ending import to_its_end
 from tools.environment import Version, pythons, text_of
 from tools.gate import read_junit, sentence
-from tools.generated import yaml_text
+from tools.generated import below, yaml_text
 from tools.releases import IN_TURN, ON_ANSIBLE, ON_PYTHON, RELEASES, Release
 from tools.sanity import sanity_of
 
@@ -106,8 +106,7 @@ def load() -> Results:
 
 def store(results: Results) -> None:
     """Write the results, and the page from them."""
-    head = "".join(line for line in RESULTS.read_text(encoding="utf-8").splitlines(keepends=True) if line[0] in "#\n")
-    RESULTS.write_text(f"{head}---\n{yaml_text(results)}", encoding="utf-8")
+    RESULTS.write_text(below(RESULTS, "---", f"---\n{yaml_text(results)}"), encoding="utf-8")
     PAGE.write_text(files()[PAGE], encoding="utf-8")
 
 

@@ -9,95 +9,52 @@ Schema that editors check group_vars with, and a survey for AWX.
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import textwrap
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Iterable, Mapping
 
+import yaml
+
+from ansible_collections.rdma.fabric.plugins.doc_fragments.host_spec import ModuleDocFragment
+from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import HOST_VARIABLES
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import SECTIONS, TABLE
+from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX, Variable
 from tools.checkout import CHECKOUT
-from tools.generated import yaml_text
-from tools.variables_schema import schema, survey
+from tools.generated import below, yaml_text
 
-ROLES = CHECKOUT / "roles"
-PAGE = CHECKOUT / "docs" / "variables.md"
-SCHEMA = CHECKOUT / "docs" / "variables.schema.json"
-SURVEY = CHECKOUT / "docs" / "survey.json"
-_TABLE = "ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table"
-_TYPES = {"bool": "boolean", "int": "whole number", "float": "number", "str": "text", "dict": "mapping"}
-_ENTRY_POINT = re.compile(r"^  (\w+):\n((?:    .*\n|\n)*)", re.MULTILINE)
-_OPTIONS = re.compile(r"^    options:(?: \{\})?\n(?:      .*\n|\n)*", re.MULTILINE)
-HEAD = """# Variables
-
-Every variable of the collection: what it takes, its default, and which roles and playbooks read it. Written by
-`python -m tools.generated` from one table, as are the argument specifications of the roles.
-
-Null and empty text count as not set. Text, as from surveys and `-e name=value`, is read the same everywhere: `true`,
-`yes`, `on` and `1` and their opposites for a boolean, digits for a number, `[a, b]` or `a,b` or one entry per line for
-a list, YAML, JSON or `a=1 b=2` for a mapping. Blanks around such a value are ignored. `preflight` refuses anything
-else, with the variable, the given value and the allowed ones. In your own plays, Ansible checks the arguments of a
-role before the role does, and refuses empty text for booleans, numbers, mappings and choices.
-
-Within lists and mappings, as in `rdma_fabric_interfaces`, a number must be a number, not text. Before ansible-core
-2.19 a template such as `mtu: "{{ fabric_mtu | int }}"` gives text unless `ansible.cfg` has `jinja2_native = true`.
-
-[variables.schema.json](variables.schema.json) is a JSON Schema for a file of variables: with the first line `#
-yaml-language-server: $schema=PATH/variables.schema.json` in `group_vars/all.yml` an editor can complete and check
-it. [survey.json](survey.json) has questions for the variables that you may want to choose per run; POST it to
-`/api/v2/job_templates/ID/survey_spec/` of AWX, or copy the questions that you need. For where to set variables, see
-[inputs](inputs.md#where-variables-are-set).
-"""
-DEFAULTS_HEAD = """# Copyright (c) 2026 The rdma.fabric contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-#
-# The variables of this role with their defaults, written by `python -m tools.generated`. All are comments, to be
-# copied: a value here would take precedence over that of localhost, where a run has its own, and could not be told
-# from one that was set.
-
----
-"""
-
-
-def sections() -> dict[str, tuple[Any, ...]]:
-    """Return the rows of the table by heading."""
-    found: dict[str, tuple[Any, ...]] = importlib.import_module(_TABLE).SECTIONS
-    return found
-
-
-def rows() -> list[Any]:
-    """Return all rows of the table."""
-    return [row for section in sections().values() for row in section]
+DOCS = CHECKOUT / "docs"
+SCHEMA, SURVEY = DOCS / "variables.schema.json", DOCS / "survey.json"
+_WORDS = {"bool": "boolean", "int": "whole number", "float": "number", "str": "text", "dict": "mapping"}
+_TYPES = {"bool": "boolean", "int": "integer", "float": "number", "str": "string", "path": "string", "dict": "object"}
+_QUESTIONS = {"int": "integer", "float": "float", "list": "textarea"}
+# Text that Ansible templates, and null, stand for a value of any type.
+_ANY = [{"type": "string", "pattern": r"\{\{|\{%"}, {"type": "null"}]
+# A part of a role in its argument specifications, with what stands before and in its options.
+_PART = re.compile(r"^  (\w+):\n((?:    (?!options:).*\n)*)    options:.*\n(?:      .*\n|\n)*", re.MULTILINE)
 
 
 def page() -> str:
-    """Return the text of the reference."""
-    parts = [HEAD]
-    for heading, section in sections().items():
-        parts += [
-            f"## {heading}",
-            "",
-            "| Variable | Takes | Default | Meaning | Read by |",
-            "|---|---|---|---|---|",
-        ]
-        parts += [*map(_row, section), ""]
-    return "\n".join(parts)
+    """Return the reference: a table under each heading."""
+    head = ["", "| Variable | Takes | Default | Meaning | Read by |", "|---|---|---|---|---|"]
+    tables = [[f"## {heading}", *head, *map(_row, rows), ""] for heading, rows in SECTIONS.items()]
+    return "\n".join(line for table in tables for line in table)
 
 
-def _row(row: Any) -> str:
+def _row(row: Variable) -> str:
     default = "" if row.default in (None, "", [], {}) else f"`{json.dumps(row.default).strip(chr(34))}`"
     readers = ", ".join(f"`{reader}`" for reader in row.readers)
     cells = [f"`{row.name}`", _taken(row), "required" if row.required else default, _words(row.meaning), readers]
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
-def _taken(row: Any) -> str:
+def _taken(row: Variable) -> str:
     if row.choices:
         return " or ".join(f"`{choice}`" for choice in row.choices)
-    kind = _TYPES.get(row.type, row.type)
+    kind = _WORDS.get(row.type, row.type)
     if row.type == "list":
-        kind = f"list of {_TYPES.get(row.elements, row.elements)}s".replace("texts", "text")
+        kind = f"list of {_WORDS.get(row.elements, row.elements)}s".replace("texts", "text")
     if row.most is not None:
         kind += f", {row.least:g} to {row.most:g}"
     elif row.least is not None:
@@ -105,33 +62,29 @@ def _taken(row: Any) -> str:
     return f"{kind} ({row.unit})" if row.unit else kind
 
 
-def _words(meaning: Iterable[str]) -> str:
-    return re.sub(r"\b[CVO]\((.*?)\)", r"`\1`", " ".join(meaning))
+def _words(meaning: Iterable[str], shown: str = r"`\1`") -> str:
+    """Return text with the markup of Ansible's documentation as Markdown, or without."""
+    return re.sub(r"\b[A-Z]\((.*?)\)", shown, " ".join(meaning))
 
 
-def specification_files() -> dict[Path, str]:
-    """Return the argument specifications of the roles, as their files should be."""
-    found = {}
-    for path in sorted(ROLES.glob("*/meta/argument_specs.yml")):
-        found[path] = specification(path.read_text(encoding="utf-8"), path.parents[1].name)
-    return found
+def _plain(meaning: Iterable[str]) -> str:
+    return _words(meaning, r"\1")
 
 
 def specification(text: str, role: str) -> str:
     """Return the argument specifications of a role with the options that the table has for each of its parts."""
 
-    def entry_point(match: re.Match[str]) -> str:
-        part = role if match[1] == "main" else f"{role}/{match[1]}"
-        options = {row.name: option(row) for row in rows() if part in row.roles}
-        kept = _OPTIONS.sub("", match[2])
-        return f"  {match[1]}:\n{kept}    options:" + (f"\n{_indented(options)}" if options else " {}\n")
+    def part(match: re.Match[str]) -> str:
+        reader = role if match[1] == "main" else f"{role}/{match[1]}"
+        options = {row.name: _option(row) for row in TABLE.values() if reader in row.roles}
+        lines = textwrap.indent(yaml_text(options, width=108), " " * 6)
+        return f"  {match[1]}:\n{match[2]}    options:" + (f"\n{lines}" if options else " {}\n")
 
-    head, key, entries = text.partition("argument_specs:\n")
-    return head + key + _ENTRY_POINT.sub(entry_point, entries)
+    head, key, parts = text.partition("argument_specs:\n")
+    return head + key + _PART.sub(part, parts)
 
 
-def option(row: Any) -> dict[str, Any]:
-    """Return the option of a row."""
+def _option(row: Variable) -> dict[str, Any]:
     # Ansible holds null against choices, where it is none of them.
     choices = [] if row.default is None else list(row.choices)
     of_row = {"type": row.type, "elements": row.elements, "required": row.required, "choices": choices}
@@ -143,32 +96,104 @@ def option(row: Any) -> dict[str, Any]:
     return found
 
 
-def defaults_files() -> dict[Path, str]:
-    """Return ``defaults/main.yml`` of each role, as the files should be."""
-    return {path.parent / "defaults" / "main.yml": defaults(path.parent.name) for path in sorted(ROLES.glob("*/meta"))}
-
-
 def defaults(role: str) -> str:
     """Return the variables of a role with what stands for them, as comments."""
-    own = [row for row in rows() if role in {reader.partition("/")[0] for reader in row.roles}]
-    return DEFAULTS_HEAD + "".join(f"\n{_default(row)}" for row in own)
+    own = [row for row in TABLE.values() if role in {reader.partition("/")[0] for reader in row.roles}]
+    return "---\n" + "".join(f"\n{_default(row)}" for row in own)
 
 
-def _default(row: Any) -> str:
-    words = _words(row.meaning).replace("`", "")
-    told = f"{words} Takes {_taken(row).replace('`', '')}{', and has to be given' if row.required else ''}."
+def _default(row: Variable) -> str:
+    taken = f"{_taken(row).replace('`', '')}{', and has to be given' if row.required else ''}"
+    told = f"{_plain(row.meaning)} Takes {taken}."
     lines = textwrap.wrap(told, width=118, break_long_words=False, break_on_hyphens=False)
     value = "" if row.default is None else f" {json.dumps(row.default)}"
-    return "".join(f"# {line}\n" for line in lines) + f"# {row.name}:{value}\n"
+    return "".join(f"# {line}\n" for line in [*lines, f"{row.name}:{value}"])
 
 
-def _indented(options: dict[str, Any]) -> str:
-    text = yaml_text(options, width=108)
-    return "".join(f"      {line}\n" for line in text.splitlines())
+def schema() -> dict[str, Any]:
+    """Return the schema of a file of variables: ours by their types, no other one with our prefix.
+
+    What the members of a host's variables take is what ``rdma_host`` documents of the state made from them.
+    """
+    documented = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]["desired"]["suboptions"]
+    hosts = {f"{PREFIX}{key}": option.get("suboptions") for key, option in documented.items()}
+    nested = {name: members for name, members in hosts.items() if name in HOST_VARIABLES}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Variables of rdma.fabric",
+        "type": "object",
+        "properties": {name: _property(row, nested.get(name)) for name, row in TABLE.items()},
+        "propertyNames": {"anyOf": [{"not": {"pattern": f"^{PREFIX}"}}, {"enum": list(TABLE)}]},
+    }
+
+
+def _property(row: Variable, members: Mapping[str, Any] | None) -> dict[str, Any]:
+    typed = _typed({"type": row.type, "elements": row.elements, "choices": row.choices, "suboptions": members})
+    bounds = {"minimum": row.least, "maximum": row.most}
+    typed.update({name: bound for name, bound in bounds.items() if bound is not None})
+    default = {} if row.default is None else {"default": row.default}
+    return {"description": _plain(row.meaning), "anyOf": [typed, *_ANY], **default}
+
+
+def _typed(option: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an option as Ansible documents it; members of a list or a mapping included."""
+    if option.get("choices"):
+        return {"enum": list(option["choices"])}
+    kind = option.get("type", "str")
+    if kind == "list":
+        return {"type": "array", "items": _member({**option, "type": option.get("elements", "raw"), "choices": []})}
+    if kind == "dict" and option.get("suboptions"):
+        members = {name: _documented(inner) for name, inner in option["suboptions"].items()}
+        return {"type": "object", "properties": members, "additionalProperties": False}
+    return {"type": _TYPES[kind]} if kind in _TYPES else {}
+
+
+def _member(option: Mapping[str, Any]) -> dict[str, Any]:
+    typed = _typed(option)
+    return {"anyOf": [typed, *_ANY]} if typed else {}
+
+
+def _documented(option: Mapping[str, Any]) -> dict[str, Any]:
+    told = option.get("description", "")
+    return {"description": _plain([told] if isinstance(told, str) else told), **_member(option)}
+
+
+def survey() -> dict[str, Any]:
+    """Return a survey of what the person who starts a run may choose; an answer that is left out changes nothing."""
+    return {
+        "name": "rdma.fabric",
+        "description": "Questions before a run of rdma.fabric. Remove those that do not fit.",
+        "spec": [_question(row) for row in TABLE.values() if row.asked],
+    }
+
+
+def _question(row: Variable) -> dict[str, Any]:
+    choices = list(row.choices) or (["true", "false"] if row.type == "bool" else [])
+    kind = "multiplechoice" if choices else _QUESTIONS.get(row.type, "text")
+    bounds = kind in {"integer", "float"}
+    return {
+        "type": kind,
+        "question_name": row.name,
+        "question_description": _plain(row.meaning),
+        "variable": row.name,
+        "required": False,
+        "choices": "\n".join(choices),
+        "min": row.least if bounds and row.least is not None else "",
+        "max": row.most if bounds and row.most is not None else "",
+        # No default: what the inventory has would lose against it.
+        "default": "",
+    }
 
 
 def files() -> dict[Path, str]:
     """Return every file that is made from the table, with its text."""
-    documents = {SCHEMA: schema(rows()), SURVEY: survey(rows())}
-    texts = {path: f"{json.dumps(document, indent=2)}\n" for path, document in documents.items()}
-    return {**specification_files(), **defaults_files(), PAGE: page(), **texts}
+    reference = DOCS / "variables.md"
+    found = {reference: below(reference, "## ", page())}
+    for path, document in ((SCHEMA, schema()), (SURVEY, survey())):
+        found[path] = f"{json.dumps(document, indent=2)}\n"
+    for path in sorted((CHECKOUT / "roles").glob("*/meta/argument_specs.yml")):
+        role = path.parents[1]
+        found[path] = specification(path.read_text(encoding="utf-8"), role.name)
+        shown = role / "defaults" / "main.yml"
+        found[shown] = below(shown, "---", defaults(role.name))
+    return found
