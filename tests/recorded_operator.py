@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, Iterator
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
@@ -13,6 +14,42 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.documents i
 from tools.checkout import CHECKOUT
 
 FOLDER = CHECKOUT / "tests" / "fixtures" / "operator"
+# What the API server fills in: pkg/apis/core/v1/defaults.go, apps/v1, admissionregistration/v1 and rbac/v1 of
+# Kubernetes, and what a kube-apiserver 1.35 returned.
+_DEFAULTS: dict[str, Any] = {
+    "conversion": {"strategy": "None"},
+    "defaultMode": 420,
+    "dnsPolicy": "ClusterFirst",
+    "failureThreshold": 3,
+    "internalTrafficPolicy": "Cluster",
+    "ipFamilies": ["IPv4"],
+    "ipFamilyPolicy": "SingleStack",
+    "matchPolicy": "Equivalent",
+    "progressDeadlineSeconds": 600,
+    "restartPolicy": "Always",
+    "revisionHistoryLimit": 10,
+    "schedulerName": "default-scheduler",
+    "scheme": "HTTP",
+    "sessionAffinity": "None",
+    "successThreshold": 1,
+    "terminationGracePeriodSeconds": 30,
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "timeoutSeconds": 1,
+    "volumeMode": "Filesystem",
+}
+_ROLLING = (
+    {"type": "RollingUpdate"},
+    {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+    {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+)
+_THERE = "set"
+_EMPTY: tuple[Any, ...] = ({}, [], None)
+# Defaults that only this kind has for a field of this name.
+_OF_KIND: dict[str, dict[str, Any]] = {
+    "Service": {"type": "ClusterIP"},
+    "ValidatingWebhookConfiguration": {"port": 443, "timeoutSeconds": 10},
+}
 
 
 def rendered(settings: dict[str, Any]) -> list[dict[str, Any]]:
@@ -23,3 +60,82 @@ def rendered(settings: dict[str, Any]) -> list[dict[str, Any]]:
             document.content["spec"]["nvIpam"]["enableWebhook"] = True
     spec, _notices = build_spec(given, {}, {"nfd": False, **settings}, {})
     return objects_of(render(spec))
+
+
+def leaves(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield (path, value) of what an object says; items of lists of objects go by their folder or name.
+
+    Of the object's own labels and annotations only the names count, and of an owner that there is one: what they say is
+    about who made the object.
+    """
+    metadata = body["metadata"]
+    for part in ("labels", "annotations"):
+        yield from ((f"metadata.{part}.{name}", _THERE) for name in metadata.get(part) or {})
+    if metadata.get("ownerReferences"):
+        yield "metadata.ownerReferences", _THERE
+    rest = {key: item for key, item in body.items() if key not in ("metadata", "status", "rules")}
+    if "rules" in body:
+        yield "rules", sorted(_rights(body["rules"]))
+    yield from _walk("", _without(rest, {**_DEFAULTS, **_OF_KIND.get(body["kind"], {})}))
+
+
+def _rights(rules: list[dict[str, Any]]) -> set[str]:
+    return {
+        " ".join([verb, f"{name}.{group}".rstrip("."), *rule.get("resourceNames", [])])
+        for rule in rules
+        for group in rule["apiGroups"]
+        for name in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def _without(value: Any, defaults: dict[str, Any]) -> Any:
+    """Return a value without what the server fills in, and without what is empty."""
+    if isinstance(value, list):
+        return [_without(item, defaults) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _without(item, defaults) for key, item in value.items() if defaults.get(key) != item}
+    for key in ("updateStrategy", "strategy"):
+        if value.get(key) in _ROLLING:
+            kept.pop(key, None)
+    if kept.get("type") == "":
+        del kept["type"]
+    if kept.get("serviceAccount") == kept.get("serviceAccountName"):
+        kept.pop("serviceAccount", None)
+    return {key: item for key, item in kept.items() if item not in _EMPTY}
+
+
+def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _walk(f"{path}.{key}" if path else key, item)
+    elif path.endswith(".volumes"):
+        # Their names only tie them to mounts, where they are compared.
+        yield path, [{key: part for key, part in item.items() if key != "name"} for item in value]
+    elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        for item in value:
+            yield from _walk(f"{path}.{item['kind'] if path == 'subjects' else _name_of(item)}", item)
+    else:
+        yield path, _meaning(path, value)
+
+
+def _name_of(item: dict[str, Any]) -> str:
+    """Return what tells an item of a list from the others: where it is mounted, or its name."""
+    for key in ("mountPath", "name", "key"):
+        if key in item:
+            return str(item[key])
+    return json.dumps(item, sort_keys=True)
+
+
+def _meaning(path: str, value: Any) -> Any:
+    """Return what a text says: JSON as its value, settings as their lines without comments, a digest that it is one."""
+    if not isinstance(value, str):
+        return value
+    if path.endswith("config-hash"):
+        return _THERE
+    if path.endswith(".ini"):
+        return [line for line in map(str.strip, value.splitlines()) if line and not line.startswith("#")]
+    if path.endswith((".config", ".json")):
+        return json.loads(value)
+    return value

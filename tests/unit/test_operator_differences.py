@@ -14,7 +14,6 @@ import pytest
 from ansible_collections.rdma.fabric.tests import recorded_operator
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 from tools.checkout import CHECKOUT
-from tools.stored_form import leaves
 
 Object = dict[str, Any]
 PAGE = (CHECKOUT / "docs" / "differences.md").read_text(encoding="utf-8")
@@ -99,7 +98,7 @@ def differences(run: str) -> Iterator[Difference]:
         if name not in ours or name not in theirs:
             yield Difference(run, name, THE_OBJECT, *("made" if name in side else "none" for side in (ours, theirs)))
             continue
-        one, other = (dict(leaves(body)) for body in (ours[name], theirs[name]))
+        one, other = (dict(recorded_operator.leaves(body)) for body in (ours[name], theirs[name]))
         for field in sorted({*one, *other}):
             shown = apart(one.get(field), other.get(field))
             if shown[0] != shown[1]:

@@ -22,9 +22,9 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.finding
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.driver_wait import drivers_of, waits
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.driver_nodes import left_out, placed, why_unplaced
+from ansible_collections.rdma.fabric.tests.recorded_operator import leaves
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import FIXTURES, Fabric, of_policy, resource
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import RDMA_CONFIG, SRIOV_CONFIG
-from tools.stored_form import leaves
 
 Object = dict[str, Any]
 
