@@ -13,14 +13,12 @@ import base64
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple
-
-import websocket
 
 from tests.lab.gobuild import ProgramsUnavailable
 from tests.lab.unpacked import libraries, unpack
@@ -43,7 +41,7 @@ _OPTIONS = (
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
-    "--remote-debugging-port=0",
+    "--remote-debugging-pipe",
 )
 _SECONDS = 60.0
 
@@ -83,25 +81,26 @@ def find_browser(environ: Mapping[str, str]) -> Program:
 class Tab:
     """The one page of a browser. ``messages`` are what the page and its policy had to say."""
 
-    def __init__(self, connection: websocket.WebSocket) -> None:
+    def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._number = 0
+        self._number, self._received, self._loaded = 0, b"", False
+        self._session: dict[str, str] = {}
         self.messages: list[str] = []
-        self._loaded = False
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = {"sessionId": self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
         for domain in ("Page", "Runtime", "Log"):
             self._call(f"{domain}.enable")
 
-    def open(self, page: Path, width: int, height: int, *, dark: bool = False, printed: bool = False) -> float:
-        """Show a file in a viewport of CSS pixels, or as on paper; return the seconds until it was loaded."""
+    def open(self, page: Path, width: int, height: int, *, dark: bool = False, printed: bool = False) -> None:
+        """Show a file in a viewport of CSS pixels, or as on paper, until it is loaded."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._call("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", media="print" if printed else "screen", features=[scheme])
-        start, self._loaded = time.monotonic(), False
+        self._loaded = False
         self._call("Page.navigate", url=page.resolve().as_uri())
         while not self._loaded:
             self._read()
-        return time.monotonic() - start
 
     def value(self, expression: str) -> Any:
         """Return what a JavaScript expression is, as far as JSON holds it."""
@@ -116,34 +115,36 @@ class Tab:
 
     def press(self, key: str) -> None:
         """Press a key that prints nothing, by its DOM name, as ``Tab`` or ``Enter``."""
-        codes = {"Tab": 9, "Enter": 13, "Escape": 27}
+        codes = {"Tab": 9, "Enter": 13}
         text = {"text": "\r"} if key == "Enter" else {}
         self._call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=codes[key], **text)
         self._call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=codes[key])
 
-    def picture(self, height: int | None = None) -> bytes:
-        """Return the page as PNG, from its top; without ``height`` what the viewport shows."""
-        clip = {}
-        if height is not None:
-            width = self.value("innerWidth")
-            clip = {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}}
-        answer = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=height is not None, **clip)
+    def picture(self, height: int) -> bytes:
+        """Return the page as PNG, from its top."""
+        clip = {"x": 0, "y": 0, "width": self.value("innerWidth"), "height": height, "scale": 1}
+        answer = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         return base64.b64decode(answer["data"])
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1
-        self._connection.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
-        while True:
-            message = self._read()
-            if message.get("id") != self._number:
-                continue
-            if "error" in message:
-                raise BrowserError(f"{method}: {message['error'].get('message')}")
-            result: dict[str, Any] = message["result"]
-            return result
+        message = {"id": self._number, "method": method, "params": parameters, **self._session}
+        self._connection.sendall(json.dumps(message).encode() + b"\0")
+        while (answer := self._read()).get("id") != self._number:
+            pass
+        if "error" in answer:
+            raise BrowserError(f"{method}: {answer['error'].get('message')}")
+        result: dict[str, Any] = answer["result"]
+        return result
 
     def _read(self) -> dict[str, Any]:
-        message: dict[str, Any] = json.loads(self._connection.recv())
+        while b"\0" not in self._received:
+            part = self._connection.recv(1 << 20)
+            if not part:
+                raise ConnectionError("the browser has ended")
+            self._received += part
+        text, _, self._received = self._received.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
         method, parameters = message.get("method"), message.get("params", {})
         if method == "Page.loadEventFired":
             self._loaded = True
@@ -160,38 +161,21 @@ def browser(program: Program) -> Iterator[Tab]:
 
     Raises BrowserError where it does not start.
     """
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        command = [program.path, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"]
-        with (Path(profile) / "browser.log").open("wb") as log:
-            variables = {**os.environ, **program.variables}
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=variables)
-        try:
-            connection = websocket.create_connection(
-                _address_of_tab(process, Path(profile)), timeout=_SECONDS, suppress_origin=True
-            )
+    # It reads commands from descriptor 3, and answers on 4.
+    shell = ["sh", "-c", 'exec "$@" 3<&0 4>&1 </dev/null >&2', "sh"]
+    variables = {**os.environ, **program.variables}
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, tempfile.TemporaryFile() as log:
+        command = [*shell, program.path, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"]
+        connection, end = socket.socketpair()
+        connection.settimeout(_SECONDS)
+        with connection, subprocess.Popen(
+            command, stdin=end.fileno(), stdout=end.fileno(), stderr=log, env=variables
+        ) as process:
             try:
+                end.close()
                 yield Tab(connection)
+            except (ConnectionError, TimeoutError) as error:
+                log.seek(0)
+                raise BrowserError(f"the browser has ended ({error}): {log.read()[-2000:].decode(errors='replace')}") from error
             finally:
-                connection.close()
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _address_of_tab(process: subprocess.Popen[bytes], profile: Path) -> str:
-    """Return the address of the tab's socket, once the browser has said its port."""
-    said, until = profile / "DevToolsActivePort", time.monotonic() + _SECONDS
-    while not (said.exists() and said.read_text(encoding="ascii").count("\n")):
-        if process.poll() is not None or time.monotonic() > until:
-            log = (profile / "browser.log").read_text(encoding="utf-8", errors="replace")
-            raise BrowserError(f"the browser did not start: {log[-2000:]}")
-        time.sleep(0.05)
-    port, path = said.read_text(encoding="ascii").split()[:2]
-    whole = websocket.create_connection(f"ws://127.0.0.1:{port}{path}", timeout=_SECONDS, suppress_origin=True)
-    try:
-        whole.send(json.dumps({"id": 1, "method": "Target.getTargets"}))
-        answer = json.loads(whole.recv())
-    finally:
-        whole.close()
-    tabs = [each["targetId"] for each in answer["result"]["targetInfos"] if each["type"] == "page"]
-    return f"ws://127.0.0.1:{port}/devtools/page/{tabs[0]}"
+                process.terminate()
