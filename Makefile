@@ -14,7 +14,9 @@ export HOME := $(CURDIR)/build/home
 endif
 
 # What a run with sudo has made belongs to whom the checkout belongs to, or their next run could not write it.
-GIVE_BACK = ; status=$$?; "$(PYTHON)" tools/environment.py give-back; exit $$status
+# Files of a lab's guests belong to users there.
+GIVE_BACK = ; status=$$?; test $$(id -u) != 0 -o -O . || find build .venv -regex 'build/\([^/]*/\)?lab/.*' -prune \
+	-o -user 0 -exec chown -h --reference=. {} + 2>/dev/null; exit $$status
 
 .DEFAULT_GOAL := help
 
@@ -62,15 +64,15 @@ env: env-test
 
 # With the checkout made importable, playbooks run in it as they are: ansible.cfg names the link.
 env-run:
-	@"$(PYTHON)" tools/environment.py run
+	@"$(PYTHON)" tools/environment.py run $(GIVE_BACK)
 	@$(VENV_PYTHON) -m tools.checkout $(GIVE_BACK)
 
 env-test:
-	@"$(PYTHON)" tools/environment.py test
+	@"$(PYTHON)" tools/environment.py test $(GIVE_BACK)
 	@$(VENV_PYTHON) -m tools.checkout $(GIVE_BACK)
 
 preview: env-run
-	@$(VENV_PYTHON) -m tools.preview $(GIVE_BACK)
+	@$(VENV_PYTHON) -m tools.fleet $(GIVE_BACK)
 
 demo: env-run
 	@$(VENV_PYTHON) -m tools.demo $(GIVE_BACK)
@@ -157,7 +159,7 @@ slow: env-test  ## the slow unit tests: sweeps, properties, large fleets
 own: env-test  ## unit tests of lab, tools and benches
 	$(GATE) $@ python -m pytest $(OWN) $(GIVE_BACK)
 try-preview: env-test artifact  ## make preview
-	$(GATE) $@ python -m tools.preview $(GIVE_BACK)
+	$(GATE) $@ python -m tools.fleet $(GIVE_BACK)
 try-demo: env-test api-programs artifact  ## make demo: the whole job on recorded hosts, twice
 	$(GATE) $@ python -m tools.demo $(GIVE_BACK)
 paths: env-test api-programs artifact  ## a path through every playbook, and batches, drains, slots and labels without one
@@ -167,7 +169,7 @@ sanity: env-test  ## ansible-test sanity, nothing ignored
 sanity-quick: env-test  ## of ansible-test sanity what takes seconds
 	$(GATE) $@ python -m tools.sanity quick $(GIVE_BACK)
 importer: env-test artifact  ## Galaxy's importer accepts the artifact without a warning
-	$(GATE) --never WARNING: --never ERROR: $@ python -m tools.importer $(GIVE_BACK)
+	$(GATE) --never WARNING: --never ERROR: $@ python -m tools.artifact importer $(GIVE_BACK)
 oldest: env-test programs artifact  ## the preview, and the tests of what stands on ansible-core, with its oldest release
 	$(GATE) --limit 1800 $@ python -m tools.releases $@ $(GIVE_BACK)
 newest: env-test programs artifact  ## the same with its newest release

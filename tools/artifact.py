@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the collection's artifact and install it, so that what users get is what is run and judged."""
+"""Build the collection's artifact and install it, so that what users get is what is run and judged.
+
+``python -m tools.artifact importer`` has Galaxy's importer judge the one that was built before.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,13 @@ import sys
 import tarfile
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
+from typing import Sequence
 
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, own_environment
-from tools.ending import to_its_end
+from tools.ending import run_command, to_its_end
+from tools.environment import make_environment
 
 INSTALLED = BUILD / "installed"
 KEPT_SECONDS = 86400.0
@@ -94,11 +100,24 @@ def build_and_install() -> tuple[Path, Path]:
         return artifact, install_artifact(artifact)
 
 
-def main() -> int:
-    """Build and install, and say where."""
+def judge() -> int:
+    """Run the importer in an environment of its own, as it bends releases that others need newer."""
+    folder = BUILD / "importer"
+    programs = make_environment(folder / "venv", ["importer"])
+    settings = folder / "galaxy-importer.cfg"
+    settings.write_text("[galaxy-importer]\nrun_ansible_test = False\n", encoding="utf-8")
+    (artifact,) = (BUILD / "artifact").glob("rdma-fabric-*.tar.gz")
+    environment = {**os.environ, "GALAXY_IMPORTER_CONFIG": str(settings)}
+    return run_command([str(programs / "python"), "-m", "galaxy_importer.main", str(artifact)], folder, environment)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Have the importer judge, or build and install, and say where."""
+    if arguments == ["importer"]:
+        return judge()
     print(*build_and_install(), sep="\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(to_its_end(main))
+    sys.exit(to_its_end(partial(main, sys.argv[1:])))

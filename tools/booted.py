@@ -12,17 +12,16 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
-from tests.lab.__main__ import Interrupted, interruptible
 from tests.lab.guests.__main__ import EXPECTED_FAILURES
 from tests.lab.guests.cluster import Lab
 from tests.lab.guests.lab import Options, down, is_held, up
 from tests.lab.guests.outlook import Part, cached_parts, kvm_boots, reasons_against, unmade
 from tests.lab.guests.speed import describe_pace, pace
-from tests.lab.supervise import EXIT_SIGNAL_BASE
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, own_environment
+from tools.ending import to_its_end
 from tools.playbook import run_playbook
 
 # Minutes on two cores of which nothing else takes any: boot, `site` and `verify` on two guests.
@@ -42,23 +41,6 @@ SECONDS: Mapping[str, int] = {
 
 def main() -> int:
     """Install the collection and run the demo; return the exit status."""
-    return status_of(run_demo)
-
-
-def status_of(run: Callable[[], int]) -> int:
-    """Return the exit status of what runs on a lab; an interruption takes the lab down, a failure is said."""
-    try:
-        with interruptible():
-            return run()
-    except Interrupted as interruption:
-        return EXIT_SIGNAL_BASE + interruption.number
-    except EXPECTED_FAILURES as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-
-
-def run_demo() -> int:
-    """Make room for the demo, and run it."""
     end_lab(FOLDER / LAB)  # of a demo that was killed
     shutil.rmtree(FOLDER, ignore_errors=True)
     _artifact, collections = build_and_install()
@@ -161,4 +143,4 @@ def verdict_lines(proof: Mapping[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(to_its_end(main, *EXPECTED_FAILURES))

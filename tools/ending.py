@@ -7,79 +7,89 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, Callable, Iterator, Mapping, NoReturn, Sequence
 
-INTERRUPTED = 130  # what a shell gives for a command that Ctrl-C has ended
-PROGRESS_SECONDS = 15.0
-ENDING = (signal.SIGINT, signal.SIGTERM)
+PROGRESS_SECONDS, GRACE_SECONDS = 15.0, 120.0
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def to_its_end(main: Callable[[], int]) -> int:
-    """Run a tool's main function; return its exit status, or 130 where Ctrl-C or SIGTERM came before its end."""
-    signal.signal(signal.SIGTERM, _interrupt)
+def to_its_end(main: Callable[[], int], *expected: type[Exception]) -> int:
+    """Run a tool's main function; return its exit status, 1 where it raised what is ``expected``, which is said.
+
+    A signal interrupts it once, as cleaning up that follows is not cut short; the status is then that of a shell.
+    """
+    before = _handlers()
+
+    def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt(number)
+
+    for each in before:
+        signal.signal(each, interrupt)
     try:
         return main()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         print("interrupted; what ran was stopped", flush=True)
-        return INTERRUPTED
+        return 128 + int(interruption.args[0])
+    except expected as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-class HeldBack:
-    """Holds signals that end a program back until they are released."""
-
-    def __init__(self) -> None:
-        self._held: list[int] = []
-        self._before = {number: signal.signal(number, self._hold) for number in ENDING}
-
-    def _hold(self, number: int, _frame: FrameType | None) -> None:
-        self._held.append(number)
-
-    def release(self) -> None:
-        """Let signals through again, those that have come as well."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._before = {}
-        if self._held:
-            signal.raise_signal(self._held.pop())
+def _handlers() -> dict[signal.Signals, Any]:
+    """Return what is done at each signal that ends a program, without those that it was told to ignore."""
+    return {each: handler for each in ENDING if (handler := signal.getsignal(each)) != signal.SIG_IGN}
 
 
 @contextmanager
 def started(argv: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
     """Start a process; when what is done meanwhile is interrupted, it is asked to end and waited for."""
-    held = HeldBack()  # a process that is being started could be ended by nobody
+    # A process that is being started could be ended by nobody: signals are held back until it is there.
+    held: list[int] = []
+    before = _handlers()
+    for each in before:
+        signal.signal(each, lambda number, _frame: held.append(number))
+
+    def release() -> None:
+        while before:
+            signal.signal(*before.popitem())
+        if held:
+            signal.raise_signal(held.pop())
+
     try:
-        process = subprocess.Popen(argv, **options)
-    except BaseException:
-        held.release()
-        raise
-    with process:
-        try:
-            held.release()
-            yield process
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
+        with subprocess.Popen(argv, **options) as process:
+            try:
+                release()
+                yield process
+            except BaseException:
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(GRACE_SECONDS)
+                process.kill()
+                raise
+    finally:
+        release()
 
 
 @contextmanager
-def ticking(what: Callable[[], str]) -> Iterator[threading.Event]:
-    """Say every 15 s what is being waited for; the event that is given, once set, tells that there is news."""
+def ticking(what: Callable[[], str], every: float = PROGRESS_SECONDS) -> Iterator[threading.Event]:
+    """Say every so many seconds what is waited for; the event that is given, once set, tells that there is news."""
     news, ended = threading.Event(), threading.Event()
 
     def tick() -> None:
         since = time.monotonic()
         while not ended.is_set():
-            if news.wait(PROGRESS_SECONDS):
+            if news.wait(every):
                 news.clear()
                 since = time.monotonic()
             else:

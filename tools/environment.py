@@ -66,28 +66,6 @@ def check_python() -> None:
         )
 
 
-def made_by(checkout: Path) -> Iterator[Path]:
-    """Yield all that make targets have made, but for the files of a lab's guests, which belong to users there."""
-    build = checkout / "build"
-    labs = [build / "lab", *build.glob("*/lab")]
-    for made in filter(os.path.lexists, (build, checkout / ".venv")):
-        yield made
-        for folder, folders, files in () if made.is_symlink() else os.walk(made):
-            if Path(folder) in labs:
-                folders.clear()
-            else:
-                yield from (Path(folder, name) for name in (*folders, *files))
-
-
-def give_back(checkout: Path) -> None:
-    """As root in the checkout of somebody else: give what this run has made to them, whose next run has to use it."""
-    owner = checkout.stat()
-    if os.geteuid() == 0 != owner.st_uid:
-        for path in made_by(checkout):
-            if os.lstat(path).st_uid == 0:
-                os.lchown(path, owner.st_uid, owner.st_gid)
-
-
 def refuse_files_of_others(checkout: Path, user: int) -> None:
     """Refuse to go on where something that this run has to write belongs to another user than ``user``, not root."""
     made = [path for path in (checkout / "build", checkout / ".venv") if os.path.lexists(path)]
@@ -260,8 +238,8 @@ def python_of(versions: Iterable[Version], *, newest: bool) -> Version | None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run from the command line."""
-    if len(arguments) != 1 or arguments[0] not in (*STAGES, "uv", "give-back"):
-        say(f"usage: {Path(__file__).name} {'|'.join(STAGES)}|uv|give-back")
+    if len(arguments) != 1 or arguments[0] not in (*STAGES, "uv"):
+        say(f"usage: {Path(__file__).name} {'|'.join(STAGES)}|uv")
         return 2
     try:
         if arguments[0] == "uv":
@@ -276,8 +254,6 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("interrupted; the next run goes on where this one was")
         return INTERRUPTED
-    finally:
-        give_back(CHECKOUT)
     return 0
 
 

@@ -25,7 +25,7 @@ from tools import booted
 from tools.browser import BrowserError, Tab, browser, find_browser
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS
 from tools.ending import to_its_end
-from tools.preview import RUN, preview_fleet
+from tools.fleet import RUN, preview_fleet
 
 IMAGES = CHECKOUT / "docs" / "images"
 RECORD = "pictures.json"
@@ -141,15 +141,11 @@ def main(arguments: list[str]) -> int:
     if arguments not in ([], [TAKE_DEMO]):
         print(f"usage: python -m tools.pictures [{TAKE_DEMO}]", file=sys.stderr)
         return 2
-    try:
-        if arguments:
-            take_demo(booted.FOLDER)
-        make(sources(previewed(BUILD / "pictures")))
-    except (PictureError, BrowserError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    if arguments:
+        take_demo(booted.FOLDER)
+    make(sources(previewed(BUILD / "pictures")))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(to_its_end(partial(main, sys.argv[1:])))
+    sys.exit(to_its_end(partial(main, sys.argv[1:]), PictureError, BrowserError))

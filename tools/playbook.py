@@ -54,7 +54,8 @@ def run_playbook(
     print(f"$ {shlex.join(['ansible-playbook', *arguments])}", flush=True)
     start = time.monotonic()
     colour = {"ANSIBLE_FORCE_COLOR": "1"} if sys.stdout.isatty() else {"ANSIBLE_NOCOLOR": "1"}
-    with started(
+    lines, titles = [], ["starting"]
+    running = started(
         argv,
         cwd=folder,
         env={**environment, **colour, "PYTHONUNBUFFERED": "1"},
@@ -63,22 +64,14 @@ def run_playbook(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-    ) as process:
-        lines = pass_on(process)
-    return read_recap(lines, process.returncode, time.monotonic() - start)
-
-
-def pass_on(process: subprocess.Popen[str]) -> list[str]:
-    """Print the output of ``process`` line by line and return it."""
-    lines: list[str] = []
-    titles = ["starting"]
-    with ticking(lambda: titles[-1]) as news:
+    )
+    with running as process, ticking(lambda: titles[-1]) as news:
         for line in process.stdout or ():
             lines.append(line)
             titles += [line.strip(" *\n")] if "TASK [" in line else []
             news.set()
             print(line, end="", flush=True)
-    return lines
+    return read_recap(lines, process.returncode, time.monotonic() - start)
 
 
 def read_recap(lines: Sequence[str], status: int, seconds: float) -> PlaybookRun:

@@ -22,8 +22,8 @@ from tools.artifact import build_and_install
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, COLLECTIONS_VARIABLE, LINK, link_checkout, own_environment
 from tools.ending import run_command, to_its_end
 from tools.environment import REQUIREMENTS, Version, make_environment, python_of, pythons, text_of
+from tools.fleet import RUN, preview_fleet
 from tools.gate import LACKING
-from tools.preview import RUN, preview_fleet
 
 # What stands on ansible-core and kubernetes.core, the API server among it. `make matrix` runs all of it with every
 # release.

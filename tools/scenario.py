@@ -11,21 +11,24 @@ its own.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Mapping
 
+from tests.lab.guests.__main__ import EXPECTED_FAILURES
 from tests.lab.guests.cluster import Lab
 from tests.lab.programs import gather
 from tools.artifact import build_and_install
-from tools.booted import end_lab, own_lab, status_of
+from tools.booted import end_lab, own_lab
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, own_environment
-from tools.ending import run_command
-from tools.fleet import write_nodes
+from tools.ending import run_command, to_its_end
+from tools.fleet import fleet_nodes
 
-FOLDER = BUILD / "molecule"
+FOLDER, NODES = BUILD / "molecule", "nodes.json"
 DEFAULT, ROCE_SHARED, ALL_QUICK_STARTS = "default", "roce-shared", "quick-starts"
 QUICK_STARTS = ("sriov", "host-device", "ipoib", "multirail")
 NAMES = (DEFAULT, ROCE_SHARED, ALL_QUICK_STARTS, *QUICK_STARTS)
@@ -35,27 +38,22 @@ RUNNING_LAB = "RDMA_FABRIC_LAB"
 
 
 def main(arguments: list[str]) -> int:
-    """Run ``molecule test`` for one scenario; return the exit status."""
+    """Run ``molecule test`` for one scenario in a folder of its own; return the exit status."""
     (name,) = arguments or [DEFAULT]
     if name not in NAMES:
         print(f"no scenario is called {name}; there are {', '.join(NAMES)}", file=sys.stderr)
         return 2
-    return status_of(lambda: run_scenario(name))
-
-
-def run_scenario(name: str) -> int:
-    """Run a scenario in a folder of its own; return the exit status."""
     folder = FOLDER / name
     end_lab(folder / "lab")  # of a run that was killed
     if folder.exists():
         shutil.rmtree(folder)
     _artifact, collections = build_and_install()
     environment = scenario_environment(folder, collections)
-    return (
-        run_roce_shared(folder, environment)
-        if name == ROCE_SHARED
-        else run_recorded(name, folder, collections, environment)
-    )
+    if name == ROCE_SHARED:
+        return run_roce_shared(folder, environment)
+    folder.mkdir(parents=True)
+    (folder / NODES).write_text(json.dumps(fleet_nodes(collections)), encoding="utf-8")
+    return run_recorded(name, folder, environment)
 
 
 def scenario_environment(folder: Path, collections: Path) -> dict[str, str]:
@@ -74,12 +72,20 @@ def molecule_argv(*names: str) -> list[str]:
     return [str(PROGRAMS / "molecule"), "test", *(word for name in names for word in ("--scenario-name", name))]
 
 
-def run_recorded(name: str, folder: Path, collections: Path, environment: Mapping[str, str]) -> int:
+def run_recorded(name: str, folder: Path, environment: Mapping[str, str]) -> int:
     """Run one scenario, or all quick starts, on a control plane of its own with the recorded hosts as nodes."""
-    nodes = folder / "nodes.json"
-    write_nodes(nodes, collections)
     names = QUICK_STARTS if name == ALL_QUICK_STARTS else (name,)
-    lab = [sys.executable, "-m", "tests.lab", "up", "--dir", str(folder / "cluster"), "--nodes", str(nodes), "--"]
+    lab = [
+        sys.executable,
+        "-m",
+        "tests.lab",
+        "up",
+        "--dir",
+        str(folder / "cluster"),
+        "--nodes",
+        str(folder / NODES),
+        "--",
+    ]
     return run_command([*lab, *molecule_argv(*names)], CHECKOUT, environment)
 
 
@@ -108,4 +114,4 @@ def on_lab(environment: Mapping[str, str], lab: Lab) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(to_its_end(partial(main, sys.argv[1:]), *EXPECTED_FAILURES))

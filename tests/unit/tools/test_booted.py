@@ -13,11 +13,13 @@ from typing import Any, Callable, Mapping
 
 import pytest
 
+from tests.lab.guests.__main__ import EXPECTED_FAILURES
 from tests.lab.guests.cluster import Lab
 from tests.lab.guests.outlook import Part
 from tests.lab.guests.waiting import LabFailed
 from tools import booted
-from tools.booted import announcement, converge_and_prove, limits, run_booted, status_of, verdict_lines
+from tools.booted import announcement, converge_and_prove, limits, run_booted, verdict_lines
+from tools.ending import to_its_end
 from tools.playbook import PlaybookRun
 
 PARTS = [Part("guest image", Path("/cache/image"), 4), Part("QEMU", Path("/cache/qemu"), 2)]
@@ -120,14 +122,14 @@ def test_a_lab_that_fails_goes_down_and_says_why(
     downs: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str
 ) -> None:
     monkeypatch.setattr(booted, where, raising(LabFailed("rdma-1 did not boot")))
-    assert status_of(lambda: run_booted(tmp_path, tmp_path)) == 1
+    assert to_its_end(lambda: run_booted(tmp_path, tmp_path), *EXPECTED_FAILURES) == 1
     assert "rdma-1 did not boot" in capsys.readouterr().err
     assert downs == [tmp_path / "lab"]
 
 
 def test_asked_to_end_it_takes_the_lab_down(downs: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(booted, "converge_and_prove", lambda *_arguments: os.kill(os.getpid(), signal.SIGTERM))
-    assert status_of(lambda: run_booted(tmp_path, tmp_path)) == 128 + signal.SIGTERM
+    assert to_its_end(lambda: run_booted(tmp_path, tmp_path), *EXPECTED_FAILURES) == 128 + signal.SIGTERM
     assert downs == [tmp_path / "lab"]
 
 

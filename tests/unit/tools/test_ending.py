@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from tools.checkout import CHECKOUT
-from tools.ending import INTERRUPTED, run_command
+from tools.ending import run_command, to_its_end
 
 # What is started in the background by a shell ignores SIGINT, and so would this tool.
 TOOL = """
@@ -38,7 +39,7 @@ def test_what_runs_is_asked_to_end_and_no_traceback_is_printed(tmp_path: Path, n
             output, errors = tool.communicate(timeout=60)
         finally:
             tool.terminate()
-    assert (tool.returncode, output, errors) == (INTERRUPTED, "interrupted; what ran was stopped\n", "")
+    assert (tool.returncode, output, errors) == (128 + number, "interrupted; what ran was stopped\n", "")
     assert (tmp_path / "end").read_text(encoding="utf-8") == "ended\n"
 
 
@@ -46,3 +47,13 @@ def test_a_command_with_a_log_prints_there_and_its_status_is_kept(tmp_path: Path
     with (tmp_path / "log").open("wb") as log:
         assert run_command(["sh", "-c", "pwd; echo problem >&2; exit 3"], tmp_path, {"PATH": "/bin"}, log=log) == 3
     assert (tmp_path / "log").read_text(encoding="utf-8") == f"{tmp_path}\nproblem\n"
+
+
+def test_what_is_expected_to_fail_is_said_and_handlers_are_as_before(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> NoReturn:
+        raise OSError("no room")
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert to_its_end(fail, OSError) == 1
+    assert capsys.readouterr().err == "error: no room\n"
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -89,10 +89,9 @@ def test_without_a_browser_nothing_is_made_and_what_is_missing_is_named(
     monkeypatch.setattr("tools.pictures.sources", lambda _run_dir: {"report.png": Source(PAGE, PAGE)})
     monkeypatch.setattr("shutil.which", lambda _name: None)
     monkeypatch.setattr(browser, "unpack", _without_apt)
-    assert main([]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("error: no browser on PATH (chromium, ") and said.endswith(
-        "none by apt: no mirror answers\n"
-    )
+    with pytest.raises(
+        browser.BrowserError, match=r"^no browser on PATH \(chromium, .*none by apt: no mirror answers$"
+    ):
+        main([])
     assert main(["--dmeo"]) == 2
     assert "usage" in capsys.readouterr().err

@@ -123,14 +123,13 @@ def test_quick_starts_run_by_name_or_one_after_the_other_on_one_cluster(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, names: tuple[str, ...]
 ) -> None:
     started: list[list[str]] = []
-    monkeypatch.setattr(scenario, "write_nodes", lambda *_arguments: 0)
 
     def run(argv: list[str], *_rest: object) -> int:
         started.append(argv)
         return 3
 
     monkeypatch.setattr(scenario, "run_command", run)
-    assert run_recorded(name, tmp_path, tmp_path, ENVIRONMENT) == 3
+    assert run_recorded(name, tmp_path, ENVIRONMENT) == 3
     (argv,) = started
     command = argv[argv.index("--") + 1 :]
     assert command[1:] == ["test", *(word for each in names for word in ("--scenario-name", each))]
