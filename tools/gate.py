@@ -21,12 +21,12 @@ import time
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 from xml.etree import ElementTree
 
 from tests.lab.guests.requirements import look, missing
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, own_environment
-from tools.ending import to_its_end
+from tools.ending import ticking, to_its_end
 
 LOGS = BUILD / "gates"
 LACKING = 77  # what automake's tests end with to be skipped
@@ -36,6 +36,9 @@ GRACE_SECONDS = 20.0
 MOST_FAILURES = 20
 LONGEST_FAILURE = 300
 MOST_FLAKY = 5  # tests that fail by luck are few
+# Each worker gets a stretch of the tests as they are collected, and what one has left goes to those that are done:
+# neighbours mostly share the fixtures of their module.
+PARALLEL = ("--numprocesses", "logical", "--dist", "worksteal")
 
 
 @dataclass
@@ -97,16 +100,6 @@ def environment(name: str, options: Sequence[str]) -> dict[str, str]:
     return {**own_environment(COLLECTIONS), **own}
 
 
-def parallel() -> list[str]:
-    """Return the options that have tests run on every core that this process may use; one core needs no workers.
-
-    ``worksteal`` gives each worker a stretch of the tests as they are collected, and what one has left goes to those
-    that are done: neighbours mostly share the fixtures of their module.
-    """
-    cores = len(os.sched_getaffinity(0))
-    return ["--numprocesses", str(cores), "--dist", "worksteal"] if cores > 1 else []
-
-
 def run(options: argparse.Namespace) -> int:
     """Run one gate; return 0 where it passed or was skipped."""
     outcome = judged(options)
@@ -126,27 +119,28 @@ def judged(options: argparse.Namespace) -> Outcome:
     broken = [each for each in map(outcome_of, options.after) if each and each.verdict != PASSED]
     for left in (log_of(name), LOGS / f"{name}.xml"):
         left.unlink(missing_ok=True)
+    lacks, start = FAILED if in_ci() else SKIPPED, time.monotonic()
     if broken:
         verdict = FAILED if in_ci() else max(each.verdict for each in broken)
-        return counted(Outcome(name, verdict, reason=f"needs {', '.join(each.name for each in broken)}"))
-    start = time.monotonic()
-    if options.lab and (lacking := missing(look())):
-        return counted(Outcome(name, FAILED if in_ci() else SKIPPED, reason="; ".join(lacking)))
-    status = status_of(name, command, options.limit, parallel())
-    seconds = time.monotonic() - start
-    text = log_of(name).read_text(encoding="utf-8", errors="replace")
-    forbidden = [each for each in options.never if each in text]
-    if status == LACKING:
-        return counted(Outcome(name, FAILED if in_ci() else SKIPPED, seconds, last_lines(name, 1)[0]))
-    reason = f"took longer than {options.limit:.0f} s" if status is None else f"ended with {status}" if status else ""
-    reason = reason or (f"its output says: {'; '.join(forbidden)}" if forbidden else "")
-    return counted(Outcome(name, FAILED if reason else PASSED, seconds, reason, command=command))
+        reason = f"needs {', '.join(each.name for each in broken)}"
+    elif options.lab and (lacking := missing(look())):
+        verdict, reason = lacks, "; ".join(lacking)
+    elif (status := status_of(name, command, options.limit, PARALLEL)) == LACKING:
+        verdict, reason = lacks, last_lines(name, 1)[0]
+    else:
+        text = log_of(name).read_text(encoding="utf-8", errors="replace")
+        forbidden = "; ".join(each for each in options.never if each in text)
+        reason = f"its output says: {forbidden}" if forbidden else ""
+        reason = f"ended with {status}" if status else reason
+        reason = f"took longer than {options.limit:.0f} s" if status is None else reason
+        verdict = FAILED if reason else PASSED
+    return counted(Outcome(name, verdict, time.monotonic() - start, reason, command=command))
 
 
 def status_of(name: str, command: Sequence[str], limit_s: float, options: Sequence[str]) -> int | None:
     """Run a command with its output in the log of a gate; return its status, None if it hung. No process is left."""
     LOGS.mkdir(parents=True, exist_ok=True)
-    with log_of(name).open("wb") as log:
+    with log_of(name).open("wb") as log, ticking(lambda: name, PROGRESS_SECONDS):
         process = subprocess.Popen(
             command,
             cwd=CHECKOUT,
@@ -156,13 +150,9 @@ def status_of(name: str, command: Sequence[str], limit_s: float, options: Sequen
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        start = time.monotonic()
         try:
-            while (passed := time.monotonic() - start) < limit_s:
-                try:
-                    return process.wait(min(PROGRESS_SECONDS, limit_s - passed))
-                except subprocess.TimeoutExpired:
-                    say(f"  ...   {name} ({time.monotonic() - start:.0f} s)")
+            return process.wait(limit_s)
+        except subprocess.TimeoutExpired:
             return None
         finally:
             end_group(process)
@@ -274,8 +264,8 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def parse(arguments: Sequence[str]) -> Any:
-    """Read the command line."""
+def main(arguments: Sequence[str]) -> int:
+    """Run what the command line names; return the exit status."""
     parser = argparse.ArgumentParser(prog="tools.gate")
     modes = parser.add_subparsers(required=True)
     one = modes.add_parser("run")
@@ -290,12 +280,7 @@ def parse(arguments: Sequence[str]) -> Any:
     many.set_defaults(mode=table)
     many.add_argument("--again", action="append", default=[], help="a gate whose failed tests run once more, alone")
     many.add_argument("names", nargs="+")
-    return parser.parse_args(arguments)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run what the command line names; return the exit status."""
-    options = parse(arguments)
+    options = parser.parse_args(arguments)
     return int(options.mode(options))
 
 
