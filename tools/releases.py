@@ -12,6 +12,7 @@ release of it and of kubernetes.core; with a VERSION of Python instead it compil
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -26,71 +27,32 @@ from tools.fleet import RUN, preview_fleet
 from tools.gate import LACKING
 
 # What stands on ansible-core and kubernetes.core, the API server among it. `make matrix` runs all of it with every
-# release.
-UNITS_ON_ANSIBLE = ("tests/unit/plugins", "tests/unit/plugin_utils", "tests/unit/_k8s")
-MODULES_ON_ANSIBLE = (
+# release; of the integration tests each gate runs those that are marked `repeated`: what no unit test sees.
+ON_ANSIBLE = (
+    "tests/unit/plugins",
+    "tests/unit/plugin_utils",
+    "tests/unit/_k8s",
+    "tests/integration/test_playbooks_site.py",
     "tests/integration/test_host_pythons.py",
     "tests/integration/test_k8s_batch_action.py",
     "tests/integration/test_payload.py",
 )
-# Releases before 2.19 fill in templates that later ones leave alone until they are asked for.
-OF_TEMPLATES = ("tests/integration/test_variables_of_localhost.py",)
-# And they mark the text of results, of which the files of a render are written.
-OF_RESULTS = ("tests/integration/test_composing.py::test_a_play_for_localhost_finds_what_a_play_for_hosts_validated",)
-ON_ANSIBLE = (
-    *UNITS_ON_ANSIBLE,
-    "tests/integration/test_playbooks_site.py",
-    *MODULES_ON_ANSIBLE,
-    *OF_TEMPLATES,
-    *OF_RESULTS,
-)
-IN_TURN = ("tests/integration/test_drift.py", "tests/integration/test_upgrade.py")
-
-
-def _some(file: str, *tests: str) -> tuple[str, ...]:
-    return tuple(f"tests/integration/{file}.py::test_{test}" for test in tests)
-
-
-# Of their playbooks each gate runs what no unit test sees: a run from one end to the other, and the one after it.
-SOME_ON_ANSIBLE = (
-    *UNITS_ON_ANSIBLE,
-    *_some(
-        "test_playbooks_site",
-        "check_on_an_empty_cluster_stores_nothing",
-        "check_with_diff_shows_every_object_and_the_plan_of_every_host",
-        "the_first_run_creates_and_reports_what_check_mode_announced",
-        "the_second_run_changes_nothing_and_asks_one_list_per_kind",
-        "check_mode_after_it_reports_no_change_at_all",
-        "a_limit_counts_whether_it_names_localhost_or_not",
-        "the_pattern_of_hosts_counts_wherever_it_is_set",
-    ),
-    *MODULES_ON_ANSIBLE,
-)
-SOME_IN_TURN = (
-    *_some(
-        "test_drift",
-        "after_a_run_nothing_differs_and_nothing_is_sent",
-        "what_was_changed_by_hand_is_listed_with_who_did_it",
-        "a_host_that_can_not_be_read_is_no_difference",
-    ),
-    *_some(
-        "test_upgrade",
-        "nodes_are_upgraded_one_after_the_other_in_stages_that_are_reported_and_need_no_second_turn",
-        "who_lacks_the_rights_is_told_before_a_host_is_looked_at",
-    ),
+# Releases before 2.19 fill in templates that later ones leave alone until they are asked for, and mark the text of
+# results, of which the files of a render are written. Their gate alone takes nodes in turn.
+ON_OLDEST = (
+    *ON_ANSIBLE,
+    "tests/integration/test_variables_of_localhost.py",
+    "tests/integration/test_composing.py::test_a_play_for_localhost_finds_what_a_play_for_hosts_validated",
+    "tests/integration/test_drift.py",
+    "tests/integration/test_upgrade.py",
 )
 # What stands on Python alone: of controllers, which `make matrix` runs, and of hosts.
 ON_PYTHON = ("tests/unit/_fabric", "tests/unit/_proof", "tests/unit/_report", "tests/unit/_rollout")
 HOST_CORE = "tests/unit/_host"
 OLDEST_OF_HOSTS: Version = (3, 8)
-COMPILE = """
-import pathlib, sys
-for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.py")):
-    compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
-"""
 # Tests that take long, or end a run at each of its changes, have the same outcome with every release and Python.
 IN_FILES = "ansible_collections.rdma.fabric.tests.integration.workers"
-NOT_REPEATED = ("-m", "not slow", "-k", "not disturb")
+NOT_REPEATED = ("-m", "not slow and (repeated or not integration)", "-k", "not disturb")
 
 
 @dataclass(frozen=True)
@@ -123,7 +85,7 @@ OLDEST = Release(
     "5.0.0",
     ((3, 11), (3, 12)),
     ((3, 6), (3, 12)),
-    (*SOME_ON_ANSIBLE, *OF_TEMPLATES, *OF_RESULTS, *SOME_IN_TURN),
+    ON_OLDEST,
     "oldest-collections",
 )
 CURRENT = Release("current", ("run", "test"), "6.2.0", ((3, 11), (3, 12), (3, 13)), ((3, 8), (3, 13)))
@@ -133,7 +95,7 @@ NEWEST = Release(
     "6.6.0",
     ((3, 12), (3, 13), (3, 14)),
     ((3, 9), (3, 14)),
-    SOME_ON_ANSIBLE,
+    ON_ANSIBLE,
     "newest-collections",
 )
 RELEASES = (OLDEST, CURRENT, NEWEST)
@@ -142,13 +104,6 @@ RELEASES = (OLDEST, CURRENT, NEWEST)
 def python_for_gate(release: Release) -> Version | None:
     """Return the oldest Python found for the oldest release, the newest for the newest, None where none is found."""
     return python_of(release.pythons, newest=release is NEWEST)
-
-
-def missing(versions: Sequence[Version]) -> str | None:
-    """Say why none of some Pythons can be had here."""
-    if python_of(versions, newest=True) is not None:
-        return None
-    return f"Python {' or '.join(map(text_of, versions))} is neither on PATH nor below ~/.pyenv"
 
 
 def host_versions(interpreters: Sequence[str] = ()) -> list[Version]:
@@ -171,7 +126,7 @@ def main(arguments: Sequence[str]) -> int:
     versions = release.pythons if release else ((int(major), int(minor)),)
     python = python_for_gate(release) if release else python_of(versions, newest=True)
     if python is None:
-        print(missing(versions))
+        print(f"Python {' or '.join(map(text_of, versions))} is neither on PATH nor below ~/.pyenv")
         return LACKING
     if release is None:
         return compiled(python) if options == ["--compile"] else test_host_core(python, NOT_REPEATED)
@@ -217,7 +172,8 @@ def test_host_core(python: Version, options: Sequence[str] = ()) -> int:
 
 def compiled(python: Version) -> int:
     """Compile the plugins with a Python; return the exit status."""
-    return run_command([str(pythons()[python]), "-c", COMPILE, str(CHECKOUT / "plugins")], CHECKOUT)
+    argv = [str(pythons()[python]), "-m", "compileall", "-q", "-f", str(CHECKOUT / "plugins")]
+    return run_command(argv, CHECKOUT, {**os.environ, "PYTHONPYCACHEPREFIX": str(BUILD / "compiled")})
 
 
 def pytest(programs: Path, folder: Path, tests: Sequence[str], options: Sequence[str], collections: Path) -> int:

@@ -44,6 +44,11 @@ from tools.fleet import fleet_nodes
 _Found = TypeVar("_Found", ApiPrograms, Programs)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark every test of this folder: of the others the gates of other releases repeat all."""
+    item.add_marker(pytest.mark.integration)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test that needs the control plane."""
     for item in items:

@@ -140,6 +140,7 @@ def test_a_role_without_preflight_before_it_names_what_is_missing(user: User) ->
     assert [role for role in (*READERS, "report") if said not in found[role]["msg"]] == []
 
 
+@pytest.mark.repeated
 def test_a_play_for_localhost_finds_what_a_play_for_hosts_validated(user: User) -> None:
     text = f"""\
 {FOR_HOSTS}  vars: {{rdma_fabric_macvlan_networks: {NETWORK}}}

@@ -23,6 +23,7 @@ def screen(outcome: Outcome) -> str:
     return f"hosts: {outcome.output.partition(chr(10) + 'hosts: ')[2]}".partition("\n\n")[0]
 
 
+@pytest.mark.repeated
 def test_after_a_run_nothing_differs_and_nothing_is_sent(pushed: Pushed) -> None:
     mark = pushed.cluster.audit.mark()
     outcome = pushed.drift().succeeded()
@@ -36,6 +37,7 @@ def test_after_a_run_nothing_differs_and_nothing_is_sent(pushed: Pushed) -> None
     assert set(NAMES) < set(pushed.junit())
 
 
+@pytest.mark.repeated
 @pytest.mark.first
 def test_what_was_changed_by_hand_is_listed_with_who_did_it(pushed: Pushed) -> None:
     pushed.patch("configmap", "edited", {"data": {"key": "theirs"}})
@@ -103,6 +105,7 @@ def test_the_input_of_a_host_that_is_to_be_given_back_counts(pushed: Pushed) -> 
     assert f"remove {LIMITS}" in screen(outcome)
 
 
+@pytest.mark.repeated
 def test_a_host_that_can_not_be_read_is_no_difference(pushed: Pushed) -> None:
     content = json.loads(pushed.inventory.read_text())
     content["rdma_fabric"]["hosts"]["gone"] = {

@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import User
 from tools.environment import pythons, text_of
 from tools.releases import host_versions
 
+pytestmark = pytest.mark.repeated
 LIMITS_FILE = "/etc/security/limits.d/90-rdma-fabric.conf"
 
 

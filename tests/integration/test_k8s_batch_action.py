@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import LEAN
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from tools.checkout import COLLECTIONS, PROGRAMS, own_environment
 
+pytestmark = pytest.mark.repeated
 CANARY = "canary-8d1f"
 
 

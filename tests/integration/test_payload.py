@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ansible_collections.rdma.fabric.tests.integration import guides
 from tools.checkout import CHECKOUT
 
+pytestmark = pytest.mark.repeated
 PLAYBOOK = """
 - name: Look
   hosts: localhost

@@ -73,11 +73,13 @@ def second(fleet_cluster: ControlPlane, user: User, first: Observed) -> Observed
     return observe(fleet_cluster, user)
 
 
+@pytest.mark.repeated
 def test_check_on_an_empty_cluster_stores_nothing(shown: Observed) -> None:
     assert shown.stored_writes == []
     assert shown.namespaces == SERVERS_OWN_NAMESPACES
 
 
+@pytest.mark.repeated
 def test_check_with_diff_shows_every_object_and_the_plan_of_every_host(shown: Observed, first: Observed) -> None:
     said = shown.outcome.output
     for kind, name in [
@@ -111,6 +113,7 @@ def patches(observed: Observed) -> list[Request]:
     return [request for request in applied if not request.dry_run]
 
 
+@pytest.mark.repeated
 def test_the_first_run_creates_and_reports_what_check_mode_announced(shown: Observed, first: Observed) -> None:
     assert first.outcome.changed["localhost"] == shown.outcome.changed["localhost"] == 1
     assert {first.outcome.changed[host] for host in HOSTS} == {0}
@@ -120,6 +123,7 @@ def test_the_first_run_creates_and_reports_what_check_mode_announced(shown: Obse
     assert {*hosts, "rdma-fabric-run/report.json", "rdma-fabric-run/report.html"} <= set(first.files)
 
 
+@pytest.mark.repeated
 def test_the_second_run_changes_nothing_and_asks_one_list_per_kind(first: Observed, second: Observed) -> None:
     assert writes(second.requests) == []
     lists = [request.uri.split("?")[0] for request in second.requests if request.verb == "list"]
@@ -159,6 +163,7 @@ def test_a_run_costs_one_task_per_host_and_skips_none_of_them(second: Observed) 
     assert second.outcome.output.count("TASK [") <= 22
 
 
+@pytest.mark.repeated
 def test_check_mode_after_it_reports_no_change_at_all(
     fleet_cluster: ControlPlane, user: User, second: Observed
 ) -> None:
@@ -225,6 +230,7 @@ def test_limited_to_a_host_it_brings_that_host_and_the_whole_cluster_side(
     assert [name for name in alone.files() if "/hosts/" in name] == ["rdma-fabric-run/hosts/egx-01.json"]
 
 
+@pytest.mark.repeated
 @pytest.mark.parametrize("limit", ["egx-01,localhost", "egx*,!egx-02"])
 def test_a_limit_counts_whether_it_names_localhost_or_not(limit: str, tmp_path: Path) -> None:
     outcome = User(tmp_path).run("preview", "--limit", limit, inventory=INVENTORY).succeeded()
@@ -326,6 +332,7 @@ def test_a_playbook_that_is_imported_with_tags_runs_with_them_and_is_left_out_wi
     assert "tested something else" in left_out.output
 
 
+@pytest.mark.repeated
 def test_the_pattern_of_hosts_counts_wherever_it_is_set(tmp_path: Path) -> None:
     egx = {"rdma_fabric_recording": str(RECORDINGS / f"egx-01{SUFFIX}")}
     inventory = {"all": {"vars": {"rdma_fabric_hosts_pattern": "gpus"}, "children": {"gpus": {"hosts": {"one": egx}}}}}

@@ -30,6 +30,7 @@ def skipped(outcome: Outcome, name: str) -> int:
     return sum(number for what, number in outcome.counts[name].items() if what.startswith("skipped "))
 
 
+@pytest.mark.repeated
 @pytest.mark.first
 @pytest.mark.hosts("one", "two")
 def test_nodes_are_upgraded_one_after_the_other_in_stages_that_are_reported_and_need_no_second_turn(
@@ -200,6 +201,7 @@ def test_the_commands_of_the_guide_run(fleet: Fleet) -> None:
     assert "rdma-fabric-slot-upgrade-0" in shown
 
 
+@pytest.mark.repeated
 @pytest.mark.hosts("one")
 def test_who_lacks_the_rights_is_told_before_a_host_is_looked_at(fleet: Fleet) -> None:
     nobody = fleet.cluster.client_kubeconfig("nobody-of-upgrades")

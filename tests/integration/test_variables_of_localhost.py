@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.fleet import RECORDINGS
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User
 
+pytestmark = pytest.mark.repeated
 HOST = "egx-01"
 # Each with a file in the working folder that a variable of localhost names.
 PLAYBOOKS = {
