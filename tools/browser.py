@@ -176,6 +176,8 @@ def browser(program: Program) -> Iterator[Tab]:
                 yield Tab(connection)
             except (ConnectionError, TimeoutError) as error:
                 log.seek(0)
-                raise BrowserError(f"the browser has ended ({error}): {log.read()[-2000:].decode(errors='replace')}") from error
+                raise BrowserError(
+                    f"the browser has ended ({error}): {log.read()[-2000:].decode(errors='replace')}"
+                ) from error
             finally:
                 process.terminate()

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ from xml.etree import ElementTree
 
 from tests.lab.guests.requirements import look, missing
 from tools.checkout import BUILD, CHECKOUT, COLLECTIONS, own_environment
-from tools.ending import ticking, to_its_end
+from tools.ending import started, ticking, to_its_end
 
 LOGS = BUILD / "gates"
 LACKING = 77  # what automake's tests end with to be skipped
@@ -140,36 +141,15 @@ def judged(options: argparse.Namespace) -> Outcome:
 def status_of(name: str, command: Sequence[str], limit_s: float, options: Sequence[str]) -> int | None:
     """Run a command with its output in the log of a gate; return its status, None if it hung. No process is left."""
     LOGS.mkdir(parents=True, exist_ok=True)
+    timeout, start = ["timeout", f"--kill-after={GRACE_SECONDS:.0f}", str(limit_s)], time.monotonic()
     with log_of(name).open("wb") as log, ticking(lambda: name, PROGRESS_SECONDS):
-        process = subprocess.Popen(
-            command,
-            cwd=CHECKOUT,
-            env=environment(name, options),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            end_group(process)
-
-
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End every process of the group that ``process`` leads: politely, then by force."""
-    for number, grace in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, 5.0)):
-        deadline = time.monotonic() + grace
-        try:
-            os.killpg(process.pid, number)
-            while time.monotonic() < deadline:
-                process.poll()
-                os.killpg(process.pid, 0)
-                time.sleep(0.05)
-        except ProcessLookupError:
-            return
+        streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+        with started([*timeout, *command], cwd=CHECKOUT, env=environment(name, options), **streams) as process:
+            status = process.wait()
+    # What it leaves behind is in the group that timeout leads.
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return None if time.monotonic() - start > limit_s else status
 
 
 def counted(outcome: Outcome) -> Outcome:

@@ -48,10 +48,6 @@ pre {{ margin: 0; padding: 18px 20px 22px; font: 15px/1.5 "DejaVu Sans Mono", mo
 """
 
 
-class PictureError(Exception):
-    """A picture can't be made: says what is missing and what makes it."""
-
-
 class Source(NamedTuple):
     """The HTML that a picture is made of, and how much of it is seen on the picture."""
 
@@ -63,7 +59,7 @@ def previewed(folder: Path) -> Path:
     """Preview the recorded fleet into ``folder``; return the run directory."""
     run = preview_fleet(folder, COLLECTIONS)
     if run.status:
-        raise PictureError(f"the preview ended with status {run.status}: its own lines above say why")
+        raise SystemExit(f"error: the preview ended with status {run.status}: its own lines above say why")
     return folder / RUN
 
 
@@ -87,10 +83,10 @@ def terminal(lines: list[str]) -> str:
 
 
 def take_demo(folder: Path, images: Path = IMAGES) -> None:
-    """Keep what the last ``make demo-lab`` proved in ``folder``; raises PictureError where there was none."""
+    """Keep what the last ``make demo-lab`` proved in ``folder``."""
     proof = folder / booted.RUN / booted.PROOF
     if not proof.exists():
-        raise PictureError(f"{proof} not found: run make demo-lab first, as root on a machine that boots guests")
+        raise SystemExit(f"error: {proof} not found: run make demo-lab first, as root on a machine that boots guests")
     found = json.loads(proof.read_text(encoding="utf-8"))
     (images / DEMO).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -148,4 +144,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(to_its_end(partial(main, sys.argv[1:]), PictureError, BrowserError))
+    sys.exit(to_its_end(partial(main, sys.argv[1:]), BrowserError))

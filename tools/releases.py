@@ -106,14 +106,9 @@ def python_for_gate(release: Release) -> Version | None:
     return python_of(release.pythons, newest=release is NEWEST)
 
 
-def host_versions(interpreters: Sequence[str] = ()) -> list[Version]:
-    """Return the Pythons found that hosts may have, the oldest first.
-
-    ``interpreters`` are the names that an ansible-core seeks on a host, its ``INTERPRETER_PYTHON_FALLBACK``: the others
-    are left out where they are given.
-    """
-    found = [version for version in pythons() if version >= OLDEST_OF_HOSTS]
-    return [version for version in found if not interpreters or f"python{text_of(version)}" in interpreters]
+def host_versions() -> list[Version]:
+    """Return the Pythons found that hosts may have, the oldest first."""
+    return [version for version in pythons() if version >= OLDEST_OF_HOSTS]
 
 
 def main(arguments: Sequence[str]) -> int:

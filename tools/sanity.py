@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run ``ansible-test sanity`` on a copy of what users get: ``python -m tools.sanity [quick|oldest]``.
 
-With ``RDMA_FABRIC_SWEEPS=whole`` it is a copy of the whole checkout: tests and tools are more than the collection, and
-most of the time would go to them. They have ruff and mypy.
+Tests and tools are more than the collection, and most of the time would go to them. They have ruff and mypy.
 
 ansible-test wants the collection below ``ansible_collections/``, keeps its virtual environments in the home directory
 and downloads pip's bootstrap script unless a file of that name is already in its cache.
@@ -19,17 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Sequence
 
-import yaml
-
-from tests.sweeps import whole
+from tools.artifact import build_and_install
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, link_kubernetes_core
 from tools.ending import run_command, to_its_end
 from tools.environment import Version, text_of
 from tools.releases import OLDEST, Release, programs_of, python_for_gate
 
-NOT_SOURCES = shutil.ignore_patterns(
-    ".git", ".venv", "build", "output", "__pycache__", "*.pyc", ".ansible", ".*_cache", ".hypothesis", "*.tar.gz"
-)
 BOOTSTRAP = "import ensurepip\n\nensurepip.bootstrap(upgrade=True, default_pip=True)\n"
 BOOTSTRAP_RELEASES = ("20_3_4", "21_3_1", "23_1_2", "24_2", "24_3_1", "25_0_1", "25_2")
 
@@ -56,12 +50,17 @@ def sanity_of(release: Release, *options: str) -> int:
 
 
 def sanity(programs: Path, root: Path, python: Version, *options: str) -> int:
-    """Copy the sources and judge the copy, no finding ignored; return the exit status.
+    """Copy the installed collection and judge the copy, no finding ignored; return the exit status.
 
     ``programs`` holds the ansible-test that judges, in an environment of ``python``; ``root`` the copy and the home.
     """
     tree, home = root / "ansible_collections" / "rdma" / "fabric", root / "home"
-    copy_checkout(tree)
+    _artifact, collections = build_and_install()
+    shutil.rmtree(tree, ignore_errors=True)
+    shutil.copytree(collections / "ansible_collections" / "rdma" / "fabric", tree)
+    for name in (".gitignore", "tests/config.yml"):  # what is ansible-test's own
+        (tree / name).parent.mkdir(exist_ok=True)
+        shutil.copy(CHECKOUT / name, tree / name)
     link_kubernetes_core(root)
     prepare_home(home)
     path = f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -70,37 +69,6 @@ def sanity(programs: Path, root: Path, python: Version, *options: str) -> int:
     # Without a repository of its own, ansible-test asks the checkout's, which ignores everything below build/.
     run_command(["git", "init", "--quiet"], tree, environment)
     return run_command([str(programs / "ansible-test"), *command], tree, environment)
-
-
-def copy_checkout(target: Path) -> None:
-    """Replace ``target`` with the sources."""
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(CHECKOUT, target, ignore=left_out, symlinks=True)
-
-
-def left_out(folder: str, names: list[str]) -> set[str]:
-    """Return which entries of ``folder`` are not copied.
-
-    Beside everything that was made from the sources these are what the artifact leaves out; ansible-test's own
-    configuration stays. In a whole copy they are the resources in ``tests/fixtures``: they are as their authors wrote
-    them, several documents to a file, which ansible-test's yamllint allows nobody.
-    """
-    ignored = NOT_SOURCES(folder, names)
-    here = Path(folder)
-    if whole():
-        if (CHECKOUT / "tests" / "fixtures") in [here, *here.parents]:
-            ignored |= {name for name in names if name.endswith((".yaml", ".yml"))}
-    elif here == CHECKOUT:
-        ignored |= not_in_artifact() - {"tests", ".gitignore"}
-    elif here == CHECKOUT / "tests":
-        ignored |= set(names) - {"config.yml"}
-    return ignored
-
-
-def not_in_artifact() -> set[str]:
-    """Return the names in the checkout that an artifact has not, as galaxy.yml has them."""
-    galaxy = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text(encoding="utf-8"))
-    return {path.name for path in CHECKOUT.iterdir() for each in galaxy["build_ignore"] if path.match(each)}
 
 
 def prepare_home(home: Path) -> None:

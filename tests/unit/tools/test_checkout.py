@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What runs of this checkout may see of their user, and what of the checkout is copied."""
+"""What runs of this checkout may see of their user."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.sweeps import CHOICE
 from tools.checkout import BUILD, CHECKOUT, link_checkout, own_environment
-from tools.sanity import left_out, prepare_home
+from tools.sanity import prepare_home
 
 
 @pytest.mark.parametrize(
@@ -56,22 +55,6 @@ def test_playbooks_can_be_run_in_a_clone_once_its_environment_is_made(tmp_path: 
     configuration.read(tmp_path / "ansible.cfg")
     collections = tmp_path / configuration["defaults"]["collections_path"]
     assert (collections / "ansible_collections" / "rdma" / "fabric").resolve() == tmp_path
-
-
-def test_sources_of_the_artifact_are_copied_and_of_the_checkout_in_a_whole_sweep(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made = [".git", ".venv", "build", "__pycache__", "x.pyc", ".mypy_cache", "rdma-fabric-0.1.0.tar.gz"]
-    names = ["plugins", "meta", ".gitignore", "tests", "tools", "Makefile", *made]
-    seeds = CHECKOUT / "tests" / "fixtures" / "seeds"
-    monkeypatch.delenv(CHOICE, raising=False)
-    assert set(names) - left_out(str(CHECKOUT), names) == {"plugins", "meta", ".gitignore", "tests"}
-    assert left_out(str(CHECKOUT / "tests"), ["unit", "config.yml"]) == {"unit"}
-    assert left_out(str(CHECKOUT / "plugins"), ["modules", "x.pyc"]) == {"x.pyc"}
-    monkeypatch.setenv(CHOICE, "whole")
-    assert set(names) - left_out(str(CHECKOUT), names) == set(names) - set(made)
-    assert left_out(str(seeds), ["policy.yaml", "hosts.py", "README.md"]) == {"policy.yaml"}
-    assert left_out(str(CHECKOUT / "inventories"), ["policy.yaml", "hosts.py"]) == set()
 
 
 def test_a_private_home_keeps_the_ways_to_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
