@@ -64,11 +64,11 @@ env: env-test
 
 # With the checkout made importable, playbooks run in it as they are: ansible.cfg names the link.
 env-run:
-	@"$(PYTHON)" tools/environment.py run $(GIVE_BACK)
+	@"$(PYTHON)" -m tools.environment run $(GIVE_BACK)
 	@$(VENV_PYTHON) -m tools.checkout $(GIVE_BACK)
 
 env-test:
-	@"$(PYTHON)" tools/environment.py test $(GIVE_BACK)
+	@"$(PYTHON)" -m tools.environment test $(GIVE_BACK)
 	@$(VENV_PYTHON) -m tools.checkout $(GIVE_BACK)
 
 preview: env-run
@@ -215,7 +215,7 @@ UV_COMPILE = "$$uv" pip compile --quiet --universal --generate-hashes --no-annot
 	--no-emit-find-links --custom-compile-command "make lock" --python-version
 
 lock:
-	@uv=$$("$(PYTHON)" tools/environment.py uv) && cd requirements && \
+	@uv=$$("$(PYTHON)" -m tools.environment uv) && cd requirements && \
 		for each in uv run test importer oldest; do $(UV_COMPILE) 3.11 -o $$each.txt $$each.in || exit; done && \
 		$(UV_COMPILE) 3.12 -o newest.txt newest.in && $(UV_COMPILE) 3.8 -o targets.txt targets.in && \
 		for each in oldest newest; do \

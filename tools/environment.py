@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Python environments from the hashed locks in ``requirements/``, by uv.
 
-Needs nothing but Python 3.11 to 3.13: ``python3 tools/environment.py run`` makes what playbooks need in ``.venv``,
+Needs nothing but Python 3.11 to 3.13: ``python3 -m tools.environment run`` makes what playbooks need in ``.venv``,
 ``test`` also what the gates need, and ``uv`` prints the path of uv. A stamp that is written last holds a digest of each
 lock, so that a half-made environment is never used and a complete one costs nothing.
 """
@@ -20,21 +20,21 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Iterable, Iterator, Mapping, Sequence
 
+from tools.checkout import BUILD, CHECKOUT
+from tools.ending import to_its_end
+
 Version = tuple[int, int]
 
-CHECKOUT = Path(__file__).resolve().parent.parent
-BUILD = CHECKOUT / "build"
 VENV = CHECKOUT / ".venv"
 REQUIREMENTS = CHECKOUT / "requirements"
 STAGES = {"run": ("run",), "test": ("run", "test")}
 MADE_WITH = ".made-with"  # the Python that the environment was made with; make(1) reads it
 STAMP = ".complete"
 OLDEST, NEWEST = (3, 11), (3, 13)
-INTERRUPTED = 130  # what a shell gives for a command that Ctrl-C has ended
 # What pip knows by one name, and uv by another.
 NAMES_OF_UV = {
     "index-url": "UV_DEFAULT_INDEX",
@@ -48,33 +48,20 @@ NAMES_OF_UV = {
 }
 
 
-class EnvironmentProblem(Exception):
-    """The environment cannot be made; the text says what to do about it."""
-
-
 def text_of(version: Version) -> str:
     """Return a version as ``3.12``."""
     return ".".join(map(str, version))
 
 
-def check_python() -> None:
-    """Refuse a Python that ansible-core 2.19 does not run on."""
-    if not OLDEST <= sys.version_info[:2] <= NEWEST:
-        raise EnvironmentProblem(
-            f"{sys.executable} is Python {text_of(sys.version_info[:2])}, but ansible-core 2.19 needs 3.11, 3.12 or "
-            "3.13. Name one of these: make PYTHON=/path/to/python3.11 ..."
-        )
-
-
 def refuse_files_of_others(checkout: Path, user: int) -> None:
     """Refuse to go on where something that this run has to write belongs to another user than ``user``, not root."""
-    made = [path for path in (checkout / "build", checkout / ".venv") if os.path.lexists(path)]
-    written = [*made, *(path for path in (checkout / "build").glob("*") if path.name != "lab")]
+    written = [path for path in checkout.glob("build/*") if path.name != "lab"]
+    written += filter(os.path.lexists, (checkout / "build", checkout / ".venv"))
     others = [str(path) for path in written if os.lstat(path).st_uid != user]
     if user != 0 and others:
-        raise EnvironmentProblem(
-            f"{', '.join(others[:3])} {'belongs' if len(others) == 1 else 'belong'} to another user, as a run with "
-            f"sudo leaves it that was killed. Take it back: sudo chown -R {user} {shlex.join(map(str, made))}"
+        raise SystemExit(
+            "error: a run with sudo that was killed has left files of another user. "
+            f"Take them back: sudo chown -R {user} {shlex.join(others)}"
         )
 
 
@@ -100,7 +87,7 @@ def run(argv: Sequence[str], **variables: str) -> None:
     """Run a command that has to succeed; what it says is shown."""
     status = subprocess.run(argv, env={**os.environ, **variables}, stdin=subprocess.DEVNULL, check=False).returncode
     if status:
-        raise EnvironmentProblem(f"{shlex.join(argv)} ended with {status}: it says why above")
+        raise SystemExit(f"error: {shlex.join(argv)} ended with {status}: it says why above")
 
 
 def settings_of_uv(listed: str, environ: Mapping[str, str], *, own: bool) -> dict[str, str]:
@@ -148,9 +135,9 @@ def pip_of(python: str) -> list[str]:
     if _answers(python, "-m", "pip", "--version"):
         return [python, "-m", "pip"]
     if not _answers(python, "-c", "import ensurepip"):
-        raise EnvironmentProblem(
-            f"{python} has no pip and no ensurepip to install uv with. Put uv on PATH, or on Debian and Ubuntu: sudo "
-            "apt-get install -y --no-install-recommends python3-venv. Or name another Python: "
+        raise SystemExit(
+            f"error: {python} has no pip and no ensurepip to install uv with. Put uv on PATH, or on Debian and Ubuntu: "
+            "sudo apt-get install -y --no-install-recommends python3-venv. Or name another Python: "
             "make PYTHON=/path/to/python3 ..."
         )
     folder = BUILD / "uv" / "pip"
@@ -183,25 +170,22 @@ def make_environment(folder: Path, locks: Iterable[str], python: Path | None = N
         hashlib.sha256(b"\0".join([file.read_bytes(), base.encode(), bytes(folder)])).hexdigest() for file in files
     ]
     stamp = folder / STAMP
-    if not set(wanted) <= _stamped(stamp):
+
+    def lacking() -> list[str]:
+        there = stamp.read_text(encoding="utf-8").split() if stamp.exists() else []
+        return [each for each in wanted if each not in there]
+
+    if lacking():
         with only_one(BUILD / "environment.lock", "makes an environment of this checkout"):
-            there = _stamped(stamp)
-            if not set(wanted) <= there:
-                _make(folder, files, python or Path(sys.executable), afresh=wanted[0] not in there)
+            if missing := lacking():
+                _make(folder, files, python or Path(sys.executable), afresh=wanted[0] in missing)
                 stamp.write_text("\n".join(wanted), encoding="utf-8")
     return folder / "bin"
 
 
-def _stamped(stamp: Path) -> set[str]:
-    try:
-        return set(stamp.read_text(encoding="utf-8").split())
-    except OSError:
-        return set()
-
-
 def _make(folder: Path, locks: Sequence[Path], python: Path, *, afresh: bool) -> None:
     if folder.is_symlink():
-        raise EnvironmentProblem(f"{folder} is a link, and what it leads to is of another place: remove the link")
+        raise SystemExit(f"error: {folder} is a link, and what it leads to is of another place: remove the link")
     say(f"installing {', '.join(f'requirements/{lock.name}' for lock in locks)} into {folder.relative_to(CHECKOUT)}")
     if afresh:
         shutil.rmtree(folder, ignore_errors=True)
@@ -238,24 +222,20 @@ def python_of(versions: Iterable[Version], *, newest: bool) -> Version | None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run from the command line."""
-    if len(arguments) != 1 or arguments[0] not in (*STAGES, "uv"):
-        say(f"usage: {Path(__file__).name} {'|'.join(STAGES)}|uv")
-        return 2
-    try:
-        if arguments[0] == "uv":
-            print(uv())
-        elif arguments[0] in STAGES:
-            check_python()
-            refuse_files_of_others(CHECKOUT, os.geteuid())
-            make_environment(VENV, STAGES[arguments[0]])
-    except EnvironmentProblem as problem:
-        say(f"error: {problem}")
-        return 1
-    except KeyboardInterrupt:
-        say("interrupted; the next run goes on where this one was")
-        return INTERRUPTED
+    if arguments == ["uv"]:
+        print(uv())
+        return 0
+    if len(arguments) != 1 or arguments[0] not in STAGES:
+        raise SystemExit(f"usage: python3 -m tools.environment {'|'.join(STAGES)}|uv")
+    if not OLDEST <= sys.version_info[:2] <= NEWEST:
+        raise SystemExit(
+            f"error: {sys.executable} is Python {text_of(sys.version_info[:2])}, but ansible-core 2.19 needs 3.11, "
+            "3.12 or 3.13. Name one of these: make PYTHON=/path/to/python3.11 ..."
+        )
+    refuse_files_of_others(CHECKOUT, os.geteuid())
+    make_environment(VENV, STAGES[arguments[0]])
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    sys.exit(to_its_end(partial(main, sys.argv[1:])))

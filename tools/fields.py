@@ -10,7 +10,7 @@ from pathlib import Path
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.schema import Field, walk
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.models import MODELS
 from tools.checkout import CHECKOUT
-from tools.generated import below
+from tools.generated import below, table
 
 
 def page() -> str:
@@ -21,19 +21,17 @@ def page() -> str:
 def section(kind: str, root: Field) -> str:
     """Return the part of one kind: a table with one row per field."""
     since = f" (since {root.since})" if root.since else ""
-    rows = [row(f"{owner}.{name}" if owner else name, field) for owner, name, field in walk(root)]
-    head = ["| Field of `spec` | Type | Meaning | Effect |", "|---|---|---|---|"]
-    return "\n".join([f"## {kind}{since}", "", *head, *rows, ""])
+    rows = (cells(f"{owner}.{name}" if owner else name, field) for owner, name, field in walk(root))
+    return f"## {kind}{since}\n\n{table('Field of `spec` | Type | Meaning | Effect', rows)}"
 
 
-def row(path: str, field: Field) -> str:
+def cells(path: str, field: Field) -> list[str]:
     """Return the row of one field."""
     kinds = {"whole": "number", "flag": "boolean", "record": "object", "mapping": "map", "series": "list"}
     meaning = field.description + (", required" if field.required else "")
     if field.choices:
         meaning += f": {', '.join(f'`{choice}`' for choice in field.choices if choice)}"
-    cells = [f"`{path}`", kinds.get(field.type, field.type), meaning, fate(field)]
-    return f"| {' | '.join(cells)} |"
+    return [f"`{path}`", kinds.get(field.type, field.type), meaning, fate(field)]
 
 
 def fate(field: Field) -> str:

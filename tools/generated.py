@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable
 
 import yaml
 
@@ -27,6 +27,12 @@ class _Indented(yaml.SafeDumper):
 def yaml_text(content: Any, width: int = 120) -> str:
     """Return YAML as the other files of this repository have it."""
     return yaml.dump(content, Dumper=_Indented, sort_keys=False, width=width)
+
+
+def table(head: str, rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown; a ``|`` is between its headings."""
+    lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return f"| {head} |\n|{'---|' * (head.count('|') + 1)}\n{lines}"
 
 
 def below(path: Path, begin: str, content: str) -> str:

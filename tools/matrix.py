@@ -10,10 +10,9 @@ a Python (``oldest-3.11``), ``hosts`` or ``hosts-3.8``. Other rows stay as they 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 import yaml
 
@@ -21,8 +20,8 @@ from tools import releases
 from tools.checkout import BUILD, CHECKOUT
 from tools.ending import to_its_end
 from tools.environment import Version, pythons, text_of
-from tools.gate import read_junit, sentence
-from tools.generated import below, yaml_text
+from tools.gate import FAILED, PASSED, read_junit, sentence
+from tools.generated import below, table, yaml_text
 from tools.releases import ON_OLDEST, ON_PYTHON, RELEASES, Release
 from tools.sanity import sanity_of
 
@@ -32,14 +31,12 @@ FOLDER = BUILD / "matrix"
 BEGIN = "<!-- Written by `make matrix` from support.yml. -->\n"
 END = "<!-- Until here. -->\n"
 TESTS = (*ON_OLDEST, *ON_PYTHON)
-PASSED = "passed"
 
 Row = dict[str, Any]
 Results = dict[str, list[Row]]
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One row to run: the list that it belongs to, what tells it there, and how it is run."""
 
     name: str
@@ -60,10 +57,9 @@ def cells() -> Iterator[Cell]:
 
 def run_controller(release: Release, python: Version) -> Row:
     """Run preview and tests with a release and a Python, and its sanity tests with the Python of its gate."""
-    junit = junit_of(f"{release.name}-{text_of(python)}")
     row = {"ansible_core": release.ansible_core, "kubernetes_core": release.kubernetes_core}
     row["preview"] = verdict(releases.preview(release, python))
-    row["tests"] = counted(junit, releases.test(release, python, TESTS, [f"--junit-xml={junit}"]))
+    row["tests"] = tested(f"{release.name}-{text_of(python)}", partial(releases.test, release, python, TESTS))
     if python == releases.python_for_gate(release):
         row["sanity"] = verdict(sanity_of(release, "--venv"))
     return row
@@ -71,23 +67,22 @@ def run_controller(release: Release, python: Version) -> Row:
 
 def run_host(python: Version) -> Row:
     """Run the tests of the host core with a Python of hosts, and name the releases that change such a host."""
-    junit = junit_of(f"hosts-{text_of(python)}")
-    status = releases.test_host_core(python, [f"--junit-xml={junit}"])
     taken = [each.ansible_core for each in RELEASES if each.hosts[0] <= python <= each.hosts[1]]
-    return {"tests": counted(junit, status), "ansible_core": taken}
-
-
-def junit_of(name: str) -> Path:
-    """Return where the tests of a row leave their results."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / f"{name}.xml"
-    path.unlink(missing_ok=True)
-    return path
+    tests = tested(f"hosts-{text_of(python)}", partial(releases.test_host_core, python))
+    return {"tests": tests, "ansible_core": taken}
 
 
 def verdict(status: int) -> str:
     """Return what an exit status means."""
-    return "failed" if status else PASSED
+    return FAILED if status else PASSED
+
+
+def tested(name: str, run: Callable[[list[str]], int]) -> str:
+    """Run tests with options for pytest, and return their counts."""
+    junit = FOLDER / f"{name}.xml"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    junit.unlink(missing_ok=True)
+    return counted(junit, run([f"--junit-xml={junit}"]))
 
 
 def counted(junit: Path, status: int) -> str:
@@ -112,32 +107,26 @@ def store(results: Results) -> None:
 
 def placed(results: Results, cell: Cell, row: Row) -> Results:
     """Return the results with a new row in the place of the one that has its identity, or behind all."""
-    rows, new = results[cell.place], {**cell.identity, **row}
-    same = [all(each[key] == value for key, value in cell.identity.items()) for each in rows]
-    kept = [new if is_same else each for each, is_same in zip(rows, same)]
-    return {**results, cell.place: kept if any(same) else [*rows, new]}
+    rows = {tuple(each[key] for key in cell.identity): each for each in results[cell.place]}
+    rows[tuple(cell.identity.values())] = {**cell.identity, **row}
+    return {**results, cell.place: [*rows.values()]}
 
 
 def files() -> dict[Path, str]:
     """Return the page with the table of all results between its marks."""
     before, _begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _table, _end, after = rest.partition(END)
-    return {PAGE: f"{before}{BEGIN}\n{table(load())}\n{END}{after}"}
+    return {PAGE: f"{before}{BEGIN}\n{tables(load())}\n{END}{after}"}
 
 
-def table(results: Results) -> str:
+def tables(results: Results) -> str:
     """Return the results as two tables."""
-    lines = [
-        "| ansible-core | kubernetes.core | Python of the controller | Preview | Tests | ansible-test sanity |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in results["controllers"]:
-        cells = [row[key] for key in ("ansible_core", "kubernetes_core", "python", "preview", "tests")]
-        lines.append(f"| {' | '.join([*cells, row.get('sanity', 'not with this Python')])} |")
-    lines += ["", "| Python of hosts | Tests of the host core | Read and changed by ansible-core |", "|---|---|---|"]
-    for row in results["hosts"]:
-        lines.append(f"| {row['python']} | {row['tests']} | {', '.join(row['ansible_core'])} |")
-    return "\n".join(lines) + "\n"
+    keys = ("ansible_core", "kubernetes_core", "python", "preview", "tests")
+    runs = [[*(row[key] for key in keys), row.get("sanity", "not with this Python")] for row in results["controllers"]]
+    hosts = [[row["python"], row["tests"], ", ".join(row["ansible_core"])] for row in results["hosts"]]
+    head = "ansible-core | kubernetes.core | Python of the controller | Preview | Tests | ansible-test sanity"
+    head_of_hosts = "Python of hosts | Tests of the host core | Read and changed by ansible-core"
+    return f"{table(head, runs)}\n{table(head_of_hosts, hosts)}"
 
 
 def failed(results: Results) -> list[str]:
@@ -156,7 +145,7 @@ def main(names: Sequence[str]) -> int:
         print(f"== {cell.name}", flush=True)
         results = placed(results, cell, cell.run())
         store(results)
-    print(table(results))
+    print(tables(results))
     return int(bool(failed(results)))
 
 

@@ -22,7 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.table import SECTIONS, TABLE
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX, Variable
 from tools.checkout import CHECKOUT
-from tools.generated import below, yaml_text
+from tools.generated import below, table, yaml_text
 
 DOCS = CHECKOUT / "docs"
 SCHEMA, SURVEY = DOCS / "variables.schema.json", DOCS / "survey.json"
@@ -37,16 +37,15 @@ _PART = re.compile(r"^  (\w+):\n((?:    (?!options:).*\n)*)    options:.*\n(?:  
 
 def page() -> str:
     """Return the reference: a table under each heading."""
-    head = ["", "| Variable | Takes | Default | Meaning | Read by |", "|---|---|---|---|---|"]
-    tables = [[f"## {heading}", *head, *map(_row, rows), ""] for heading, rows in SECTIONS.items()]
-    return "\n".join(line for table in tables for line in table)
+    head = "Variable | Takes | Default | Meaning | Read by"
+    return "\n".join(f"## {heading}\n\n{table(head, map(_cells, rows))}" for heading, rows in SECTIONS.items())
 
 
-def _row(row: Variable) -> str:
+def _cells(row: Variable) -> list[str]:
     default = "" if row.default in (None, "", [], {}) else f"`{json.dumps(row.default).strip(chr(34))}`"
     readers = ", ".join(f"`{reader}`" for reader in row.readers)
     cells = [f"`{row.name}`", _taken(row), "required" if row.required else default, _words(row.meaning), readers]
-    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+    return [cell.replace("|", "/") for cell in cells]
 
 
 def _taken(row: Variable) -> str:

@@ -19,7 +19,6 @@ from tools.checkout import CHECKOUT
 from tools.environment import (
     MADE_WITH,
     STAMP,
-    EnvironmentProblem,
     make_environment,
     python_of,
     pythons,
@@ -37,7 +36,7 @@ class Made:
 
     def run(self, argv: list[str], **_variables: str) -> None:
         if self.fails:
-            raise EnvironmentProblem("no index")
+            raise SystemExit("no index")
         if argv[1] == "venv":
             self.folder.mkdir()
         self.told.append("venv" if argv[1] == "venv" else " ".join(Path(name).stem for name in argv[7:]))
@@ -71,7 +70,7 @@ def test_a_complete_environment_needs_nothing_and_tests_are_added_to_what_runs_a
 def test_a_half_made_environment_is_made_afresh(made: Made) -> None:
     made.make("run")
     made.fails = True
-    with pytest.raises(EnvironmentProblem):
+    with pytest.raises(SystemExit):
         made.make("run", "test")
     made.fails = False
     assert made.make("run") == ["venv", "run"]
@@ -99,7 +98,7 @@ def test_the_environment_of_another_place_is_not_removed_through_a_link(made: Ma
     others = tmp_path / "others"
     others.mkdir()
     made.folder.symlink_to(others)
-    with pytest.raises(EnvironmentProblem, match="remove the link"):
+    with pytest.raises(SystemExit, match="remove the link"):
         made.make("run")
     assert others.is_dir()
     assert not (others / STAMP).exists()
@@ -139,7 +138,7 @@ def test_make_keeps_the_python_of_the_environment_that_is_there(tmp_path: Path) 
     def python(*arguments: str) -> str:
         argv = ["make", "-n", "--no-print-directory", "env-run", *arguments]
         done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True)
-        return done.stdout.split(" tools/environment.py", maxsplit=1)[0]
+        return done.stdout.split(" -m tools.environment", maxsplit=1)[0]
 
     assert python() == '"python3"'
     own = tmp_path / "my python"
@@ -170,7 +169,7 @@ def test_what_belongs_to_another_user_is_refused_with_how_to_take_it_back(tmp_pa
     environment.refuse_files_of_others(checkout, os.geteuid() + 1)
     (checkout / "build" / "lab").mkdir(parents=True)
     environment.refuse_files_of_others(checkout, os.geteuid())
-    with pytest.raises(EnvironmentProblem, match=r"build belongs to another user") as refused:
+    with pytest.raises(SystemExit, match="files of another user") as refused:
         environment.refuse_files_of_others(checkout, os.geteuid() + 1)
     assert str(refused.value).endswith(f"sudo chown -R {os.geteuid() + 1} '{checkout}/build'")
     environment.refuse_files_of_others(checkout, 0)
