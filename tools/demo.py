@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.lab.__main__ import EXPECTED_FAILURES
 from tests.lab.control_plane import ControlPlane
-from tests.lab.nodes import kwok_node, register_nodes
+from tests.lab.nodes import register_nodes
 from tests.lab.programs import gather_api
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, own_environment
@@ -33,7 +33,7 @@ def main() -> int:
     with only_one(BUILD / "demo.lock", "runs the demo of this checkout"):
         shutil.rmtree(FOLDER, ignore_errors=True)
         _artifact, collections = build_and_install()
-        nodes = [kwok_node(each["name"], each["labels"]) for each in fleet_nodes(collections)]
+        nodes = fleet_nodes(collections)
         print(
             "Cluster: real etcd and kube-apiserver, without controllers: what is pushed is validated and stored, not "
             f"run.\nStand-in: {len(nodes)} nodes without machines, labelled as Node Feature Discovery would.",

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.lab.nodes import kwok_node
 from tools.artifact import build_and_install
 from tools.checkout import BUILD, CHECKOUT, PROGRAMS, own_environment
 from tools.ending import to_its_end
@@ -25,7 +26,7 @@ RUN = "run"
 
 
 def fleet_nodes(collections: Path) -> list[dict[str, Any]]:
-    """Return ``[{"name", "labels"}]`` of every recorded host, as nodes of the lab's cluster.
+    """Return the node of every recorded host in the lab's cluster.
 
     The labels are those that Node Feature Discovery and the kubelet would set, taken from the host's recorded facts:
     KWOK nodes run neither. ``collections`` is where the collection that reads the recordings is installed.
@@ -37,7 +38,7 @@ def fleet_nodes(collections: Path) -> list[dict[str, Any]]:
     nodes = []
     for path in sorted(RECORDINGS.glob(f"*{SUFFIX}")):
         facts = gather(recorded.RecordedHost(recorded.load_recording(path.read_bytes())))
-        nodes.append({"name": path.name.removesuffix(SUFFIX), "labels": facts["labels"]})
+        nodes.append(kwok_node(path.name.removesuffix(SUFFIX), facts["labels"]))
     return nodes
 
 

@@ -11,16 +11,17 @@ its own.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Mapping
+from typing import Any, Mapping
 
+from tests.lab.control_plane import ControlPlane
 from tests.lab.guests.__main__ import EXPECTED_FAILURES
 from tests.lab.guests.cluster import Lab
+from tests.lab.nodes import apply_nodes
 from tests.lab.programs import gather
 from tools.artifact import build_and_install
 from tools.booted import end_lab, own_lab
@@ -28,7 +29,7 @@ from tools.checkout import BUILD, CHECKOUT, PROGRAMS, own_environment
 from tools.ending import run_command, to_its_end
 from tools.fleet import fleet_nodes
 
-FOLDER, NODES = BUILD / "molecule", "nodes.json"
+FOLDER = BUILD / "molecule"
 DEFAULT, ROCE_SHARED, ALL_QUICK_STARTS = "default", "roce-shared", "quick-starts"
 QUICK_STARTS = ("sriov", "host-device", "ipoib", "multirail")
 NAMES = (DEFAULT, ROCE_SHARED, ALL_QUICK_STARTS, *QUICK_STARTS)
@@ -51,9 +52,7 @@ def main(arguments: list[str]) -> int:
     environment = scenario_environment(folder, collections)
     if name == ROCE_SHARED:
         return run_roce_shared(folder, environment)
-    folder.mkdir(parents=True)
-    (folder / NODES).write_text(json.dumps(fleet_nodes(collections)), encoding="utf-8")
-    return run_recorded(name, folder, environment)
+    return run_recorded(name, folder, fleet_nodes(collections), environment)
 
 
 def scenario_environment(folder: Path, collections: Path) -> dict[str, str]:
@@ -72,21 +71,12 @@ def molecule_argv(*names: str) -> list[str]:
     return [str(PROGRAMS / "molecule"), "test", *(word for name in names for word in ("--scenario-name", name))]
 
 
-def run_recorded(name: str, folder: Path, environment: Mapping[str, str]) -> int:
+def run_recorded(name: str, folder: Path, nodes: list[dict[str, Any]], environment: Mapping[str, str]) -> int:
     """Run one scenario, or all quick starts, on a control plane of its own with the recorded hosts as nodes."""
     names = QUICK_STARTS if name == ALL_QUICK_STARTS else (name,)
-    lab = [
-        sys.executable,
-        "-m",
-        "tests.lab",
-        "up",
-        "--dir",
-        str(folder / "cluster"),
-        "--nodes",
-        str(folder / NODES),
-        "--",
-    ]
-    return run_command([*lab, *molecule_argv(*names)], CHECKOUT, environment)
+    with ControlPlane(folder / "cluster") as cluster:
+        apply_nodes(cluster.api, nodes)
+        return run_command(molecule_argv(*names), CHECKOUT, cluster.command_environment(environment))
 
 
 def run_roce_shared(folder: Path, environment: Mapping[str, str]) -> int:

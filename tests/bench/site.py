@@ -15,7 +15,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.tests.bench.failure import BenchmarkFailed
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_node
+from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes
 from tools.artifact import build_and_install
 from tools.checkout import PROGRAMS, own_environment
 from tools.ending import ticking
@@ -50,7 +50,7 @@ def measure(control_plane: ControlPlane, folder: Path) -> dict[str, float]:
     The first run fills the cluster and is not counted: the others find nothing to do there.
     """
     _artifact, collections = build_and_install()
-    apply_nodes(control_plane.api, [kwok_node(node["name"], node["labels"]) for node in fleet_nodes(collections)])
+    apply_nodes(control_plane.api, fleet_nodes(collections))
     environment = control_plane.command_environment(own_environment(collections))
     run_site(folder / "first", SIZES[0], environment)
     runs = {size: run_site(folder / str(size), size, environment) for size in SIZES}

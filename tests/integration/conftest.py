@@ -140,7 +140,7 @@ def fleet_cluster(
 ) -> Iterator[ControlPlane]:
     """A control plane that holds nothing but the recorded fleet as KWOK nodes."""
     with _running(cluster_programs, tmp_path_factory.mktemp("fleet-cluster")) as running:
-        apply_nodes(running.api, [kwok_node(node["name"], node["labels"]) for node in fleet_nodes(COLLECTIONS)])
+        apply_nodes(running.api, fleet_nodes(COLLECTIONS))
         yield running
 
 

@@ -122,17 +122,34 @@ def test_an_unknown_scenario_is_refused_before_anything_is_built(capsys: pytest.
 def test_quick_starts_run_by_name_or_one_after_the_other_on_one_cluster(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, names: tuple[str, ...]
 ) -> None:
-    started: list[list[str]] = []
+    events: list[Any] = []
 
-    def run(argv: list[str], *_rest: object) -> int:
-        started.append(argv)
+    class Cluster:
+        api = "api"
+
+        def __init__(self, folder: Path) -> None:
+            self.folder = folder
+
+        def __enter__(self) -> Cluster:
+            return self
+
+        def __exit__(self, *_ended: object) -> None:
+            events.append("down")
+
+        def command_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+            return {**environ, "KUBECONFIG": str(self.folder)}
+
+    def run(argv: list[str], _folder: Path, environment: Mapping[str, str]) -> int:
+        assert environment["KUBECONFIG"] == str(tmp_path / "cluster")
+        events.append(argv[1:])
         return 3
 
+    monkeypatch.setattr(scenario, "ControlPlane", Cluster)
+    monkeypatch.setattr(scenario, "apply_nodes", lambda *given: events.append(given))
     monkeypatch.setattr(scenario, "run_command", run)
-    assert run_recorded(name, tmp_path, ENVIRONMENT) == 3
-    (argv,) = started
-    command = argv[argv.index("--") + 1 :]
-    assert command[1:] == ["test", *(word for each in names for word in ("--scenario-name", each))]
+    assert run_recorded(name, tmp_path, [{"kind": "Node"}], ENVIRONMENT) == 3
+    molecule = ["test", *(word for each in names for word in ("--scenario-name", each))]
+    assert events == [("api", [{"kind": "Node"}]), molecule, "down"]
 
 
 def test_the_inventory_of_a_quick_start_is_that_of_its_guide() -> None:
