@@ -72,10 +72,10 @@ env-test:
 	@$(VENV_PYTHON) -m tools.checkout $(GIVE_BACK)
 
 preview: env-run
-	@$(VENV_PYTHON) -m tools.fleet $(GIVE_BACK)
+	@$(VENV_PYTHON) -m tools.fleet preview $(GIVE_BACK)
 
 demo: env-run
-	@$(VENV_PYTHON) -m tools.demo $(GIVE_BACK)
+	@$(VENV_PYTHON) -m tools.fleet demo $(GIVE_BACK)
 
 demo-lab: env-run
 	@$(VENV_PYTHON) -m tools.booted $(GIVE_BACK)
@@ -159,9 +159,9 @@ slow: env-test  ## the slow unit tests: sweeps, properties, large fleets
 own: env-test  ## unit tests of lab, tools and benches
 	$(GATE) $@ python -m pytest $(OWN) $(GIVE_BACK)
 try-preview: env-test artifact  ## make preview
-	$(GATE) $@ python -m tools.fleet $(GIVE_BACK)
+	$(GATE) $@ python -m tools.fleet preview $(GIVE_BACK)
 try-demo: env-test api-programs artifact  ## make demo: the whole job on recorded hosts, twice
-	$(GATE) $@ python -m tools.demo $(GIVE_BACK)
+	$(GATE) $@ python -m tools.fleet demo $(GIVE_BACK)
 paths: env-test api-programs artifact  ## a path through every playbook, and batches, drains, slots and labels without one
 	$(GATE) $@ $(INTEGRATION) -m first $(GIVE_BACK)
 sanity: env-test  ## ansible-test sanity, nothing ignored

@@ -53,8 +53,6 @@ def install_artifact(artifact: Path) -> Path:
             # Forced: a checkout that is importable counts as installed, and nothing would be done.
             collections = f"{fresh}/collections"
             galaxy("install", str(artifact), "--force", "--no-deps", "--offline", "--collections-path", collections)
-            if not (Path(collections) / "ansible_collections" / "rdma" / "fabric" / "FILES.json").exists():
-                raise SystemExit(f"ansible-galaxy installed {artifact} somewhere else than in {collections}")
             Path(collections).rename(target)
     os.utime(target)
     return target

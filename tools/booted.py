@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
@@ -28,6 +29,7 @@ from tools.playbook import run_playbook
 KVM_MINUTES, EMULATED_MINUTES = 4.0, 12.0
 FOLDER = BUILD / "demo-lab"
 LAB, RUN = "lab", "run"  # folders below it: of the lab, of the runs on it
+say = partial(print, "lab:", flush=True)
 TITLE = "=== Summary of the booted hosts ==="
 PROOF = "verify.json"
 # Limits for the same: how long the lab lives, and what the playbooks wait for.
@@ -100,11 +102,6 @@ def converge_and_prove(lab: Lab, folder: Path, collections: Path) -> int:
         print("\n".join(verdict_lines(json.loads(proof.read_text(encoding="utf-8")))))
     print(f"Report: {run_dir / 'report.html'}", flush=True)
     return status
-
-
-def say(line: str) -> None:
-    """Print a line of the lab's progress."""
-    print(f"lab: {line}", flush=True)
 
 
 def announcement(parts: Sequence[Part], *, kvm: bool | None) -> list[str]:

@@ -65,15 +65,14 @@ def find_browser(environ: Mapping[str, str]) -> Program:
     on_path = next((path for path in map(shutil.which, PROGRAMS) if path), None)
     if on_path is not None:
         return Program(on_path, {})
+    lacking = f"no browser on PATH ({', '.join(PROGRAMS)}), and none by apt"
     try:
         root = unpack("browser", PACKAGES, environ)
     except ProgramsUnavailable as reason:
-        raise BrowserError(f"no browser on PATH ({', '.join(PROGRAMS)}), and none by apt: {reason}") from reason
+        raise BrowserError(f"{lacking}: {reason}") from reason
     program, fonts = root / "usr/lib/chromium/chromium", root / "fonts.conf"
     if not program.exists():
-        raise BrowserError(
-            f"no browser on PATH ({', '.join(PROGRAMS)}), and apt's package of chromium brings none: install Chromium"
-        )
+        raise BrowserError(f"{lacking}, whose package of chromium brings no program: install Chromium")
     fonts.write_text(_FONTS.format(root=root), encoding="utf-8")
     return Program(str(program), {**libraries(root), "FONTCONFIG_FILE": str(fonts)})
 

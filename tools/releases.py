@@ -188,9 +188,7 @@ def collections_of(release: Release, python: Version, folder: Path) -> Path:
         manifest = json.loads((library / "kubernetes" / "core" / "MANIFEST.json").read_bytes())
         found = manifest["collection_info"]["version"]
         if found != release.kubernetes_core:
-            raise SystemExit(
-                f"{release.collections}.txt names {found} as kubernetes.core, not {release.kubernetes_core}"
-            )
+            raise SystemExit(f"{release.collections}.txt has kubernetes.core {found}, not {release.kubernetes_core}")
         link_checkout(collections / "ansible_collections" / "kubernetes" / "core", library / "kubernetes" / "core")
     link_checkout(collections / "ansible_collections" / "rdma" / "fabric", CHECKOUT)
     return collections

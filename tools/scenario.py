@@ -18,8 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Mapping
 
+from tests.lab import __main__ as lab
 from tests.lab.control_plane import ControlPlane
-from tests.lab.guests.__main__ import EXPECTED_FAILURES
+from tests.lab.guests import __main__ as guests
 from tests.lab.guests.cluster import Lab
 from tests.lab.nodes import apply_nodes
 from tests.lab.programs import gather
@@ -86,8 +87,8 @@ def run_roce_shared(folder: Path, environment: Mapping[str, str]) -> int:
         return run_command(argv, CHECKOUT, on_own_hosts(environment, os.environ))
     if os.environ.get(RUNNING_LAB):
         return run_command(argv, CHECKOUT, on_lab(environment, Lab(Path(os.environ[RUNNING_LAB]))))
-    with own_lab(folder / "lab") as lab:
-        return run_command(argv, CHECKOUT, on_lab(environment, lab))
+    with own_lab(folder / "lab") as own:
+        return run_command(argv, CHECKOUT, on_lab(environment, own))
 
 
 def on_own_hosts(environment: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
@@ -96,12 +97,12 @@ def on_own_hosts(environment: Mapping[str, str], user: Mapping[str, str]) -> dic
     return {**environment, **{name: user[name] for name in CLUSTER_VARIABLES if name in user}, **inventory}
 
 
-def on_lab(environment: Mapping[str, str], lab: Lab) -> dict[str, str]:
+def on_lab(environment: Mapping[str, str], running: Lab) -> dict[str, str]:
     """Return the environment for a running lab, with its kubectl on PATH."""
-    found = lab.environment(environment)
+    found = running.environment(environment)
     programs = gather(os.environ).kubectl.parent
-    return {**found, INVENTORY: str(lab.inventory), "PATH": f"{programs}{os.pathsep}{found['PATH']}"}
+    return {**found, INVENTORY: str(running.inventory), "PATH": f"{programs}{os.pathsep}{found['PATH']}"}
 
 
 if __name__ == "__main__":
-    sys.exit(to_its_end(partial(main, sys.argv[1:]), *EXPECTED_FAILURES))
+    sys.exit(to_its_end(partial(main, sys.argv[1:]), *lab.EXPECTED_FAILURES, *guests.EXPECTED_FAILURES))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tools.demo import differences, shown
+from tools.fleet import differences, shown
 from tools.playbook import PlaybookRun, read_recap
 
 UNCHANGED = {"created": 0, "configured": 0, "deleted": 0, "kept": 0, "unchanged": 40}
