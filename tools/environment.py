@@ -152,10 +152,9 @@ def _answers(*argv: str) -> bool:
 @lru_cache(maxsize=None)
 def own_settings() -> dict[str, str]:
     """Return the settings of uv on this machine."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    )
-    return settings_of_uv(listed.stdout, os.environ, own=CHECKOUT.stat().st_uid == os.geteuid())
+    argv = [sys.executable, "-m", "pip", "config", "list"]
+    listed = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    return settings_of_uv(listed, os.environ, own=CHECKOUT.stat().st_uid == os.geteuid())
 
 
 def make_environment(folder: Path, locks: Iterable[str], python: Path | None = None) -> Path:

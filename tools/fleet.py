@@ -9,6 +9,7 @@ tools.fleet demo`` does the whole job on it and a real API server, twice; the se
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -156,4 +157,6 @@ def shown(first: PlaybookRun, second: PlaybookRun, after: dict[str, Any], create
 
 
 if __name__ == "__main__":
-    sys.exit(to_its_end({"preview": preview, "demo": demo}[sys.argv[1]], *EXPECTED_FAILURES))
+    tools, parser = {"preview": preview, "demo": demo}, argparse.ArgumentParser(prog="tools.fleet")
+    parser.add_argument("tool", choices=tools)
+    sys.exit(to_its_end(tools[parser.parse_args().tool], *EXPECTED_FAILURES))

@@ -31,6 +31,7 @@ from tools.ending import started, ticking, to_its_end
 
 LOGS = BUILD / "gates"
 LACKING = 77  # what automake's tests end with to be skipped
+say = partial(print, flush=True)
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 PROGRESS_SECONDS = 60.0
 GRACE_SECONDS = 20.0
@@ -143,8 +144,8 @@ def status_of(name: str, command: Sequence[str], limit_s: float, options: Sequen
     LOGS.mkdir(parents=True, exist_ok=True)
     timeout, start = ["timeout", f"--kill-after={GRACE_SECONDS:.0f}", str(limit_s)], time.monotonic()
     with log_of(name).open("wb") as log, ticking(lambda: name, PROGRESS_SECONDS):
-        streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-        with started([*timeout, *command], cwd=CHECKOUT, env=environment(name, options), **streams) as process:
+        own = {"env": environment(name, options), "stdin": subprocess.DEVNULL, "start_new_session": True}
+        with started([*timeout, *command], cwd=CHECKOUT, stdout=log, stderr=log, **own) as process:
             status = process.wait()
     # What it leaves behind is in the group that timeout leads.
     with suppress(ProcessLookupError):
@@ -196,10 +197,9 @@ def table(options: argparse.Namespace) -> int:
     lines += failures[:MOST_FAILURES]
     if len(failures) > MOST_FAILURES:
         lines.append(f"  ... and {len(failures) - MOST_FAILURES} more, in {LOGS}")
-    names = [test.partition(" ")[0] for test in flaky]
     (LOGS / "flaky.txt").write_text("".join(f"{test}\n" for test in flaky), encoding="utf-8")
     if flaky:
-        lines.append(f"flaky: {len(flaky)} ({', '.join(names)})")
+        lines.append(f"flaky: {len(flaky)} ({', '.join(test.partition(' ')[0] for test in flaky)})")
     counts = [sum(getattr(each, verdict) for each in found) for verdict in (PASSED, FAILED, SKIPPED)]
     say("\n".join([*lines, sentence(*counts)]))
     return int(any(outcome.verdict == FAILED for outcome in found))
@@ -210,13 +210,8 @@ def passed_again(outcome: Outcome) -> list[str]:
     if not 0 < len(outcome.failures) <= MOST_FLAKY:
         return []
     say(f"again:  {outcome.name}: {', '.join(outcome.failures)}")
-    again = f"{outcome.name}-again"
-    last = [
-        "-o",
-        f"cache_dir={BUILD / 'pytest-cache' / outcome.name}",
-        "--last-failed",
-        "--last-failed-no-failures=none",
-    ]
+    again, cache = f"{outcome.name}-again", f"cache_dir={BUILD / 'pytest-cache' / outcome.name}"
+    last = ["-o", cache, "--last-failed", "--last-failed-no-failures=none"]
     status = status_of(again, outcome.command, 900.0, last)
     second = read_junit(LOGS / f"{again}.xml")
     if status or second is None or second[0] < outcome.failed:
@@ -237,11 +232,6 @@ def failures_of(outcome: Outcome) -> list[str]:
 def last_lines(name: str, count: int) -> list[str]:
     """Return the end of a gate's log."""
     return log_of(name).read_text(encoding="utf-8", errors="replace").splitlines()[-count:] or [""]
-
-
-def say(text: str) -> None:
-    """Tell the person or the log."""
-    print(text, flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
