@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the reasons of a pod that does not become ready mean. Pure.
 
-The texts are the scheduler's, kubelet's, containerd's, Multus' and those of CNI programs.
+The texts are the scheduler's, kubelet's, containerd's, Multus' and those of the CNI and IPAM programs that are deployed
+here, as their sources and public issues have them.
 """
 
 from __future__ import annotations
@@ -56,9 +57,126 @@ _KNOWN = (
         "compare the network's master with the node's interfaces",
     ),
     (
-        r"whereabouts|Could not allocate IP|no more (?:free )?(?:IPs|addresses)|IPPool|host-local",
+        r"no free addresses in the pool",
+        "the node's part of the pool of nv-ipam is used up",
+        "look at status.allocations of the IPPool or CIDRPool; a new pool may have larger parts",
+    ),
+    (
+        r"configuration for pool .{0,80}not found",
+        "nv-ipam has no part of the pool for the node: there is no such pool in its namespace, the pool's nodeSelector "
+        "leaves the node out, or its subnet has no part left",
+        "look at status.allocations and nodeSelector of the IPPool or CIDRPool",
+    ),
+    (
+        r"failed to connect to IPAM daemon|store lock is held",
+        "the pod of nv-ipam on the node does not answer",
+        "look at the nv-ipam-node pod of the node",
+    ),
+    (
+        r"Could not allocate IP in range",
+        "the range of whereabouts is used up",
+        "look at the IPPool of the range: addresses of pods that are gone stay taken until whereabouts' own clean-up",
+    ),
+    (
+        r"no allocated node slice",
+        "whereabouts has no slice of the range for the node",
+        "look at the NodeSlicePool and at whereabouts' controller; node_slice_size may leave slices for fewer nodes",
+    ),
+    (
+        r"no IP addresses available in range set",
+        "the range of host-local is used up on the node",
+        "look at /var/lib/cni/networks of the node: addresses of pods that are gone stay there after a hard reset",
+    ),
+    (
+        r"error dialing DHCP daemon",
+        "the daemon of the CNI plugin dhcp does not run on the node",
+        "start it, or take another IPAM",
+    ),
+    (
+        r"whereabouts|IPPool|storage engine|no more (?:free )?(?:IPs|addresses)|host-local",
         "the address could not be given: the range is used up, or whereabouts cannot reach the API server",
         "look at the IPPool of the range and at the whereabouts pods",
+    ),
+    (
+        r"invalid MTU",
+        "the network's MTU is larger than that of its master on the node",
+        "give the port that MTU in rdma_fabric_interfaces, or the network a smaller one",
+    ),
+    (
+        r"failed to create (?:macvlan|ipvlan): invalid argument",
+        "the network's master is no Ethernet port: neither macvlan nor ipvlan takes InfiniBand",
+        "use an IPoIBNetwork, or name an Ethernet port as the master",
+    ),
+    (
+        r"failed to create (?:macvlan|ipvlan): device or resource busy",
+        "the network's master belongs to a bond or a bridge, or carries macvlan beside ipvlan",
+        "name the bond as the master, or another port",
+    ),
+    (
+        r"failed to create .{0,40}operation not supported",
+        "the node's kernel has no module for this kind of interface",
+        "install all modules of the kernel on the node, such as linux-modules-extra",
+    ),
+    (
+        r"failed to set vf \d+ vlan .{0,80}operation not supported",
+        "VFs of the port get no VLAN: its e-switch is in switchdev mode, or its driver has none",
+        "set eswitch_mode: legacy, or leave vlan out and tag by Open vSwitch",
+    ),
+    (
+        r"failed to set vf \d+",
+        "the port's driver refuses a setting of the VF",
+        "look at the kernel's log of the node; leave vlanQoS, vlanProto and rates out of the network",
+    ),
+    (
+        r"VF pci addr is required",
+        "Multus knows no device for the network: the pod asks for another resource than the attachment's, or for none",
+        "compare k8s.v1.cni.cncf.io/resourceName of the attachment with the pod's resources",
+    ),
+    (
+        r"(?:setting interface name|rename).{0,120}(?:file )?exists",
+        "the name that the interface gets in the pod is taken, maybe as an alternative name of udev",
+        "use sriov-cni v2.8.0 or newer, or the CNI plugins v1.6.0 or newer",
+    ),
+    (
+        r"pci address .{0,40}already allocated",
+        "sriov-cni holds the VF for a pod that is gone",
+        "look for the pod of the file in /var/lib/cni/sriov/pci on the node, and remove the file if there is none",
+    ),
+    (
+        r"no net directory under pci device|does not have a interface name|failed to get VF information",
+        "the device has no interface on the node: another pod has it, or it is bound to a driver for user space",
+        "look for the pod that has it, and at the VF's driver (rdma.fabric.status)",
+    ),
+    (
+        r"is not of type ipoib",
+        "the network's master is no IPoIB interface on the node",
+        "name an InfiniBand port as the master, or use a MacvlanNetwork; ib_ipoib must be loaded",
+    ),
+    (
+        r"InfiniBand status .{0,60}configured",
+        "ib-kubernetes has given the pod no GUID",
+        "look at its pod and at its connection to UFM",
+    ),
+    (
+        r"awareness mode is set to shared|failed to move RDMA device",
+        "the node does not let an RDMA device move into a pod: its RDMA devices are shared by all namespaces, or the "
+        "device has others open",
+        "set rdma_fabric_netns_mode: exclusive on the node, or leave rdma-cni out of the network",
+    ),
+    (
+        r"failed to get RDMA devices? for|more than one RDMA device",
+        "the device has no RDMA device of its own on the node, or several",
+        "look at rdma link on the node, and at the modules of its driver",
+    ),
+    (
+        r"cannot find valid master CNI config|waiting for readinessindicatorfile",
+        "the cluster's own network is not ready on the node",
+        "look at the pods of the cluster's network on the node",
+    ),
+    (
+        r"Sysctl .{0,80}is not allowed",
+        "the CNI plugin tuning may not set this on the node",
+        "add it to /etc/cni/tuning/allowlist.conf of the node, or leave it out of the network",
     ),
     (
         r"UnexpectedAdmissionError|Allocate failed|device plugin.{0,60}(?:unhealthy|failed)",
