@@ -28,6 +28,7 @@ _TOKENS = re.compile(
     | \"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\" | '''(?:[^'\\]|\\.|'(?!''))*'''
     | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'
     | (?P<comment>[ \t]*\#[^\n]*)
+    | (?<=\))(?P<returned>[ ]->[ ][^\n]+?)(?=:[ \t]*(?:\#[^\n]*)?$)
     """,
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
@@ -53,11 +54,12 @@ sys.exit(main(sys.argv[1:]))
 
 
 def bare_source(source: str) -> str:
-    """Return the source without comments and with empty docstrings, as it is on hosts; a bare source stays unchanged.
+    """Return the source as it is on hosts: no comments, empty docstrings, and no types that functions return.
 
     Line numbers stay the same, so that a traceback from a host refers to the original source.
 
-    A source starts with its licence, which is a comment: one that does not is already bare, as all are on a host.
+    A source starts with its licence, which is a comment: one that does not is already bare, as all are on a host, and
+    stays unchanged.
     """
     return _TOKENS.sub(_without, source) if source.startswith("#") else source
 
@@ -65,7 +67,7 @@ def bare_source(source: str) -> str:
 def _without(token: re.Match[str]) -> str:
     if token["docstring"] is not None:
         return token["indent"] + '""' + "\n" * token["docstring"].count("\n")
-    return "" if token["comment"] is not None else token[0]
+    return "" if token["comment"] or token["returned"] else token[0]
 
 
 class NoSource(Exception):
