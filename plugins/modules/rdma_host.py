@@ -159,8 +159,8 @@ options:
     default: false
   defer_reload:
     description:
-      - Whether the run ends before the step that reloads the driver of the NICs, which interrupts all their links.
-        RV(reload_due) says whether this step and later ones are left.
+      - Whether the run ends before the step that reloads the driver of the NICs, which interrupts all their links, or
+        that takes RDMA devices away from their users. RV(reload_due) says whether this step and later ones are left.
       - It is for plays over many hosts at once. Then run the module again without it, one host after the other.
     type: bool
     default: false
@@ -335,7 +335,7 @@ reboot_only:
   type: bool
 reload_due:
   description:
-    - Whether the reload of the driver and the steps after it are left to another run, because of O(defer_reload).
+    - Whether such a step and those after it are left to another run, because of O(defer_reload).
   returned: success
   type: bool
 is_controller:

@@ -112,7 +112,12 @@ CONSENTS = (
         "Consent to steps that may interrupt the uplink. They run under guard.",
         "It is also the consent to firmware values that may change link, functions or mode of an uplink's card.",
     ),
-    _consent("driver_reload", "Consent to reload the NIC driver, which interrupts its traffic."),
+    _consent(
+        "driver_reload",
+        "Consent to reload the NIC driver, which interrupts its traffic.",
+        "It is also the consent to take an RDMA device away from programs and storage that use it, as a new e-switch "
+        "mode or name does. The step names them.",
+    ),
     _consent(
         "driver_upgrade",
         "Consent to replace the host's driver release by that of a policy whose C(upgradePolicy) does not have "

@@ -298,19 +298,24 @@ def test_two_ports_on_one_function_are_told_apart_by_their_number(ethernet: Tree
 
 def bonded(tree: Tree) -> None:
     """Make a RoCE bond of the first two rails, as mlx5 does: one RDMA device, both interfaces with a master."""
-    tree.interface(
-        "/sys/devices/virtual/net/bond0", Netdev("bond0", "a0:88:c2:b1:01:00", extra={"uevent": "DEVTYPE=bond"})
-    )
-    for name, address in (("enp24s0np0", RAIL0), ("enp64s0np0", "0000:40:00.0")):
-        base = f"{tree.place(address)}/net/{name}"
-        tree.links[f"{base}/master"] = "/sys/devices/virtual/net/bond0"
-        tree.links[f"{base}/upper_bond0"] = "/sys/devices/virtual/net/bond0"
-        tree.links[f"/sys/devices/virtual/net/bond0/lower_{name}"] = base
+    joined(tree, {"enp24s0np0": RAIL0, "enp64s0np0": "0000:40:00.0"})
     for name in ("rocep24s0", "rocep64s0"):
         del tree.links[f"/sys/class/infiniband/{name}"]
     gids = tuple((gid, kind, "bond0") for gid in (ipv4_gid("10.9.9.9"),) for kind in ("IB/RoCE v1", "RoCE v2"))
     port = Port(rate="800 Gb/sec (8X NDR)", link_layer="Ethernet", gids=gids)
     tree.hca(RAIL0, "mlx5_bond_0", eui64("a0:88:c2:b1:01:00"), MODEL, port)
+
+
+def joined(tree: Tree, ports: dict[str, str]) -> None:
+    """Make a bond of interfaces, by name, with their addresses."""
+    tree.interface(
+        "/sys/devices/virtual/net/bond0", Netdev("bond0", "a0:88:c2:b1:01:00", extra={"uevent": "DEVTYPE=bond"})
+    )
+    for name, address in ports.items():
+        base = f"{tree.place(address)}/net/{name}"
+        tree.links[f"{base}/master"] = "/sys/devices/virtual/net/bond0"
+        tree.links[f"{base}/upper_bond0"] = "/sys/devices/virtual/net/bond0"
+        tree.links[f"/sys/devices/virtual/net/bond0/lower_{name}"] = base
 
 
 def test_a_roce_bond_answers_for_its_members(ethernet: Tree) -> None:

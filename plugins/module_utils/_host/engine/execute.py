@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import Callable, Iterator, Optional, Sequence
 
-from ..machine.access import Clock, HostError, Machine, encoded
+from ..machine.access import Clock, Host, HostError, Machine, encoded
 from ..machine.pci_config import LONGEST, offset_of
 from ..machine.probe import PCI
 from .context import Context, Handler
@@ -59,18 +59,20 @@ def execute(
     *,
     handler_of: HandlerOf,
     watch: Watch | None = None,
+    before: Callable[[Host, Context, Step], None] = lambda _host, _context, _step: None,
 ) -> Execution:
     """Execute and verify the executable steps of ``plan`` in order, up to the first failure.
 
     ``context`` is the one that the plan was made in, with all its steps. Errors of the machine are not raised, but are
-    part of the result.
+    part of the result. ``before`` looks at the host before a step, and raises Fault to prevent it.
     """
     execution = Execution()
     waiting = [step for step in plan["steps"] if is_executable(step)]
     while waiting:
         step = waiting.pop(0)
         started = clock.now()
-        failure = _failure_of(step, context, machine, clock, handler=handler_of(step["concern"]), watch=watch)
+        handler = handler_of(step["concern"])
+        failure = _failure_of(step, context, machine, clock, handler=handler, watch=watch, before=before)
         if failure is not None:
             execution.failure = failure
             execution.not_reached = waiting
@@ -80,12 +82,20 @@ def execute(
 
 
 def _failure_of(
-    step: Step, context: Context, machine: Machine, clock: Clock, *, handler: Handler | None, watch: Watch | None
+    step: Step,
+    context: Context,
+    machine: Machine,
+    clock: Clock,
+    *,
+    handler: Handler | None,
+    watch: Watch | None,
+    before: Callable[[Host, Context, Step], None],
 ) -> Failure | None:
     if handler is None:
         return Failure(step, f"this release has no code to execute steps of the concern {step['concern']}")
     work = Work(())
     try:
+        before(machine, context, step)
         work = handler.work(context, step)
         if watch is not None:
             watch.before(context, step, work)

@@ -76,6 +76,8 @@ BOOT = "boot"
 NOW_AND_BOOT = "now+boot"
 
 NOTHING = "nothing"
+# Between what a step interrupts and who uses it.
+USED_BY = ", used by "
 _BEFORE_BOOT = "ask for the former state, and run again before the next boot"
 
 _DIGESTED = ("id", "from", "to", "when", "status")

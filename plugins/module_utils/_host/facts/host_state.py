@@ -135,6 +135,19 @@ class HostState:
         ports = self.ports_of(nic)
         return ports[0] if len(ports) == 1 else None
 
+    def roce_bond(self, nic: Nic | None) -> str:
+        """Return the RDMA device of the bond that a port of mlx5 is in (``mlx5_bond_0``), empty without one."""
+        if nic is None or nic["driver"] != NETDEV_DRIVER:
+            return ""
+        masters = {port["master"] for port in self.ports_of(nic) if port["master"]}
+        return next((device["name"] for device in self.facts["rdma"] if device["netdev"] in masters), "")
+
+    def rdma_of(self, nic: Nic | None) -> list[str]:
+        """Return the RDMA devices of a function and of the bond that it is in."""
+        bond = self.roce_bond(nic)
+        own = nic["rdma"] if nic is not None else []
+        return [*own, bond] if bond and bond not in own else list(own)
+
     def fabric_nics(self) -> list[Nic]:
         """Return the NICs of the fabric, without those that manage NVSwitches."""
         return fabric_of(nic for nic in self.nics.values() if nic["address"] not in self.switch_managers)

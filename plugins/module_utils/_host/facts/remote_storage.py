@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from types import MappingProxyType
 from typing import Iterable, Mapping, NamedTuple
 
 from ..machine.access import MOUNTS
@@ -23,12 +24,17 @@ SESSIONS = "/sys/class/iscsi_session"
 CONNECTIONS = "/sys/class/iscsi_connection"
 ISCSI_HOSTS = "/sys/class/iscsi_host"
 CONTROLLERS = "/sys/devices/virtual/nvme-fabrics/ctl"
+# The kernel modules of paths over RDMA.
+RDMA_MODULES = MappingProxyType({"NFS over RDMA": "rpcrdma", "iSER": "ib_iser", "NVMe/RDMA": "nvme_rdma"})
 NFS = ("nfs", "nfs4")
 SWAP = "swap"
 _BLOCK = "/sys/class/block"
+_NVME = "/sys/class/nvme"
 _DISKS = "/sys/dev/block"
 _SUBSYSTEMS = "/sys/class/nvme-subsystem"
 _CONTROLLER = re.compile(r"nvme\d+")
+# The name of a namespace has the number of its controller, or of a subsystem that has that of its first one.
+_NAMESPACE = re.compile(r"/dev/(nvme\d+)n\d+(?:p\d+)?")
 _IN_PLACE = re.compile(
     r"/(?P<host>host\d+)/session(?P<session>\d+)/|/ctl/(?P<ctl>nvme\d+)/|/(?P<subsystem>nvme-subsys\d+)/"
 )
@@ -64,17 +70,31 @@ class Storage(NamedTuple):
 
 def read_remote_storage(probe: Probe) -> list[Storage]:
     """Return every path to mounted file systems and swap on the network, each once."""
+    has_disks = probe.names(SESSIONS) or any(map(_CONTROLLER.fullmatch, probe.names(CONTROLLERS)))
+    return [Storage(way, _clause(way, uses)) for way, uses in _used(probe, bool(has_disks)).items()]
+
+
+def rdma_connections(probe: Probe) -> dict[Way, list[str]]:
+    """Return every path to storage over RDMA, with the mount points and swap on it; NVMe is connected without, too."""
+    ways = _used(probe, has_disks=True)
+    for name in probe.names(_NVME):
+        way = _way_of_controller(probe, name)
+        if way is not None:
+            ways.setdefault(way, [])
+    return {way: uses for way, uses in ways.items() if way.over in RDMA_MODULES}
+
+
+def _used(probe: Probe, has_disks: bool) -> dict[Way, list[str]]:
     mounts = parse_mounts(probe.content(MOUNTS) or "")
-    used: dict[Way, dict[str, None]] = {}
+    used: dict[Way, list[str]] = {}
     for mount in mounts:
         if mount.kind in NFS and "addr" in mount.options:
             over = "NFS over RDMA" if mount.options.get("proto", "").startswith("rdma") else "NFS"
-            used.setdefault(Way(over, mount.options["addr"]), {})[mount.point] = None
-    if probe.names(SESSIONS) or any(map(_CONTROLLER.fullmatch, probe.names(CONTROLLERS))):
-        for disk, uses in _disks(probe, mounts).items():
-            for way in _ways_to(probe, disk):
-                used.setdefault(way, {}).update(dict.fromkeys(uses))
-    return [Storage(way, _clause(way, list(uses))) for way, uses in used.items()]
+            used.setdefault(Way(over, mount.options["addr"]), []).append(mount.point)
+    for disk, uses in _disks(probe, mounts).items() if has_disks else ():
+        for way in _ways_to(probe, disk):
+            used.setdefault(way, []).extend(uses)
+    return {way: list(dict.fromkeys(uses)) for way, uses in used.items()}
 
 
 def parse_mounts(text: str) -> list[Mount]:
@@ -122,16 +142,15 @@ def _disks(probe: Probe, mounts: Iterable[Mount]) -> dict[str, list[str]]:
     uses: dict[tuple[str, str], list[str]] = {}
     for mount in mounts:
         # btrfs has a virtual device number, so its source is used.
-        key = (mount.device, "") if not mount.device.startswith("0:") else ("", mount.source)
-        uses.setdefault(key, []).append(mount.point)
+        uses.setdefault(("" if mount.device.startswith("0:") else mount.device, mount.source), []).append(mount.point)
     for name in _swaps(probe.content(SWAPS) or ""):
         uses.setdefault(("", name), []).append(SWAP)
     disks: dict[str, list[str]] = {}
     for (device, source), points in uses.items():
-        if device:
-            place = probe.target(f"{_DISKS}/{device}")
-        else:
-            place = _place(probe, posixpath.basename(source)) if source.startswith("/dev/") else None
+        place = probe.target(f"{_DISKS}/{device}") if device else _place(probe, source)
+        namespace = _NAMESPACE.fullmatch(source)
+        if not place and namespace is not None:
+            place = f"{CONTROLLERS}/{namespace.group(1)}/"
         if place:
             disks.setdefault(place, []).extend(points)
     return disks
@@ -141,8 +160,11 @@ def _swaps(text: str) -> list[str]:
     return [line.split()[0] for line in text.splitlines() if line.startswith("/dev/")]
 
 
-def _place(probe: Probe, name: str) -> str | None:
-    """Return the sysfs path of a disk by its name, which may be one of the device mapper."""
+def _place(probe: Probe, source: str) -> str | None:
+    """Return the sysfs path of a disk by its device file, which may be one of the device mapper."""
+    if not source.startswith("/dev/"):
+        return None
+    name = posixpath.basename(source)
     known = probe.target(f"{_BLOCK}/{name}")
     if known:
         return known
@@ -194,10 +216,11 @@ def _ways_of_session(probe: Probe, host: str, session: str) -> list[Way]:
 
 
 def _way_of_controller(probe: Probe, name: str) -> Way | None:
-    transport = probe.text(f"{CONTROLLERS}/{name}/transport")
+    place = probe.first((f"{CONTROLLERS}/{name}", f"{_NVME}/{name}"))
+    transport = probe.text(f"{place}/transport") if place else None
     if transport not in {"rdma", "tcp"}:
         return None
-    address = probe.text(f"{CONTROLLERS}/{name}/address") or ""
+    address = probe.text(f"{place}/address") or ""
     fields = dict(part.partition("=")[::2] for part in address.split(","))
     own = fields.get("src_addr") or fields.get("host_traddr") or ""
     return Way(f"NVMe/{transport.upper()}", fields.get("traddr", ""), own, fields.get("host_iface", ""))

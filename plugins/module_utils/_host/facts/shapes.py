@@ -572,7 +572,8 @@ class Facts(_Facts, total=False):
 
     The next boot is read if the spec has a driver or a step needs a reboot; the modes of GPUs that support MIG, only
     for the latter. Hosts with GPUs have NVLink and MIG instances, ports with Spectrum-X settings have registers, and
-    hosts that must load modules but lack modprobe have ``without_kmod``.
+    hosts that must load modules but lack modprobe have ``without_kmod``. The users of RDMA devices are read if a step
+    would take one away.
     """
 
     next_boot: NextBoot
@@ -583,3 +584,4 @@ class Facts(_Facts, total=False):
     driver: DriverState
     peer_memory: PeerState
     without_kmod: bool
+    rdma_users: dict[str, list[str]]

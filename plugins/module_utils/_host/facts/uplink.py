@@ -28,7 +28,7 @@ from typing import Collection, Iterable, Iterator, NamedTuple, Sequence
 
 from ..machine.probe import NET, Address, Probe, address_of, natural, objects, parse_int, parsed, printable
 from .netdev import Netdev, carriers_of, switched_carriers_of
-from .remote_storage import Storage, parse_address
+from .remote_storage import Storage, Way, parse_address
 from .shapes import Uplink
 
 ARGUMENT = "--node-ip="
@@ -211,16 +211,21 @@ def read_carried(probe: Probe, tables: Tables, storage: Sequence[Storage]) -> li
     """Return the interfaces that carry ``storage``; if a route is ambiguous, all candidates."""
     carried = []
     for number, (way, reason) in enumerate(storage):
-        server = parse_address(way.server)
-        own = parse_address(way.own)
-        scope = way.server.partition("%")[2]
-        bound = [name for name in (way.netdev, scope) if name and probe.names(f"{NET}/{name}")]
-        names = bound or (_netdevs_of(probe, tables.routes, own) if own else [])
-        if not names and server is not None and not server.is_loopback:
-            names = _netdevs_to(probe, tables, server, asks=number < _MOST_ASKED)
-        needs = frozenset(_FAMILIES[address.version] for address in (server or own,) if address is not None)
+        end = parse_address(way.server) or parse_address(way.own)
+        needs = frozenset() if end is None else frozenset([_FAMILIES[end.version]])
+        names = netdevs_of(probe, tables, way, asks=number < _MOST_ASKED)
         carried += [Carried(name, reason, needs) for name in names]
     return carried
+
+
+def netdevs_of(probe: Probe, tables: Tables, way: Way, *, asks: bool = True) -> list[str]:
+    """Return the interfaces that the path to a server may take; ``asks`` costs a command."""
+    server, own, scope = parse_address(way.server), parse_address(way.own), way.server.partition("%")[2]
+    bound = [name for name in (way.netdev, scope) if name and probe.names(f"{NET}/{name}")]
+    names = bound or (_netdevs_of(probe, tables.routes, own) if own else [])
+    if names or server is None or server.is_loopback:
+        return names
+    return _netdevs_to(probe, tables, server, asks=asks)
 
 
 def read_uplinks(

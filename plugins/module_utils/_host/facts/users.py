@@ -1,19 +1,20 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the users of virtual functions, which would lose them if the functions were destroyed.
+"""Find the users of virtual functions and RDMA devices, which would lose them if these were removed.
 
-The kernel does not check for users before it destroys a function, and an interface in another network namespace is not
-visible from here. All processes are examined, so this is only done if the number of functions is to change. Interfaces
-of pods on a port are not visible either, but their addresses are: a macvlan makes its port accept its address
-(macvlan_open, drivers/net/macvlan.c), through VLANs as well, in any network namespace.
+The kernel does not check for users before it destroys a function or an RDMA device, and an interface in another network
+namespace is not visible from here. All processes are examined, so this is only done if a step would take something
+away. Interfaces of pods on a port are not visible either, but their addresses are: a macvlan makes its port accept its
+address (macvlan_open, drivers/net/macvlan.c), through VLANs as well, in any network namespace.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Sequence
+from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
 
+from ..machine.access import Host
 from ..machine.probe import (
     NET,
     PCI,
@@ -30,11 +31,13 @@ from ..machine.probe import (
 from ..spec.functions import VFIO
 from .devices import VFIO_DRIVERS
 from .host_state import HostState
-from .netdev import ARPHRD_INFINIBAND
+from .module_graph import STORAGE, STORAGE_CLIENTS
+from .netdev import ARPHRD_INFINIBAND, carriers_of
 from .owners import POD_LOGS
+from .remote_storage import RDMA_MODULES, rdma_connections
 from .settings import parse_addresses
-from .shapes import Nic, ReadNetdev
-from .uplink import IP_ADDRESSES, IPV6_ADDRESSES, ROUTE
+from .shapes import Facts, Nic, ReadNetdev
+from .uplink import IP_ADDRESSES, IPV6_ADDRESSES, ROUTE, netdevs_of, read_tables
 
 FILTERS = ("bridge", "-json", "fdb", "show")
 # A unicast address: the lowest bit of its first octet is not set.
@@ -42,7 +45,11 @@ _UNICAST = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}")
 _MOST_STATIONS = 3
 # Drivers that pass a function through to a program or guest, so that it has no interface.
 USER_SPACE_DRIVERS = (*VFIO_DRIVERS, "uio_pci_generic", "igb_uio")
-VERBS = "/sys/class/infiniband_verbs"
+# Their entries are named as the device files, and each names its RDMA device.
+_CLASSES = ("/sys/class/infiniband_verbs", "/sys/class/infiniband_mad")
+RDMA_FILES = "/dev/infiniband/"
+# Among users by RDMA device: those whose device can't be told, who count as users of each.
+ANY_DEVICE = ""
 QUEUE_PAIRS = ("rdma", "-json", "resource", "show", "qp")
 NAMED_NAMESPACES = "/run/netns"
 # The kernel opens these on every RDMA device for itself.
@@ -50,6 +57,7 @@ _OF_EVERY_DEVICE = ("ib_core", "ib_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
 _POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12})")
 _LINK_LOCAL = "fe80"
 _MOST_NAMED = 4
+_MOST_USERS = 12
 # The parts of a function that may be in another network namespace, by the directory that is empty here in that case.
 _INTERFACE, _RDMA_DEVICE = "net", "infiniband"
 _WORDS = {_INTERFACE: "interface", _RDMA_DEVICE: "RDMA device"}
@@ -79,7 +87,7 @@ class _Process(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.name} (process {self.pid})"
+        return f"{self.name} (pid {self.pid})"
 
 
 def read_users(
@@ -171,12 +179,20 @@ def _vfio_nodes(probe: Probe, nic: Nic) -> list[str]:
 def _holders_of(probe: Probe, nodes: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the processes that have a device file open, by the address of its function."""
     found: dict[str, dict[str, None]] = {}
-    for pid in _processes(probe) if nodes else []:
-        for number in names_at(probe.host, f"/proc/{pid}/fd"):
-            address = nodes.get(target_at(probe.host, f"/proc/{pid}/fd/{number}"))
-            if address is not None:
-                found.setdefault(address, {})[str(_process(probe, pid))] = None
+    for pid, paths in open_files(probe.host) if nodes else ():
+        for path in paths & nodes.keys():
+            found.setdefault(nodes[path], {})[str(_process(probe, pid))] = None
     return {address: list(who) for address, who in found.items()}
+
+
+def open_files(host: Host) -> Iterator[tuple[str, set[str]]]:
+    """Return every process, in containers as well, with the paths it has open; one that ends meanwhile has none."""
+    for pid in _processes(host):
+        yield pid, {target_at(host, f"/proc/{pid}/fd/{number}") for number in names_at(host, f"/proc/{pid}/fd")}
+
+
+def _processes(host: Host) -> list[str]:
+    return sorted((name for name in names_at(host, "/proc") if name.isdecimal()), key=natural)
 
 
 def _note_network(
@@ -265,7 +281,7 @@ def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
     own = target_at(probe.host, "/proc/self/ns/net")
     holders: dict[str, str] = {}
     seen = {own}
-    for pid in _processes(probe):
+    for pid in _processes(probe.host):
         namespace = target_at(probe.host, f"/proc/{pid}/ns/net")
         if not namespace or namespace in seen:
             continue
@@ -294,24 +310,35 @@ def _note_rdma(probe: Probe, users: Users, functions: Sequence[Nic]) -> None:
     devices = {name: nic["address"] for nic in functions for name in nic["rdma"]}
     if not devices:
         return
-    verbs = {entry: probe.text(f"{VERBS}/{entry}/ibdev", limit=64) for entry in probe.names(VERBS)}
-    nodes = {f"/dev/infiniband/{entry}": devices[device] for entry, device in verbs.items() if device in devices}
-    found: dict[str, dict[str, None]] = {address: {} for address in devices.values()}
-    for address, who in _holders_of(probe, nodes).items():
-        found[address].update(dict.fromkeys(who))
-    for device, name in _kernel_users(probe):
+    found = _programs(probe)
+    for device, module in kernel_users(probe) or ():
+        found.setdefault(device, {})[f"the kernel module {module}"] = None
+    for device, named in found.items():
         if device in devices:
-            found[devices[device]][f"the kernel module {name}"] = None
-    for address, named in found.items():
-        if named:
-            users[address].append(f"its RDMA device is used by {', '.join(named)}")
+            users[devices[device]].append(f"its RDMA device is used by {', '.join(named)}")
 
 
-def _kernel_users(probe: Probe) -> list[tuple[str, str]]:
-    """Return the devices on which kernel modules have queue pairs, with those modules."""
-    result = probe.command(*QUEUE_PAIRS)
+def _programs(probe: Probe) -> dict[str, dict[str, None]]:
+    """Return the programs that have RDMA devices open, by device, each with its pod."""
+    places = [f"{place}/{entry}" for place in _CLASSES for entry in probe.names(place)]
+    nodes = {place.rpartition("/")[2]: probe.text(f"{place}/ibdev", limit=64) for place in places}
+    found: dict[str, dict[str, None]] = {}
+    for pid, paths in open_files(probe.host):
+        entries = {path[len(RDMA_FILES) :] for path in paths if path.startswith(RDMA_FILES)}
+        # rdma_cm is one file for all devices; who uses one through it has that one open, too.
+        for device in {nodes.get(entry) or ANY_DEVICE for entry in entries - {"rdma_cm"} or entries}:
+            pod = _pod(probe, pid)
+            found.setdefault(device, {})[f"{_process(probe, pid)}{f' of {pod}' if pod else ''}"] = None
+    return found
+
+
+def kernel_users(probe: Probe) -> list[tuple[str, str]] | None:
+    """Return the devices on which kernel modules have queue pairs, with those modules; None if rdma can't tell."""
+    shown = parsed(probe.output(*QUEUE_PAIRS))
+    if not isinstance(shown, list):
+        return None
     found = []
-    for entry in objects(parsed(result.stdout)) if result is not None else []:
+    for entry in objects(shown):
         device, name = entry.get("ifname"), entry.get("comm")
         if isinstance(device, str) and isinstance(name, str) and "pid" not in entry:
             module = printable(name.strip("[]"), 64)
@@ -320,8 +347,47 @@ def _kernel_users(probe: Probe) -> list[tuple[str, str]]:
     return found
 
 
-def _processes(probe: Probe) -> list[str]:
-    return sorted((name for name in names_at(probe.host, "/proc") if name.isdecimal()), key=natural)
+def read_rdma_users(probe: Probe, facts: Facts) -> Users:
+    """Return the users of each RDMA device as text: programs with their pods, and storage with its mounts.
+
+    Storage is on the devices of the interface of its connection, or else on those where its module has queue pairs.
+    """
+    found = _programs(probe)
+    kernel = kernel_users(probe)
+    connected: set[tuple[str, str]] = set()
+    # Without default routes: a device that is only guessed is not told.
+    tables = read_tables(probe, every_hop=False)._replace(defaults={})
+    for way, uses in rdma_connections(probe).items():
+        module = RDMA_MODULES[way.over]
+        text = f"{module} to {way.server}" + (f" with {', '.join(uses)} on it" if uses else "")
+        devices = _devices_of(probe, facts, netdevs_of(probe, tables, way))
+        devices = devices or [device for device, name in kernel or () if name == module] or [ANY_DEVICE]
+        for device in devices:
+            found.setdefault(device, {})[text] = None
+            connected.add((device, module))
+    if kernel is None:
+        modules, seen = facts["modules"], {module for _device, module in connected}
+        busy = [name for name in (*STORAGE, *STORAGE_CLIENTS) if name in modules and modules[name]["refcount"]]
+        kernel = [(ANY_DEVICE, name) for name in busy if name not in seen]
+    for device, module in kernel:
+        if (device, module) not in connected:
+            found.setdefault(device, {})[f"the kernel module {module}"] = None
+    return {device: list(who) for device, who in found.items()}
+
+
+def _devices_of(probe: Probe, facts: Facts, names: Iterable[str]) -> list[str]:
+    """Return the RDMA devices of interfaces and of those that carry them."""
+    wanted = {each for name in names for each in (name, *carriers_of(probe, name))}
+    return [device["name"] for device in facts["rdma"] if device["netdev"] in wanted]
+
+
+def named_users(users: Users, devices: Sequence[str]) -> str:
+    """Return who uses any of these RDMA devices, in words; empty if nobody does."""
+    known = list(dict.fromkeys(who for device in devices for who in users.get(device, [])))
+    others = users.get(ANY_DEVICE, []) if devices else []
+    more = [f"{len(known) - _MOST_USERS} more"] if len(known) > _MOST_USERS else []
+    found = [*known[:_MOST_USERS], *more, *others[:_MOST_USERS]]
+    return ", ".join(found) + (" (it can't be told on which RDMA device)" if others else "")
 
 
 def _process(probe: Probe, pid: str) -> _Process:

@@ -15,7 +15,7 @@ from ..engine import pending_reboot
 from ..engine.context import Context
 from ..engine.execution import Execution, Failure, Watch
 from ..engine.operations import Operation, PutFile, RemoveFile
-from ..engine.steps import NEEDS_CONSENT, REFUSED, Plan, digest, is_executable
+from ..engine.steps import NEEDS_CONSENT, PLANNED, REFUSED, Plan, digest, is_executable
 from ..facts.boot import RESULT
 from ..facts.gather import gather, read_host
 from ..facts.own_files import DRIVER_JOURNAL, FIRMWARE_RECORD, PENDING_REBOOT, PENDING_REBOOT_FILE
@@ -86,7 +86,13 @@ def assess(host: Host, desired: HostSpec, run: Run, address: str | None, *, has_
         from ..facts.requested_functions import with_modules
 
         spec = with_modules(spec, facts)
-    plan, context = plan_with_context(spec, facts, () if stays else run.concerns, matched)
+    concerns = () if stays else run.concerns
+    plan, context = plan_with_context(spec, facts, concerns, matched)
+    if any(step["status"] in (PLANNED, NEEDS_CONSENT) for step in plan["steps"]):
+        from .holds import find_users
+
+        if find_users(host, context):
+            plan, context = plan_with_context(spec, facts, concerns, matched)
     plan = {**plan, "notices": [*notices, *plan["notices"]]}
     if moved:
         # Values of a card that moved are not restored, so the refusals keep the removal from being complete.
@@ -201,6 +207,7 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
 
     # The entry point of the boot unit's program: Ansible only sends modules to hosts that something imports.
     from . import at_boot  # noqa: F401 # pylint: disable=unused-import
+    from .holds import refuse_newcomers
 
     steps = [step for step in now["steps"] if is_executable(step)]
     known = seen.kept
@@ -210,7 +217,7 @@ def _execute(machine: Machine, clock: Clock, seen: Assessment, now: Plan, watch:
     failure = None if kept == seen.kept else _keep(machine, clock, kept)
     if failure is not None:
         return Execution(failure=failure, not_reached=steps)
-    execution = execute(now, seen.context, machine, clock, handler_of=handler_of, watch=watch)
+    execution = execute(now, seen.context, machine, clock, handler_of=handler_of, watch=watch, before=refuse_newcomers)
     if execution.failure is not None:
         # Settings that were not reached may have another value when a later run changes them.
         tried = [step for step in steps if step not in execution.not_reached]

@@ -10,6 +10,9 @@ Failed reloads: a failed devlink reload leaves a device without what its driver 
 Steps that need the driver are refused. A driver that recovers its device by itself (health of mlx5) does not clear the
 mark, so a device with interfaces or RDMA devices counts as recovered. Firmware and PCIe registers need no driver.
 
+Users of RDMA devices: a step that takes a device away from programs or storage that use it needs consent, and is not
+executed if somebody has come to use the device since it was planned. Users of virtual functions are refused before.
+
 No kmod: steps that load a kernel module now are refused. systemd itself loads those of modules-load.d(5) at boot. A
 vendor's driver packages install kmod, which DKMS needs.
 """
@@ -19,19 +22,24 @@ from __future__ import annotations
 from typing import Iterable
 
 from ..engine.context import Context
+from ..engine.failures import Fault
 from ..engine.steps import (
     BOOT,
     NEEDS_CONSENT,
     NOTHING,
     PLANNED,
+    USED_BY,
     Step,
+    address_of,
     as_planned,
     is_executable,
     key_of,
     refused,
     with_reason,
 )
+from ..facts import users
 from ..facts.devices import MELLANOX
+from ..facts.eswitch import SWITCHDEV
 from ..facts.owners import (
     ESWITCH,
     FUNCTIONS,
@@ -46,18 +54,23 @@ from ..facts.owners import (
     units_left,
 )
 from ..facts.shapes import Nic
+from ..machine.access import Host
+from ..machine.probe import Probe
 from ..spec.driver_families import VENDOR_FLAVOURS
 from ..spec.functions import VFIO
 from ..spec.host import CONSENTS
 from ..spec.pcie import READ_REQUEST
 
 CONSENT = "takeover"
+RELOAD = "driver_reload"
 _SRIOV_FIRMWARE = {"SRIOV_EN", "NUM_OF_VFS", "LINK_TYPE_P1", "LINK_TYPE_P2"}
 _OF_NIC_OPERATOR = ("firmware", "firmware_image", "qos", "queues")
 _PARTS = {"eswitch": ESWITCH, "guids": FUNCTIONS}
 _SPLIT = {"vfs": NUMBER, "mtu": MTU}
 # The steps of these concerns need the driver.
 _OF_THE_DRIVER = ("vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "irq_affinity")
+_OF_FUNCTIONS = ("vfs", "eswitch", "guids")
+_FOLLOWS = "it comes after a step that takes an RDMA device away from its users"
 _PACKAGES = "driver:packages"
 _REFUSAL = (
     "this host has no modprobe, so no kernel module can be loaded now; next: install kmod (the package has this name "
@@ -119,6 +132,89 @@ def refuse_without_kmod(context: Context, planned: Iterable[Step]) -> list[Step]
     if any(map(_brings_kmod, (*context.earlier, *steps))):
         return steps
     return [_refused(step, _REFUSAL) if _loads(context, step) else step for step in steps]
+
+
+def taken(context: Context, step: Step) -> list[str]:
+    """Return the RDMA devices that a step removes, makes anew or renames now."""
+    if step["status"] not in (PLANNED, NEEDS_CONSENT) or step["when"] == BOOT or step["from"] == step["to"]:
+        return []
+    nic, state = context.nic_of(step), context.actual.facts.get("driver")
+    if step["id"] == "driver:load" and step["consent"] and state is not None and not state["journal"]:
+        # It replaces a driver, and no reload that was interrupted has taken them already.
+        return [device["name"] for device in context.actual.facts["rdma"]]
+    if _renames(step):
+        return [str(step["from"])]
+    if step["concern"] in _OF_FUNCTIONS and nic is not None and not key_of(step).endswith(":offload"):
+        return _taken_of_port(context, step, nic)
+    return []
+
+
+def _renames(step: Step) -> bool:
+    return step["concern"] == "naming" and key_of(step).endswith(":rdma")
+
+
+def _taken_of_port(context: Context, step: Step, nic: Nic) -> list[str]:
+    """Return those of its functions, its own with the mode of the e-switch, and that of its bond with any function."""
+    actual, to = context.actual, step["to"]
+    functions = actual.vfs_of(nic)
+    if isinstance(to, dict):
+        # Functions that are bound again, by number.
+        return [name for number, function in enumerate(functions) if str(number) in to for name in function["rdma"]]
+    mode = actual.facts["eswitch"].get(nic["address"])
+    switches = step["concern"] == "eswitch" or (mode is not None and mode["mode"] == SWITCHDEV)
+    own = actual.rdma_of(nic) if switches else [actual.roce_bond(nic)]
+    return [*filter(None, own), *(name for function in functions for name in function["rdma"])]
+
+
+def ask_users(context: Context, planned: Iterable[Step]) -> list[Step]:
+    """Return the steps; those that take RDMA devices away from users need consent, and what follows on a port waits."""
+    steps, found = list(planned), []
+    waiting: set[str] = set()
+    # Devices may exchange their names: all are renamed, or none.
+    renamed = [device for step in steps if _renames(step) for device in taken(context, step)]
+    for step in steps:
+        devices = taken(context, step)
+        who = users.named_users(context.actual.facts["rdma_users"], renamed if devices and renamed else devices)
+        if who:
+            asking = _asking(context, step, who)
+            waiting |= {address_of(step)} if asking["status"] == NEEDS_CONSENT else set()
+        elif step["status"] == PLANNED and step["concern"] in _OF_FUNCTIONS and address_of(step) in waiting:
+            asking = {**step, **context.consent(RELOAD), "detail": with_reason(step, _FOLLOWS)}
+        else:
+            asking = step
+        found.append(asking)
+    return found
+
+
+def find_users(host: Host, context: Context) -> bool:
+    """Add the users of RDMA devices to the facts if any step takes a device away; return whether one does."""
+    takes = any(taken(context, step) for step in context.earlier)
+    if takes:
+        context.actual.facts["rdma_users"] = users.read_rdma_users(Probe(host), context.actual.facts)
+    return takes
+
+
+def refuse_newcomers(host: Host, context: Context, step: Step) -> None:
+    """Raise Fault if a step would take from anybody what it was not planned to take, and no consent covers."""
+    devices = taken(context, step)
+    if not devices or (context.consents_to(RELOAD) and step["concern"] in ("eswitch", "naming")):
+        return
+    renamed = {each["from"]: str(each["to"]) for each in context.earlier if _renames(each)}
+    devices += [renamed[device] for device in devices if device in renamed]
+    known, now = context.actual.facts.get("rdma_users", {}), users.read_rdma_users(Probe(host), context.actual.facts)
+    new = {device: [one for one in now[device] if one not in known.get(device, ())] for device in now}
+    who = users.named_users(new, devices)
+    if who:
+        raise Fault(f"{who} came to use {', '.join(devices)} since this was planned; next: run again for a new plan")
+
+
+def _asking(context: Context, step: Step, who: str) -> Step:
+    interrupted = "RDMA" if step["interrupts"] == NOTHING else step["interrupts"]
+    named: Step = {**step, "interrupts": f"{interrupted}{USED_BY}{who}"}
+    if step["status"] == PLANNED:
+        return {**named, **context.consent(RELOAD)}
+    also = "" if context.consents_to(RELOAD) else f"it needs {CONSENTS[RELOAD]}: true as well"
+    return {**named, "detail": with_reason(step, also) if also else step["detail"]}
 
 
 def _held(step: Step, owner: str) -> Step:

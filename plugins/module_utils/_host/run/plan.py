@@ -4,7 +4,8 @@
 """Makes the plan of one host from its spec and facts. Pure.
 
 A run works on many hosts at once, and a reload of the NIC driver cuts all links of a host. So a run can have each host
-stop before its reload. The steps after the reload need the new driver, so they wait too.
+stop before its reload. The steps after the reload need the new driver, so they wait too. The same holds for any step
+that takes RDMA devices away from their users with the consent to a reload.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _holds(context: Context) -> list[_Hold]:
     """Return what holds steps of this host back; its code is imported only if there is something."""
     facts, found = context.actual.facts, []
     torn_down = any("reload_failed" in eswitch for eswitch in facts["eswitch"].values())
-    if not (facts["owners"] or torn_down or facts.get("without_kmod")):
+    if not (facts["owners"] or torn_down or facts.get("without_kmod") or "rdma_users" in facts):
         return []
     from . import holds
 
@@ -101,6 +102,8 @@ def _holds(context: Context) -> list[_Hold]:
         found.append(_Hold(holds.notices_of_failed_reloads, holds.refuse_torn_down))
     if facts.get("without_kmod"):
         found.append(_Hold(lambda _context: [], holds.refuse_without_kmod))
+    if "rdma_users" in facts:
+        found.append(_Hold(lambda _context: [], holds.ask_users))
     return found
 
 
@@ -124,7 +127,7 @@ def _functions_to_come(context: Context) -> list[str]:
 
 
 def needs_turn(plan: Plan) -> bool:
-    """Return whether a run that applies the plan would reload a driver that is in use."""
+    """Return whether a run that applies the plan would reload a driver, or take RDMA devices, that are in use."""
     return any(map(_reloads, plan["steps"]))
 
 

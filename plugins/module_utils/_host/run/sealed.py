@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The approved plan of a host, and its comparison with the present plan. Pure.
 
-Sealed are the steps as printed, digests of their values before and after, and the facts that decide what such a
-step does: system, NIC driver, cards, uplinks. A digest of the cards' GUIDs identifies the machine.
+Sealed are the steps as printed but for who uses an RDMA device just then, digests of their values before and after, and
+the facts that decide what such a step does: system, NIC driver, cards, uplinks. A digest of the cards' GUIDs identifies
+the machine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Mapping, NamedTuple, Sequence, TypedDict, cast
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
 
-from ..engine.steps import NEEDS_REBOOT, Plan, Step, describe, is_executable, returned
+from ..engine.steps import NEEDS_REBOOT, USED_BY, Plan, Step, describe, is_executable, returned
 from ..facts.shapes import Facts
 
 SAME = "same"
@@ -145,7 +146,8 @@ def _machine(facts: Facts) -> str:
 
 def _sealed(step: Step) -> SealedStep:
     left = returned(step)
-    return {"id": step["id"], "line": describe(step), "from": digest_of(left["from"]), "to": digest_of(left["to"])}
+    line = describe({**step, "interrupts": step["interrupts"].partition(USED_BY)[0]})
+    return {"id": step["id"], "line": line, "from": digest_of(left["from"]), "to": digest_of(left["to"])}
 
 
 def _unknown(known: Sequence[SealedStep], steps: Sequence[Step]) -> list[Step]:

@@ -188,7 +188,7 @@ class TestRefusals:
         kernel.tree.add_file("/sys/class/infiniband_verbs/uverbs4/ibdev", "ibp24s0f3\n")
         kernel.tree.add_file("/proc/99/comm", "ib_write_bw\n")
         kernel.tree.add_link("/proc/99/fd/3", "/dev/infiniband/uverbs4")
-        assert "ib_write_bw (process 99)" in self.detail(kernel, vfs=2, vf_guids=RANGE)
+        assert "ib_write_bw (pid 99)" in self.detail(kernel, vfs=2, vf_guids=RANGE)
 
 
 @pytest.mark.parametrize(

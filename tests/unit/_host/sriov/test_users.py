@@ -78,7 +78,7 @@ class TestUsers:
         kernel.tree.add_link("/proc/self/ns/net", "net:[1]")
         base = process(kernel, 815, "sleep", "3")
         kernel.tree.add_dir(f"{base}/root{vfs.PCI}/{VF0}/net/{name}")
-        assert self.refusal(kernel, 0) == f"{VF0}: its interface is in the network namespace of sleep (process 815)"
+        assert self.refusal(kernel, 0) == f"{VF0}: its interface is in the network namespace of sleep (pid 815)"
 
     def test_a_namespace_without_a_process_is_told_with_the_names_the_host_has(self) -> None:
         kernel = with_functions(4)
@@ -169,7 +169,7 @@ class TestUsers:
         kernel.tree.add_link("/proc/99/fd/3", "/dev/infiniband/uverbs4")
         process(kernel, 98, "bash", "1")
         kernel.tree.add_link("/proc/98/fd/0", "/dev/pts/0")
-        assert self.refusal(kernel, 0) == f"{VF0}: its RDMA device is used by ib_write_bw (process 99)"
+        assert self.refusal(kernel, 0) == f"{VF0}: its RDMA device is used by ib_write_bw (pid 99)"
 
     def test_a_new_address_does_not_reach_into_a_function_in_use(self) -> None:
         kernel = with_functions(2)
@@ -229,7 +229,7 @@ class TestInfiniBand:
         kernel.tree.move(f"{vfs.PCI}/{function}/infiniband", f"{base}/root{vfs.PCI}/{function}/infiniband")
         (device,) = kernel.list(f"{base}/root{vfs.PCI}/{function}/infiniband")
         kernel.tree.discard(f"/sys/class/infiniband/{device}")
-        who = "its RDMA device is in the network namespace of ib_write_bw (process 815)"
+        who = "its RDMA device is in the network namespace of ib_write_bw (pid 815)"
         assert self.refusals(kernel, vfs=0) == [f"{function}: {who}"]
 
     @pytest.mark.parametrize("parts", [("net",), ("net", "infiniband")], ids=["ib_ipoib", "mlx5_ib"])

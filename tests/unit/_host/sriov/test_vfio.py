@@ -151,13 +151,13 @@ class TestHolders:
         process(kernel, 4711, "qemu-system-x86", f"/dev/vfio/{group}")
         step = the_step(applied(kernel, wish(ALLOWED, vfs=4)), f"vfs:{PF}")
         assert step["status"] == "refused"
-        assert step["detail"] == f"{functions(kernel)[1]}: it is held by qemu-system-x86 (process 4711) through vfio"
+        assert step["detail"] == f"{functions(kernel)[1]}: it is held by qemu-system-x86 (pid 4711) through vfio"
 
     def test_a_device_file_of_its_own_is_looked_at_too(self) -> None:
         kernel = given()
         kernel.tree.add_file(f"{vfs.PCI}/{functions(kernel)[0]}/vfio-dev/vfio3/dev", "511:3\n")
         process(kernel, 815, "dpdk-testpmd", "/dev/vfio/devices/vfio3")
-        assert "dpdk-testpmd (process 815)" in the_step(applied(kernel, wish(ALLOWED, **BACK)), STEP)["detail"]
+        assert "dpdk-testpmd (pid 815)" in the_step(applied(kernel, wish(ALLOWED, **BACK)), STEP)["detail"]
 
     def test_functions_that_nobody_has_open_are_free(self) -> None:
         kernel = given()

@@ -206,7 +206,7 @@ def _change(context: Context, interface: Interface, wanted: str, now: str) -> St
         before=now,
         after=wanted,
         reason=f"rdma_fabric_interfaces asks for eswitch_mode {wanted}",
-        interrupts=_interrupted(interface, existing),
+        interrupts=_interrupted(context, interface, existing),
         undo=f"set {mode_then(context, interface)} mode",
         when=NOW,
         **context.consent("vf_reset", needed=bool(existing)),
@@ -215,10 +215,12 @@ def _change(context: Context, interface: Interface, wanted: str, now: str) -> St
     )
 
 
-def _interrupted(interface: Interface, existing: int) -> str:
+def _interrupted(context: Context, interface: Interface, existing: int) -> str:
+    """Return what a change of the mode interrupts; mlx5 makes RDMA devices anew with it (mlx5_rescan_drivers)."""
     parts = [f"traffic on its {existing} virtual functions, which are bound again"] if existing else []
     if interface.is_up:
         parts.append(f"traffic on {interface.name} for a moment")
+    parts += [f"RDMA over {device}, which is made anew" for device in context.actual.rdma_of(interface.nic)]
     return " and ".join(parts) or NOTHING
 
 

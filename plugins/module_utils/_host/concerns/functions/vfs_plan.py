@@ -218,7 +218,8 @@ def _wording(context: Context, interface: Interface, wanted: int, now: int) -> W
 
 def _change(context: Context, interface: Interface, wanted: int, now: int, refusal: str) -> Step:
     existing = context.actual.vf_addresses(interface.nic)
-    lost, bond = _interrupted(interface), _roce_bond(context, interface) if wanted else ""
+    # In legacy mode there is no RoCE bond beside virtual functions (mlx5 core/lag/lag.c: mlx5_lag_check_prereq).
+    lost, bond = _interrupted(interface), context.actual.roce_bond(interface.nic) if wanted else ""
     if bond:
         lost = (
             f"RDMA over {bond}: for virtual functions of a port mlx5_core takes the RoCE bond apart, and each port has "
@@ -242,18 +243,6 @@ def _change(context: Context, interface: Interface, wanted: int, now: int, refus
         detail=_detail(context, interface, wanted, now),
         refusal=refusal,
     )
-
-
-def _roce_bond(context: Context, interface: Interface) -> str:
-    """Return the RDMA device of a port's bond (``mlx5_bond_0``), empty without one.
-
-    In legacy mode there is none beside virtual functions (drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c:
-    mlx5_lag_check_prereq).
-    """
-    master = interface.netdev["master"] if interface.netdev is not None else None
-    if not master or interface.driver != "mlx5_core":
-        return ""
-    return next((device["name"] for device in context.actual.facts["rdma"] if device["netdev"] == master), "")
 
 
 def _interrupted(interface: Interface) -> str:

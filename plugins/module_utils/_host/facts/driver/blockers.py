@@ -9,13 +9,13 @@ from typing import Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ...facts import module_graph
 from ...machine.access import Host
-from ...machine.probe import names_at, natural, printable, target_at, text_at
+from ...machine.probe import printable, text_at
 from ..devices import VFIO_DRIVERS
 from ..driver_shapes import Loaded, Stacked, User
 from ..eswitch import SWITCHDEV, mode_of
 from ..shapes import Eswitch, Netdev, Nic
+from ..users import RDMA_FILES, open_files
 
-VERBS = "/dev/infiniband/"
 # Package managers keep these open while they hold their lock.
 LOCKS = (
     "/var/lib/dpkg/lock",
@@ -82,9 +82,8 @@ def read_open_files(host: Host) -> OpenFiles:
     found_verbs: list[User] = []
     found_locks: list[User] = []
     container = False
-    for pid in sorted((name for name in names_at(host, "/proc") if name.isdecimal()), key=natural):
-        paths = {target_at(host, f"/proc/{pid}/fd/{number}") for number in names_at(host, f"/proc/{pid}/fd")}
-        verbs = sorted(path for path in paths if path.startswith(VERBS))
+    for pid, paths in open_files(host):
+        verbs = sorted(path for path in paths if path.startswith(RDMA_FILES))
         locks = sorted(path for path in paths if path in LOCKS)
         container = container or CONTAINER_LOCK in paths
         if verbs or locks:
