@@ -26,7 +26,7 @@ from ansible_collections.rdma.fabric.tests.unit._host import mlx5
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import RELEASE, driver_host
 from ansible_collections.rdma.fabric.tests.unit._host.families import INFINIBAND, PF
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
-from ansible_collections.rdma.fabric.tests.unit._host.test_facts_variants import RAIL0, bonded
+from ansible_collections.rdma.fabric.tests.unit._host.test_facts_variants import RAIL0, bonded, joined
 
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
@@ -36,6 +36,7 @@ UNTOLD = "(it can't be told on which RDMA device)"
 QUEUE_PAIRS = "rdma -json resource show qp"
 # The RDMA device of the port, and that of its first InfiniBand function.
 DEVICE, OF_FUNCTION = "rocep24s0f0", "ibp24s0f2"
+PORTS = ("0000:aa:00.0", "0000:aa:00.1")
 
 
 def job(kernel: Kernel, device: str | None, entry: str = "uverbs0") -> None:
@@ -232,3 +233,51 @@ def test_a_job_that_begins_after_the_plan_keeps_its_device(what: str, monkeypatc
 
 def test_every_concern_is_known_here() -> None:
     assert {*NAMED.split()} == OF_NO_RDMA_DEVICE
+
+
+class TestVfLag:
+    """A bond of the ports of one card: mlx5 offloads it only if no function is bound while it is made (LP 1988018)."""
+
+    def host(self) -> Kernel:
+        tree = roce("node", 1, "composed for a test")
+        joined(tree, {"enp170s0f0np0": PORTS[0], "enp170s0f1np1": PORTS[1]})
+        for port, offset in zip(PORTS, (2, 9)):
+            tree.attributes(tree.place(port), {"sriov_offset": offset, "sriov_stride": 1})
+        return Kernel(tree.document())
+
+    def lines(self, kernel: Kernel, *entries: dict[str, Any], **more: Any) -> list[tuple[str, str, str]]:
+        desired = check_spec({"interfaces": list(entries), "consents": dict.fromkeys(CONSENTS, True), **more})
+        shown = preview(kernel, desired, CHECK, None)["plan"]["steps"]
+        return [(step["id"], step["status"], step["detail"]) for step in shown]
+
+    def test_functions_in_switchdev_mode_are_refused_and_the_way_is_told(self) -> None:
+        entries = [{"pci": port, "vfs": 4, "eswitch_mode": "switchdev"} for port in PORTS]
+        found = self.lines(self.host(), *entries)
+        assert [each[:2] for each in found] == [
+            (f"{concern}:{port}", "refused") for concern in ("vfs", "eswitch") for port in PORTS
+        ]
+        for _name, _status, detail in found:
+            assert "enp170s0f0np0 and enp170s0f1np1 are ports of bond0 on one card" in detail
+            assert "delay-virtual-functions-rebind: true" in detail
+
+    def test_the_mode_is_asked_of_both_ports(self) -> None:
+        kernel = self.host()
+        ((_name, status, detail),) = self.lines(kernel, {"pci": PORTS[0], "eswitch_mode": "switchdev"})
+        assert status == "refused" and "give each of them eswitch_mode: switchdev" in detail
+        found = self.lines(kernel, *({"pci": port, "eswitch_mode": "switchdev"} for port in PORTS))
+        assert {status for _name, status, _detail in found} == {"planned"}
+
+    def test_what_is_so_now_is_refused_for_the_next_boot_and_not_kept(self) -> None:
+        kernel = self.host()
+        for port in PORTS:
+            kernel.set_attribute(f"/sys/bus/pci/devices/{port}/sriov_numvfs", "4", 1.0)
+            for number in range(4):
+                function = kernel.link(f"/sys/bus/pci/devices/{port}/virtfn{number}")[3:]
+                kernel.set_attribute(f"/sys/bus/pci/devices/{function}/driver/unbind", function, 1.0)
+            kernel.run(("devlink", "dev", "eswitch", "set", f"pci/{port}", "mode", "switchdev"), 1.0)
+        found = self.lines(kernel, *({"pci": port, "vfs": 4, "eswitch_mode": "switchdev"} for port in PORTS))
+        assert [each[:2] for each in found] == [(f"eswitch:{port}", "refused") for port in PORTS]
+
+    def test_ports_of_two_cards_are_no_vf_lag(self) -> None:
+        found = self.lines(in_a_bond(), {"pci": RAIL0, "vfs": 4, "eswitch_mode": "switchdev"})
+        assert "refused" not in {status for _name, status, _detail in found}

@@ -16,7 +16,7 @@ from ..concerns.links.mtu import Stack
 from ..concerns.qos.settings import lasting
 from ..engine.context import DRIVER, FUNCTIONS, SETTINGS, Context
 from ..engine.steps import PLANNED
-from ..facts.eswitch import present_mode
+from ..facts.eswitch import present_mode, vf_lag_refusal
 from ..facts.host_state import Interface, is_guest_function
 from ..facts.managers import ifupdown, netplan, network_manager, networkd
 from ..facts.managers.owner import owner_of
@@ -223,6 +223,10 @@ def _hold_back(context: Context, interface: Interface, entry: BootEntry) -> None
             entry["vfs"] = interface.functions
     if interface.wanted["eswitch_mode"] is not None and f"eswitch:{interface.key}" in waiting:
         entry["eswitch_mode"] = present_mode(context.actual, interface)
+    if vf_lag_refusal(context.actual, context.interfaces, interface):
+        # It would bind the functions before the bond is made.
+        for key in ("eswitch_mode", *_OF_FUNCTIONS):
+            entry.pop(key, None)
     if nic is not None and nic["function"] != "pf":
         entry.pop("eswitch_mode", None)
     for key, kept in KEPT.items():

@@ -74,6 +74,43 @@ def mode_of(eswitch: Eswitch | None, *, has_switch_id: bool) -> str:
     return SWITCHDEV if has_switch_id else LEGACY
 
 
+def vf_lag_refusal(actual: HostState, interfaces: Sequence[Interface], interface: Interface) -> str:
+    """Return why a port that shares a bond with another port of its card is not brought to switchdev mode; or empty.
+
+    mlx5 offloads such a bond (VF LAG) if its ports are in the same mode and no function is bound while it is made
+    (core/lag/lag.c: mlx5_lag_check_prereq, mlx5_activate_lag). The boot unit runs before.
+    """
+    nic, netdev = interface.nic, interface.netdev
+    bond = actual.netdevs.get(netdev["master"] or "") if netdev is not None else None
+    if bond is None or nic is None or interface.wanted["eswitch_mode"] != SWITCHDEV or nic["driver"] != NETDEV_DRIVER:
+        return ""
+    card = [
+        other
+        for other in actual.nics.values()
+        if (other["address"][:-1], other["function"]) == (nic["address"][:-1], "pf")
+    ]
+    ports = {
+        other["address"]: port["name"]
+        for other in card
+        for port in actual.ports_of(other)
+        if port["master"] == bond["name"]
+    }
+    if bond["kind"] != "bond" or len(ports) < 2:
+        return ""
+    why = f"{' and '.join(ports.values())} are ports of {bond['name']} on one card, which offloads it (VF LAG) only "
+    asked = [each for each in interfaces if each.key in ports and each.wanted["eswitch_mode"] == SWITCHDEV]
+    if len(asked) < len(ports):
+        return f"{why}with all of them in switchdev mode; next: give each of them eswitch_mode: switchdev"
+    if any(each.functions if each.wanted["vfs"] is None else each.wanted["vfs"] for each in asked):
+        return (
+            f"{why}if no function is bound while it is made, at each boot as well, and the boot unit binds them before "
+            "it; next: leave vfs and eswitch_mode out here and have netplan do both for these ports "
+            "(virtual-function-count, embedded-switch-mode: switchdev, delay-virtual-functions-rebind: true), or take "
+            f"them out of {bond['name']}"
+        )
+    return ""
+
+
 def _may_be_switchdev(port: Interface) -> bool:
     """Return whether the spec sets the number of functions of a port with a switch id.
 

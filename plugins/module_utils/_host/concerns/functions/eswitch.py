@@ -20,6 +20,7 @@ from ...facts.eswitch import (
     parse_offload,
     present_mode,
     show_command,
+    vf_lag_refusal,
 )
 from ...facts.firmware import arm_side_refusal
 from ...facts.host_state import Interface
@@ -125,6 +126,9 @@ def _steps(context: Context, interface: Interface) -> list[Step]:
     now = present_mode(context.actual, interface)
     if wanted is None or (not switches(interface) and wanted == now):
         return []
+    if vf_lag_refusal(context.actual, context.interfaces, interface):
+        # Also for a host that is like that now: at the next boot, the boot unit would keep the bond from being so.
+        return [_change(context, interface, wanted, now)]
     if wanted == mode_then(context, interface):
         return _binding(context, interface, wanted)
     return [_change(context, interface, wanted, now)]
@@ -188,7 +192,8 @@ def _refusal(context: Context, interface: Interface, wanted: str) -> str:
     problem = read["problem"] if read is not None else ""
     if problem:
         return f"its mode can't be read ({problem}): run as root, with iproute2 and a driver that has the mode"
-    refusal = arm_side_refusal(context.actual, nic) or context.uplink_refusal(nic, interface.netdev)
+    refusal = arm_side_refusal(context.actual, nic) or vf_lag_refusal(context.actual, context.interfaces, interface)
+    refusal = refusal or context.uplink_refusal(nic, interface.netdev)
     if refusal or context.planned(f"vfs:{interface.key}"):
         return refusal
     used = representors_in_use(context.actual, interface) if wanted == LEGACY else ""

@@ -24,7 +24,7 @@ from ...engine.steps import (
     key_of,
     make_step,
 )
-from ...facts.eswitch import SWITCHDEV, present_mode
+from ...facts.eswitch import SWITCHDEV, present_mode, vf_lag_refusal
 from ...facts.firmware import may_share_firmware
 from ...facts.host_state import Interface, Unknown, enabled_functions, is_guest_function, most_functions
 from ...facts.shapes import Nic, VfCount
@@ -170,7 +170,8 @@ def _refusal(context: Context, interface: Interface, wanted: int) -> str:
     nic = interface.nic
     if nic is None:
         return "it has no PCI function that could have virtual ones"
-    problem = _capability_problem(nic, wanted) or context.uplink_refusal(nic, interface.netdev)
+    problem = _capability_problem(nic, wanted) or vf_lag_refusal(context.actual, context.interfaces, interface)
+    problem = problem or context.uplink_refusal(nic, interface.netdev)
     if problem:
         return problem
     if present_mode(context.actual, interface) == SWITCHDEV:
