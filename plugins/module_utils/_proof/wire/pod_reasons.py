@@ -148,7 +148,7 @@ _KNOWN = (
         "look for the pod that has it, and at the VF's driver (rdma.fabric.status)",
     ),
     (
-        r"is not of type ipoib",
+        r"not of type ipoib",
         "the network's master is no IPoIB interface on the node",
         "name an InfiniBand port as the master, or use a MacvlanNetwork; ib_ipoib must be loaded",
     ),

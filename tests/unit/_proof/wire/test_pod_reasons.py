@@ -23,7 +23,7 @@ NO_CNI = 'FailedCreatePodSandBox: Failed to create pod sandbox: rpc error: plugi
         (NO_CNI + "cannot find a network-attachment-definition (x) in namespace (y)", "not there"),
         (NO_CNI + 'failed to find plugin "rxe-netns" in path [/opt/cni/bin]', "CNI program is not on the node"),
         (NO_CNI + 'failed to lookup master "rail0": Link not found', "not on this node"),
-        (NO_CNI + "error at storage engine: Could not allocate IP in range", "range is used up"),
+        (NO_CNI + "error at storage engine: Could not allocate IP in range", "range of whereabouts is used up"),
         (
             NO_CNI + 'desc = no free addresses in the pool "rail0", poolType "cidrpool"',
             "the pool of nv-ipam is used up",
