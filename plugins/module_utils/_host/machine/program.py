@@ -27,7 +27,7 @@ _TOKENS = re.compile(
     ^(?P<indent>[ \t]*) r?(?P<docstring>\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\") (?=[ \t]*$)
     | \"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\" | '''(?:[^'\\]|\\.|'(?!''))*'''
     | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'
-    | (?P<comment>[ \t]*\#[^\n]*)
+    | (?P<comment>[ \t]*\#[^\n]*) | (?P<depth>^[ ]+)
     | (?<=\))(?P<returned>[ ]->[ ][^\n]+?)(?=:[ \t]*(?:\#[^\n]*)?$)
     """,
     re.VERBOSE | re.MULTILINE | re.DOTALL,
@@ -54,19 +54,19 @@ sys.exit(main(sys.argv[1:]))
 
 
 def bare_source(source: str) -> str:
-    """Return the source as it is on hosts: no comments, empty docstrings, and no types that functions return.
+    """Return the source as it is on hosts: no comments, no types that functions return, empty docstrings, single blanks.
 
-    Line numbers stay the same, so that a traceback from a host refers to the original source.
-
-    A source starts with its licence, which is a comment: one that does not is already bare, as all are on a host, and
-    stays unchanged.
+    Line numbers stay the same, so that a traceback from a host refers to the original source. A source starts with its
+    licence, which is a comment: one that does not is already bare, as all are on a host, and stays unchanged.
     """
     return _TOKENS.sub(_without, source) if source.startswith("#") else source
 
 
 def _without(token: re.Match[str]) -> str:
     if token["docstring"] is not None:
-        return token["indent"] + '""' + "\n" * token["docstring"].count("\n")
+        return token["indent"][::4] + '""' + "\n" * token["docstring"].count("\n")
+    if token["depth"] is not None:
+        return token[0][::4]
     return "" if token["comment"] or token["returned"] else token[0]
 
 
