@@ -54,7 +54,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def bare_source(source: str) -> str:
-    """Return the source as it is on hosts: no comments, no types that functions return, empty docstrings, single blanks.
+    """Return the source as it is on hosts: without comments, docstrings and types of results, with single blanks.
 
     Line numbers stay the same, so that a traceback from a host refers to the original source. A source starts with its
     licence, which is a comment: one that does not is already bare, as all are on a host, and stays unchanged.
