@@ -69,14 +69,17 @@ class ActionModule(FabricAction):
         names, spec = [each["host"] for each in hosts], arguments["spec"] or {}
         of_cordons = cordon_notices(names, variables)
         of_turns = [*wire_notices(names, variables), *skip_notice(left_out_of_turns(names, variables)), *of_cordons]
+        unknown = unknown_interfaces(spec, hosts)
+        unfit = unmet_needs(spec, [each for each in hosts if each["host"] not in of_earlier_run])
         of_chart = [f"engine helm: {arguments['chart']}"] if arguments["chart"] else []
         report = build_report(
             spec=arguments["spec"],
             hosts=hosts,
             cluster=arguments["cluster"],
             rendered=arguments["rendered"],
-            notices=[*arguments["notices"], *of_chart, *earlier, *of_turns],
-            unknown_interfaces=[*unknown_interfaces(spec, hosts), *unmet_needs(spec, hosts)],
+            notices=[*arguments["notices"], *of_chart, *earlier, *of_turns, *unknown, *unfit],
+            # With hosts that were read earlier names say more than this run has seen.
+            unknown_interfaces=[*([] if of_earlier_run else unknown), *unfit],
             generated_at=now(),
             title=arguments["title"],
             validation=validation,

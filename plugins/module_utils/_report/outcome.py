@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 FAILED, REFUSED, PENDING, CHANGED, UNCHANGED = "failed", "refused", "pending", "changed", "unchanged"
 OUTCOMES = (FAILED, REFUSED, PENDING, CHANGED, UNCHANGED)
@@ -13,18 +13,15 @@ _CHANGES = ("created", "configured", "deleted")
 _MOST = 10
 
 
-def outcome_of(
-    report: Mapping[str, Any], unfinished: Sequence[str], *, check: bool, earlier: Collection[str] = ()
-) -> str:
-    """Return the first of ``OUTCOMES`` that holds for a report.
+def outcome_of(report: Mapping[str, Any], unfinished: Sequence[str], *, check: bool) -> str:
+    """Return the first of ``OUTCOMES`` that holds for a report of hosts that this run has read (``of_this_run``).
 
-    ``unfinished`` are the hosts that were not brought to the end; one whose plan has refused steps failed for these,
-    unless the plan is of an ``earlier`` run. ``check``: nothing was changed, so what the report calls changed is
-    pending.
+    ``unfinished`` are the hosts that were not brought to the end; one whose plan has refused steps failed for these.
+    ``check``: nothing was changed, so what the report calls changed is pending.
     """
     summary = report["summary"]
     steps, objects, waits = summary["steps"], summary["objects"], summary["waits"]
-    refusing = {row["name"] for row in report["hosts"] if row["steps"]["refused"]} - set(earlier)
+    refusing = {row["name"] for row in report["hosts"] if row["steps"]["refused"]}
     pairs = summary["pairs"] or {}
     if summary["failed"] or pairs.get("fail") or set(unfinished) - refusing or waits["ready"] < waits["total"]:
         return FAILED

@@ -46,6 +46,10 @@ class Parts:
         result = None if self._proof is None else {**self._proof, "failed": self._proof_broke(self._proof)}
         return self._missing(PROOF, result, "it failed")
 
+    def was_wanted(self, part: str) -> bool:
+        """Return whether the run was to bring a part about."""
+        return part in self._wanted
+
     def unwaited(self) -> int:
         """Return how many workloads were pushed and not waited for."""
         return int((self._push or {}).get("unwaited") or 0)

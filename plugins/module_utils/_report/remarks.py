@@ -22,6 +22,7 @@ from .topology import pcie_text
 
 ATTENTION = "attention"
 NOTE = "note"
+UNFINISHED = "unfinished"
 
 KINDS: dict[str, dict[str, str]] = {
     "rail_down": {
@@ -188,7 +189,7 @@ KINDS: dict[str, dict[str, str]] = {
         "meaning": "The report is silent about what these files would have said.",
         "next": "Read the host with the rights to see them (root), or accept the gap.",
     },
-    "unfinished": {
+    UNFINISHED: {
         "severity": ATTENTION,
         "title": "A host did not succeed",
         "meaning": "The run failed on this host, or did not reach it. "
@@ -254,7 +255,7 @@ def fleet_remarks(
             "unreadable": [_device("", item["path"], item["error"]) for item in facts["unreadable"]],
         }
         remarks += [_remark(kind, document["host"], devices) for kind, devices in found.items() if devices]
-    remarks += [_remark("unfinished", host, [_device("", "", why)]) for host, why in unfinished.items()]
+    remarks += [_remark(UNFINISHED, host, [_device("", "", why)]) for host, why in unfinished.items()]
     if expected_hosts is not None:
         read = {document["host"] for document in documents}
         told = {*read, *unfinished, *left_out}

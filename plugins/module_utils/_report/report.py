@@ -10,7 +10,7 @@ The same input gives the same report; time and measurements come in from outside
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Collection, Mapping, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.document import failure_lines, left_out_together
 
@@ -19,7 +19,7 @@ from .hosts import STEP_STATUSES, counted, host_row, natural_key, step_counts
 from .ipoib import has_ipoib
 from .outcome import outcome_of, refusals
 from .parts import PUSH, Parts
-from .remarks import ATTENTION, KINDS, fleet_remarks
+from .remarks import ATTENTION, KINDS, UNFINISHED, fleet_remarks
 from .rollout import rollout_section
 from .topology import built_alike, device_map, topology_classes
 from .wire import proof_words, verification_section
@@ -43,6 +43,12 @@ _STEP_KEYS = (
     "detail",
 )
 _THE_PUSH = "The push to a cluster"
+# What changes objects: what a run does, and what it has done.
+_CHANGES = {
+    "created": ("to create", "created"),
+    "configured": ("to change", "changed"),
+    "deleted": ("to delete", "deleted"),
+}
 _REQUEST_SECTIONS = ("node_policies", "networks", "attachments", "objects")
 
 
@@ -70,10 +76,11 @@ def build_report(
     ``hosts`` are host documents, ``cluster`` the result of the batch apply (None: not asked for), ``rendered`` the
     waves, ``validation`` the document of a wire proof; all of them have passed ``documents``. ``unfinished``: hosts
     that the run did not bring to the end (``host``, ``why``). ``earlier``: hosts whose documents are of a run before
-    this one; ``left_out``: hosts that this run was not to read. ``wanted`` are the parts that the run was to bring
-    about beside the hosts (``report_parts.PARTS``), ``proof`` is the result of the task that proves. ``turns`` are what
-    the turns of hosts took, of this run or one before it. ``unknown_interfaces`` are notices of interfaces that the
-    cluster side names and no host has. ``generated_at`` is an ISO 8601 time in UTC.
+    this one, which are shown and not counted; ``left_out``: hosts that this run was not to read. ``wanted`` are the
+    parts that the run was to bring about beside the hosts (``report_parts.PARTS``). ``proof`` is the result of the task
+    that proves; without one ``validation`` is shown and not counted. ``turns`` are what the turns of hosts took, of
+    this run or one before it. ``unknown_interfaces`` are notices of interfaces that the cluster side names and no host
+    has. ``generated_at`` is an ISO 8601 time in UTC.
     """
     documents = sorted(hosts, key=lambda document: natural_key(document["host"]))
     expected = None if spec is None else sorted(spec.get("hosts") or {}, key=natural_key)
@@ -83,7 +90,7 @@ def build_report(
     remarks = fleet_remarks(
         documents, expected, reasons, built_alike(classes), left_out=left_out, over_ipoib=has_ipoib(spec)
     )
-    rows = [host_row(document) for document in documents]
+    rows = [{**host_row(document), "earlier": document["host"] in earlier} for document in documents]
     _refer(rows, classes, plans, remarks)
     parts = Parts(wanted, cluster, proof, whole=not unfinished)
     pushed = cluster_section(cluster, rendered, parts.push_missing())
@@ -106,10 +113,26 @@ def build_report(
         "remark_kinds": {kind: KINDS[kind] for kind in KINDS if any(r["kind"] == kind for r in remarks)},
         "notices": list(dict.fromkeys([*notices, *unknown_interfaces, *((cluster or {}).get("notices") or [])])),
     }
-    summary = _summary(report, parts, unknown_interfaces)
+    own = of_this_run({**report, "validation": report["validation"] if proof is not None else None})
+    summary = _summary(own, parts, unknown_interfaces, check=check)
     report["summary"] = summary
-    summary["outcome"] = outcome_of(report, [each["host"] for each in unfinished], check=check, earlier=earlier)
+    summary["outcome"] = outcome_of({**own, "summary": summary}, [*reasons], check=check)
     return report
+
+
+def of_this_run(report: dict[str, Any]) -> dict[str, Any]:
+    """Return the report without what it shows of hosts as an earlier run found them: what a run's result is made of.
+
+    That a host was not brought to its end is of this run also where its facts are not.
+    """
+    earlier = {row["name"] for row in report["hosts"] if row["earlier"]}
+    plans = [{**plan, "hosts": [host for host in plan["hosts"] if host not in earlier]} for plan in report["plans"]]
+    return {
+        **report,
+        "hosts": [row for row in report["hosts"] if not row["earlier"]],
+        "plans": [plan for plan in plans if plan["hosts"]],
+        "remarks": [each for each in report["remarks"] if each["host"] not in earlier or each["kind"] == UNFINISHED],
+    }
 
 
 def report_text(report: dict[str, Any]) -> str:
@@ -126,16 +149,14 @@ def keep_volatile(report: dict[str, Any], older: Any) -> dict[str, Any]:
 
 
 def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
-    """Return the report in a few lines for the end of a run: the headline, what needs attention, what was not done.
+    """Return what the end of a run says of its own hosts: the headline, what needs attention, what was not done.
 
     ``check``: the run was one of check mode, so what the report calls done would only be.
     """
+    report = of_this_run(report)
     summary = report["summary"]
-    lines = [summary["headline"]]
-    if check and not report["cluster"]["skipped"]:
-        counts = {action: summary["objects"][action] for action in ("created", "configured", "deleted")}
-        changes = ", ".join(f"{count} {action}" for action, count in counts.items() if count)
-        lines = [f"check mode, nothing was changed; a run would mean for objects: {changes or 'no change'}", *lines]
+    proof = report["validation"] if summary["pairs"] else None
+    lines = [_headline(summary, {**report, "validation": proof}, check=check)]
     # In the order of the remarks, which also a report that was read from a file has; its keys are sorted.
     for kind in dict.fromkeys(remark["kind"] for remark in report["remarks"]):
         text = report["remark_kinds"][kind]
@@ -143,9 +164,10 @@ def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
         if text["severity"] == ATTENTION:
             lines.append(f"attention: {text['title']}: {_listed(names)}")
     lines += [f"attention: {each}" for each in summary["unknown_interfaces"]]
-    if report["validation"]:
+    if summary["pairs"]:
         lines += [f"attention: {line}" for line in failure_lines(report["validation"], 5)]
     lines += refusals(report)
+    lines += _waiting_steps(report["plans"], summary["steps"])
     lines += [f"not ready: {w['kind']}/{w['name']}: {w['reason'] or ''}" for w in _waiting(report)]
     lines += [f"not done: {item['what']}: {item['why']}" for item in summary["not_done"]]
     return lines
@@ -237,7 +259,7 @@ def _waiting(report: dict[str, Any]) -> list[dict[str, Any]]:
     return [wait for wait in report["cluster"]["waits"] if not wait["ready"]]
 
 
-def _summary(report: dict[str, Any], parts: Parts, unknown_interfaces: Sequence[str]) -> dict[str, Any]:
+def _summary(report: dict[str, Any], parts: Parts, unknown_interfaces: Sequence[str], *, check: bool) -> dict[str, Any]:
     rows, cluster = report["hosts"], report["cluster"]
     rails = [rail for row in rows for rail in row["rails"]]
     families = [family for row in rows for family in row["nics"]]
@@ -262,8 +284,8 @@ def _summary(report: dict[str, Any], parts: Parts, unknown_interfaces: Sequence[
         "failed": parts.failed(),
     }
     summary["verdict"] = _verdict(summary)
-    summary["headline"] = _headline(summary, bool(cluster["skipped"]), report["validation"])
-    summary["not_done"] = _not_done(report, summary, parts)
+    summary["headline"] = _headline(summary, report)
+    summary["not_done"] = _not_done(report, summary, parts, check=check)
     return summary
 
 
@@ -282,53 +304,64 @@ def _verdict(summary: dict[str, Any]) -> str:
     return "pending" if steps["total"] or objects["rendered"] else "settled"
 
 
-def _headline(summary: dict[str, Any], skipped: bool, validation: dict[str, Any] | None) -> str:
-    refused, objects, waits = summary["steps"]["refused"], summary["objects"], summary["waits"]
+def _headline(summary: dict[str, Any], report: dict[str, Any], *, check: bool = False) -> str:
+    hosts, refused, waits = summary["hosts"], summary["steps"]["refused"], summary["waits"]
     steps = summary["steps"]["total"] - refused
-    present = objects["total"] - objects["deleted"]
     remarks, lame = summary["remarks"]["attention"], waits["total"] - waits["ready"]
     unknown = len(summary["unknown_interfaces"])
+    recorded = "recorded host" if hosts["recorded"] == hosts["total"] else "host"
+    some = f"{hosts['recorded']:,} of them recorded" if 0 < hosts["recorded"] < hosts["total"] else ""
     parts = [
+        *([proof_words(report["validation"])] if report["validation"] else []),
         *(f"the {part} failed" for part in summary["failed"]),
-        f"{counted(summary['hosts']['total'], 'host')} planned",
+        *([f"{counted(hosts['total'], recorded)} planned"] if hosts["total"] else []),
+        *([some] if some else []),
         *([f"{counted(summary['executed'], 'step')} executed"] if summary["executed"] else []),
-        f"{counted(steps, 'step')} pending" if steps else "no step pending",
+        *([f"{counted(steps, 'step')} pending" if steps else "no step pending"] if hosts["total"] else []),
         *([f"{counted(refused, 'step')} refused"] if refused else []),
-        f"{counted(present, 'object')} {'rendered' if skipped else 'in the cluster'}",
-        *([f"{objects['deleted']} deleted"] if objects["deleted"] else []),
+        *_objects(summary["objects"], rendered=bool(report["cluster"]["skipped"]), check=check),
         *([f"{counted(lame, 'workload')} not ready"] if lame else []),
         *([counted(remarks, "remark")] if remarks else []),
         *([f"{counted(unknown, 'need')} that no port meets"] if unknown else []),
         *([] if summary["verdict"] == "attention" else ["nothing stands out"]),
     ]
-    if validation:
-        parts.insert(0, proof_words(validation))
     return ", ".join(parts)
 
 
-def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts) -> list[dict[str, str]]:
+def _objects(objects: Mapping[str, int], *, rendered: bool, check: bool) -> list[str]:
+    """Return how many objects are in the cluster and what became of them, or in check mode what would."""
+    if not objects["total"]:
+        return []
+    if rendered:
+        return [f"{counted(objects['total'], 'object')} rendered"]
+    present = objects["total"] - objects["created" if check else "deleted"]
+    changes = [(todo if check else done, objects[action]) for action, (todo, done) in _CHANGES.items()]
+    told = [("in the cluster", present), *changes]
+    first, *others = [(words, count) for words, count in told if count]
+    return [f"{counted(first[1], 'object')} {first[0]}", *(f"{count:,} {words}" for words, count in others)]
+
+
+def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts, *, check: bool) -> list[dict[str, str]]:
+    """Return what the run was to bring about and did not, in check mode what a run would not either."""
     done: list[dict[str, str]] = []
 
     def say(what: str, why: str) -> None:
         done.append({"what": what, "why": why})
 
     skipped = report["cluster"]["skipped"]
-    if PUSH in summary["failed"]:
+    if skipped and (PUSH in summary["failed"] or parts.was_wanted(PUSH)):
         say(_THE_PUSH, skipped)
     if parts.proof_missing():
         say("The proof on the wire", str(parts.proof_missing()))
-    _say_steps(report["plans"], summary["steps"], say)
-    hosts = summary["hosts"]
-    if hosts["recorded"]:
-        say(f"Contact with {counted(hosts['recorded'], 'recorded host')}", "facts and plan come from recordings")
+    recorded = summary["hosts"]["recorded"] == summary["hosts"]["total"]
+    if summary["steps"]["planned"] and parts.was_wanted(PUSH) and (recorded or not check):
+        why = "recorded hosts are only planned" if recorded else "the hosts were read and planned"
+        say(counted(summary["steps"]["planned"], "planned step"), why)
     if report["validation"]:
         for who, why in left_out_together(report["validation"]["left_out"]):
             say(f"The proof of {who}", why)
-        say("GPUDirect transfers", "the wire proof writes between host memories")
-    elif hosts["total"]:
-        say("RDMA and GPUDirect transfers", "nothing was sent between hosts; links are as the hosts report them")
-    if skipped and PUSH not in summary["failed"]:
-        say(_THE_PUSH, skipped)
+        if not any(rate["memory"] == "gpu" for rate in _rates(report["validation"])):
+            say("GPUDirect transfers", "no pod had a GPU, so the proof wrote between host memories")
     if parts.unwaited():
         say(f"Waiting for {counted(parts.unwaited(), 'workload')}", "rdma_fabric_wait is false")
     idle = [wait for wait in report["cluster"]["waits"] if wait["ready"] and wait["desired"] == 0]
@@ -337,18 +370,19 @@ def _not_done(report: dict[str, Any], summary: dict[str, Any], parts: Parts) -> 
     return done
 
 
-def _say_steps(plans: list[dict[str, Any]], steps: Mapping[str, int], say: Callable[[str, str], None]) -> None:
-    if steps["planned"]:
-        say(f"{counted(steps['planned'], 'planned step')}", "the hosts were read and planned")
-    if steps["needs_consent"]:
-        consents = sorted({s["consent"] for plan in plans for s in plan["steps"] if s["consent"]})
-        say(f"{counted(steps['needs_consent'], 'step')} without consent", f"set {_listed(consents)} to allow")
-    if steps["refused"]:
-        say(f"{counted(steps['refused'], 'refused step')}", "the plan says why at each")
-    if steps["needs_reboot"]:
-        waiting = [s for plan in plans for s in plan["steps"] if s["status"] == "needs_reboot"]
-        spoken = _listed(sorted({step["concern"].replace("_", " ") for step in waiting}))
-        say(f"The reboot for {spoken}", "what is done takes effect with the next boot")
+def _rates(validation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [rate for network in validation["networks"] for pair in network["pairs"] for rate in pair["rates"]]
+
+
+def _waiting_steps(plans: list[dict[str, Any]], counts: Mapping[str, int]) -> list[str]:
+    """Return a line for steps that wait for a consent, and one for those that wait for a boot."""
+    steps = [step for plan in plans for step in plan["steps"]]
+    consents = sorted({step["consent"] for step in steps if step["status"] == "needs_consent" and step["consent"]})
+    concerns = sorted({step["concern"].replace("_", " ") for step in steps if step["status"] == "needs_reboot"})
+    return [
+        *([f"consent: {counted(counts['needs_consent'], 'step')}: set {_listed(consents)}"] if consents else []),
+        *([f"reboot: {_listed(concerns)}: takes effect with the next boot"] if concerns else []),
+    ]
 
 
 def _listed(names: list[str], limit: int = 5) -> str:

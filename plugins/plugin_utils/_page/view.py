@@ -17,6 +17,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.hosts import (
     natural_key,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._report.remarks import ATTENTION
+from ansible_collections.rdma.fabric.plugins.module_utils._report.report import of_this_run
 from ansible_collections.rdma.fabric.plugins.module_utils._report.topology import carries_rdma, tree_devices
 
 from .drawing import drawings
@@ -99,7 +100,7 @@ def page_view(report: dict[str, Any], detail: Detail) -> dict[str, Any]:
         "plans": _plans(report["plans"], detail),
         "waves": _waves(report["cluster"]["waves"], detail),
         "waits": _cut(report["cluster"]["waits"], detail.objects),
-        "needs": needs_view(report),
+        "needs": needs_view(of_this_run(report)),
         "rails": rails_view(report["hosts"], report["remarks"], detail.rails, _OPEN_RAILS),
         "rollout": rollout_view(report["rollout"], detail.hosts),
         "proof": proof_view(report["validation"], detail.pairs, detail.matrix),

@@ -18,17 +18,19 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.outcome import
 from ansible_collections.rdma.fabric.plugins.module_utils._report.report import (
     build_report,
     keep_volatile,
+    of_this_run,
     outline,
     recap_lines,
     report_text,
 )
 from ansible_collections.rdma.fabric.plugins.plugin_utils._page.needs import needs_view
+from ansible_collections.rdma.fabric.tests.unit._proof.wire.sample_proof import document as proof_document
 from ansible_collections.rdma.fabric.tests.unit._report import sample_fleet
 
 SCHEMA = jsonschema.Draft202012Validator(
     json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_bytes())
 )
-OBJECTS = "9 objects in the cluster, 1 deleted"
+OBJECTS = "9 objects in the cluster, 1 created, 1 changed, 1 deleted"
 
 
 def report_of(hosts: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def test_the_input_is_left_as_it_is() -> None:
 
 def test_the_headline_counts_what_was_planned_pushed_and_remarked() -> None:
     assert report_of()["summary"]["headline"] == (
-        f"7 hosts planned, 54 steps pending, 2 steps refused, {OBJECTS}, 1 workload not ready, 4 remarks"
+        f"7 recorded hosts planned, 54 steps pending, 2 steps refused, {OBJECTS}, 1 workload not ready, 4 remarks"
     )
 
 
@@ -92,7 +94,7 @@ def test_a_fleet_with_nothing_to_do_is_settled() -> None:
     plain = sample_fleet.document("cpu-01", sample_fleet.plain_facts("cpu-01"), [])
     result = {**sample_fleet.batch_result(), "waits": []}
     summary = report_of([plain], cluster=result)["summary"]
-    assert summary["headline"] == f"1 host planned, no step pending, {OBJECTS}, nothing stands out"
+    assert summary["headline"] == f"1 recorded host planned, no step pending, {OBJECTS}, nothing stands out"
     assert summary["verdict"] == "settled"
 
 
@@ -101,7 +103,7 @@ def test_an_interface_that_no_host_has_is_what_a_settled_fleet_needs() -> None:
     report = report_of([PLAIN], cluster={**sample_fleet.batch_result(), "waits": []}, unknown_interfaces=[said])
     SCHEMA.validate(json.loads(report_text(report)))
     summary = report["summary"]
-    assert summary["headline"] == f"1 host planned, no step pending, {OBJECTS}, 1 need that no port meets"
+    assert summary["headline"] == f"1 recorded host planned, no step pending, {OBJECTS}, 1 need that no port meets"
     assert summary["verdict"] == "attention"
     assert recap_lines(report)[:2] == [summary["headline"], f"attention: {said}"]
     assert said in report["notices"]
@@ -124,11 +126,11 @@ def test_a_refused_step_needs_attention_and_a_planned_one_waits(status: str) -> 
     assert (summary["verdict"], summary["headline"]) == {
         "refused": (
             "attention",
-            f"1 host planned, no step pending, 1 step refused, {OBJECTS}",
+            f"1 recorded host planned, no step pending, 1 step refused, {OBJECTS}",
         ),
         "planned": (
             "pending",
-            f"1 host planned, 1 step pending, {OBJECTS}, nothing stands out",
+            f"1 recorded host planned, 1 step pending, {OBJECTS}, nothing stands out",
         ),
     }[status]
 
@@ -148,7 +150,7 @@ def test_a_push_that_failed_is_what_a_report_tells_first(cluster: Any, why: str)
     SCHEMA.validate(json.loads(report_text(report)))
     summary = report["summary"]
     assert (summary["verdict"], summary["failed"]) == ("attention", ["push"])
-    assert summary["headline"] == "the push failed, 1 host planned, no step pending, 9 objects rendered"
+    assert summary["headline"] == "the push failed, 1 recorded host planned, no step pending, 9 objects rendered"
     assert summary["not_done"][0] == {"what": "The push to a cluster", "why": why}
     assert recap_lines(report)[:2] == [summary["headline"], f"not done: The push to a cluster: {why}"]
     assert [item["what"] for item in summary["not_done"]].count("The push to a cluster") == 1
@@ -173,27 +175,84 @@ def test_a_workload_that_is_not_ready_needs_attention() -> None:
     assert "not ready: DaemonSet/whereabouts: 2 of 5 pods are not ready: ImagePullBackOff" in recap_lines(report)
 
 
-def test_the_recap_of_check_mode_says_first_that_nothing_was_changed() -> None:
-    report = report_of([], cluster=sample_fleet.batch_result())
-    counts = report["summary"]["objects"]
-    said = ", ".join(f"{counts[key]} {key}" for key in ("created", "configured", "deleted") if counts[key])
-    first = recap_lines(report, check=True)[0]
-    assert first == f"check mode, nothing was changed; a run would mean for objects: {said}"
-    assert recap_lines(report, check=True)[1:] == recap_lines(report)
-    skipped = report_of([], cluster={"skipped": "this is a preview"})
-    assert recap_lines(skipped, check=True) == recap_lines(skipped)
+@pytest.mark.parametrize(
+    ("actions", "said"),
+    [
+        ({"created": 38}, "38 objects to create"),
+        (
+            {"created": 1, "configured": 2, "deleted": 1, "unchanged": 5},
+            "8 objects in the cluster, 1 to create, 2 to change, 1 to delete",
+        ),
+        ({"unchanged": 1, "kept": 1}, "2 objects in the cluster"),
+        ({}, "nothing stands out"),
+    ],
+)
+def test_check_mode_says_what_would_become_of_objects_and_claims_none_in_the_cluster(
+    actions: dict[str, int], said: str
+) -> None:
+    body = {"apiVersion": "v1", "kind": "Secret", "namespace": "n", "wave": "configs", "fields": []}
+    results = [
+        {**body, "name": f"{action}-{n}", "action": action} for action, count in actions.items() for n in range(count)
+    ]
+    report = report_of([], cluster={"results": results, "waits": []}, wanted=["push"], check=True)
+    headline = said if said.startswith("nothing") else f"{said}, nothing stands out"
+    assert recap_lines(report, check=True) == [headline]
 
 
-def test_what_was_not_done_is_named_with_its_reason() -> None:
-    undone = {
-        item["what"]: item["why"] for item in report_of(cluster={"skipped": "this is a preview"})["summary"]["not_done"]
-    }
-    assert undone["50 planned steps"] == "the hosts were read and planned"
-    assert undone["1 step without consent"] == "set rdma_fabric_allow_vf_reset to allow"
-    assert undone["2 refused steps"] == "the plan says why at each"
-    assert undone["The reboot for driver"] == "what is done takes effect with the next boot"
-    assert undone["Contact with 7 recorded hosts"] == "facts and plan come from recordings"
-    assert undone["The push to a cluster"] == "this is a preview"
+LIVE = [{**entry, "recorded": False} for entry in sample_fleet.fleet()]
+PREVIEW: dict[str, Any] = {"cluster": None}
+SITE: dict[str, Any] = {"cluster": {"skipped": "no"}, "wanted": ["push"]}
+
+
+@pytest.mark.parametrize(
+    ("run", "undone"),
+    [
+        (PREVIEW, {}),
+        ({**SITE, "hosts": LIVE, "check": True}, {"The push to a cluster": "no"}),
+        (
+            {**SITE, "hosts": LIVE},
+            {"The push to a cluster": "no", "50 planned steps": "the hosts were read and planned"},
+        ),
+        (SITE, {"The push to a cluster": "no", "50 planned steps": "recorded hosts are only planned"}),
+    ],
+    ids=["preview", "check", "site", "recorded"],
+)
+def test_only_what_the_playbook_does_is_named_as_not_done(run: dict[str, Any], undone: dict[str, str]) -> None:
+    report = report_of(**run)
+    assert {item["what"]: item["why"] for item in report["summary"]["not_done"]} == undone
+    lines = recap_lines(report)
+    assert [line for line in lines if line.startswith("not done: ")] == [
+        f"not done: {a}: {b}" for a, b in undone.items()
+    ]
+    assert "consent: 1 step: set rdma_fabric_allow_vf_reset" in lines
+    assert "reboot: driver: takes effect with the next boot" in lines
+
+
+def test_the_result_is_of_this_runs_hosts_and_shows_the_others() -> None:
+    hosts = sample_fleet.fleet()
+    egx = [entry["host"] for entry in hosts if entry["host"].startswith("egx")]
+    others = [entry for entry in hosts if entry["host"] not in egx]
+    # As a limited run finds the documents of a whole one: egx has refused steps.
+    limited = report_of(hosts, cluster=None, earlier=egx, left_out=egx)
+    alone = report_of(others, cluster=None)
+    SCHEMA.validate(json.loads(report_text(limited)))
+    assert (limited["summary"]["outcome"], report_of(hosts, cluster=None)["summary"]["outcome"]) == (
+        "pending",
+        "refused",
+    )
+    assert limited["summary"] == alone["summary"]
+    assert recap_lines(limited) == recap_lines(alone)
+    assert {row["name"] for row in limited["hosts"] if row["earlier"]} == {*egx}
+
+
+def test_a_proof_of_an_earlier_run_is_shown_and_decides_nothing() -> None:
+    failed = proof_document(["rdma-1", "rdma-2"], bad=("rdma-2",))
+    given: dict[str, Any] = {"hosts": [PLAIN], "rendered": [], "cluster": None, "validation": failed}
+    earlier, own = report_of(**given), report_of(**given, proof={"verdict": "fail", "failed": True}, wanted=["proof"])
+    assert earlier["validation"] == own["validation"] is not None
+    assert (earlier["summary"]["outcome"], earlier["summary"]["pairs"]) == ("unchanged", None)
+    assert own["summary"]["outcome"] == "failed"
+    assert "failed on the wire" not in "\n".join(recap_lines(earlier))
 
 
 def test_a_workload_without_a_node_is_said_to_run_nowhere() -> None:
@@ -396,7 +455,8 @@ def test_nothing_to_do_changed_pending_and_refused_are_told_apart() -> None:
     name = refused["hosts"][0]["name"]
     assert of(refused) == of(refused, name) == "refused"
     assert of(refused, name, "another") == of(quiet(none), name) == "failed"
-    assert outcome_of(refused, [name], check=False, earlier=[name]) == "failed", "the refused plan is an older one"
+    older = {**refused, "hosts": [{**refused["hosts"][0], "earlier": True}]}
+    assert of(of_this_run(older), name) == "failed", "the refused plan is an older one"
 
 
 @pytest.mark.parametrize(
@@ -418,7 +478,7 @@ def test_a_push_a_pair_or_a_workload_that_failed_is_told_before_what_was_refused
 
 
 def test_the_recap_has_the_reason_of_every_refused_step_up_to_ten() -> None:
-    lines = recap_lines(quiet(status="refused"), check=True)
+    lines = recap_lines(quiet(status="refused"))
     (line,) = [line for line in lines if line.startswith("refused: ")]
     assert line.endswith(" - the driver has no such setting")
     report = quiet(status="refused")

@@ -139,7 +139,7 @@ def test_what_matters_most_comes_first(sample: str) -> None:
     body = " ".join(Page(sample[sample.index("<body>") :]).text.split())
     order = [
         "Needs attention",
-        "7 hosts planned, 54 steps pending, 2 steps refused, 9 objects in the cluster,",
+        "7 recorded hosts planned, 54 steps pending, 2 steps refused, 9 objects in the cluster,",
         "4 remarks",
         "A rail has no link",
         "Steps are refused",
@@ -171,7 +171,7 @@ def test_what_matters_most_comes_first(sample: str) -> None:
         "it carries the default route of the host",
         "spec.template.spec.containers[0].image",
         "2 of 5 pods are not ready: ImagePullBackOff",
-        "what is done takes effect with the next boot",
+        "no node of the cluster matches, so none was started",
         "ghcr.io/k8snetworkplumbingwg/multus-cni:v4.0.2",
         "policy.yaml:7: a retired field was translated",
         "Without GPU and RDMA NIC: cpu-01",

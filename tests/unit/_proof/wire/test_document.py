@@ -51,6 +51,7 @@ def report_of(shown: Json | None, **others: Any) -> Json:
         "generated_at": "2026-01-02T03:04:05Z",
         "title": "Proof",
         "validation": shown,
+        "proof": shown and {"verdict": shown["verdict"]},
     }
     return build_report(**{**inputs, **others})
 
@@ -274,14 +275,14 @@ def test_a_proof_that_failed_before_any_pair_is_told_and_an_earlier_one_is_not_s
     assert report["validation"] is None
     summary = report["summary"]
     assert (summary["verdict"], summary["failed"], summary["pairs"]) == ("attention", ["proof"], None)
-    assert summary["headline"].startswith("the proof failed, ")
+    assert summary["headline"].startswith("the proof failed")
     assert summary["not_done"][0] == {"what": "The proof on the wire", "why": why}
     assert f"not done: The proof on the wire: {why}" in recap_lines(report)
 
 
 def test_a_proof_that_hosts_kept_from_beginning_is_told_as_that() -> None:
     left_behind = [{"host": "rdma-1", "why": "unreachable: refused"}]
-    report = report_of(document(TWO), wanted=["proof"], unfinished=left_behind)
+    report = report_of(document(TWO), wanted=["proof"], proof=None, unfinished=left_behind)
     assert (report["validation"], report["summary"]["failed"]) == (None, [])
     said = {"what": "The proof on the wire", "why": "not every host of the run succeeded"}
     assert said in report["summary"]["not_done"]
