@@ -122,7 +122,9 @@ class ActionModule(HostAction):
         if said:
             result["notices"] = said
         if not json_on_stdout():
-            self._show(name, result, grouped=arguments["grouped"])
+            # Status and drift, which keep no document, have a screen of their own.
+            steps = self.diff_mode or (arguments["mode"] == "preview" and output is not None)
+            self._show(name, result, grouped=arguments["grouped"], steps=steps)
         if output is not None and "plan" in result:
             document = {
                 "host": name,
@@ -146,17 +148,17 @@ class ActionModule(HostAction):
                 raise
             display.warning(f"facts and plan of {document['host']} are not kept: {describe_os_error(error)}")
 
-    def _show(self, name: str, result: dict[str, Any], *, grouped: bool) -> None:
-        """Print the plan of a host, or keep it for whoever prints those of all."""
+    def _show(self, name: str, result: dict[str, Any], *, grouped: bool, steps: bool) -> None:
+        """Print the plan of a host, or keep it for whoever prints those of all, there with its ``steps`` or without."""
         # Callbacks show no difference of a host that stays as it is, nor of one that fails.
         unseen = self.check_mode if result.get("failed") else not result.get("changed")
         if grouped:
             prepared = result.pop("diff", {}).get("prepared", "")
-            result["shown_later"] = for_later(prepared, result.get("plan"), self.diff_mode)
+            result["shown_later"] = for_later(prepared, result.get("plan"), steps=steps)
             return
-        if unseen:
-            show_plan(name, result.pop("diff", None))
-        if not self.diff_mode or (result.get("failed") and not unseen):
+        if unseen and "diff" in result:
+            show_plan(name, result.pop("diff"))
+        elif not self.diff_mode or result.get("failed"):
             show_notices(name, result.get("plan"))
 
     def _reboot_due(self, result: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
@@ -282,8 +284,8 @@ def _versions_of_document(path: Path | None) -> dict[str, Any] | None:
         return None
 
 
-def for_later(diff: str, plan: Mapping[str, Any] | None, diff_mode: bool) -> dict[str, Any]:
-    """Return what ``fabric_hosts`` prints of a host: its notices, and with ``--diff`` the lines of its steps.
+def for_later(diff: str, plan: Mapping[str, Any] | None, *, steps: bool) -> dict[str, Any]:
+    """Return what ``fabric_hosts`` prints of a host: its notices, and if asked for the lines of its steps.
 
     ``diff`` is the plan as it was before the run, ``plan`` what is left after it; the notices of both count.
     """
@@ -291,7 +293,7 @@ def for_later(diff: str, plan: Mapping[str, Any] | None, diff_mode: bool) -> dic
     notices = [line[len(_NOTICE) :] for line in lines if line.startswith(_NOTICE)]
     notices += [one_line(text) for text in (plan or {}).get("notices", ())]
     shown: dict[str, Any] = {"notices": list(dict.fromkeys(notices))}
-    if diff_mode:
+    if steps:
         shown["steps"] = [line for line in lines if not line.startswith(_NOTICE)]
     return shown
 

@@ -52,8 +52,8 @@ attributes:
     support: full
     details:
       - The difference is the plan, one line per step. Where nothing changes, as on a recorded host, the task prints
-        these lines itself, because callbacks show differences of changed hosts only. Without C(--diff) it prints the
-        notices of the plan. With O(grouped) it prints neither.
+        these lines itself, because callbacks show differences of changed hosts only. With O(mode=preview) it prints
+        them without C(--diff) as well, and otherwise the notices of the plan. With O(grouped) it prints neither.
   idempotent:
     support: full
 options:
@@ -422,7 +422,7 @@ shown_later:
       elements: str
     steps:
       description: The printed steps of the plan.
-      returned: with C(--diff)
+      returned: with C(--diff), and with O(mode=preview) where O(output_file) is given
       type: list
       elements: str
 sealed:

@@ -74,10 +74,10 @@ def test_a_notice_is_printed_once_with_its_hosts() -> None:
 
 def test_what_a_host_writes_into_its_plan_reaches_no_terminal_and_stops_nobody() -> None:
     """One host of a thousand may answer anything; the plans of the others are printed all the same."""
-    escaped = for_later("planned: mtu 0000:18:00.0: \x1b[2J\u202e\u2028\x0cit\nnotice: \x9b31m\n", None, True)
+    escaped = for_later("planned: mtu 0000:18:00.0: \x1b[2J\u202e\u2028\x0cit\nnotice: \x9b31m\n", None, steps=True)
     line = "planned: mtu 0000:18:00.0: \\x1b[2J\\u202e\\u2028\\x0cit"
     assert escaped == {"notices": ["\\x9b31m"], "steps": [line]}
-    odd = for_later("garbage\n", None, True)["steps"]
+    odd = for_later("garbage\n", None, steps=True)["steps"]
     assert plan_lines_of_classes({"a": odd, "b": escaped["steps"]}) == [
         "a: 1 step",
         "  garbage",

@@ -180,7 +180,7 @@ def _looked(desired: HostSpec, facts: Facts, plan: Plan, left: Plan, run: Run) -
         "reboot_required": bool(awaiting),
         "awaiting_reboot": awaiting,
     }
-    if run.diff and (plan["steps"] or plan["notices"]):
+    if (run.diff or run.mode != APPLY) and (plan["steps"] or plan["notices"]):
         outcome["diff"] = {"prepared": "".join(f"{line}\n" for line in plan_lines(plan))}
     return outcome
 
