@@ -77,7 +77,7 @@ class ActionModule(FabricAction):
             ],
             "without_rails": [host.name for host in fleet.without],
             "unread": unread,
-            "recap": recap(fleet, str(folder), unread, bool(stale), self.check_mode, policy_from=policy_from),
+            "recap": recap(fleet, str(folder), unread, policy_from=policy_from),
             "notices": [*notices_of(fleet), *earlier_files(folder, files)],
             **self._diff(stale, before),
         }

@@ -5,23 +5,34 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 from typing import Any, Mapping
 
-from ansible import constants, context
+from ansible import context
 from ansible.utils.display import Display
 
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import FabricAction, json_on_stdout
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
+    FabricAction,
+    describe_os_error,
+    json_on_stdout,
+    stdout_callback,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
+    FILE,
     STATISTIC,
     TITLE,
     Run,
     block,
     called,
+    end_unsaid,
     ending_of,
     statistic,
     without_passing,
 )
+from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.awx_slices import template_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.run_hosts import taking_part
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.variables import variables_of_hosts
 
@@ -31,18 +42,22 @@ _RECORDED = "rdma_fabric_record_result"
 
 
 class ActionModule(FabricAction):
-    """Prints the last block of a run, and leaves the same as a statistic."""
+    """Prints the last block of a run, and leaves the same as a statistic and as a file."""
 
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Tell the ending from what the last part of a run registered; see the module's documentation."""
-        cli = without_passing(context.CLIARGS, os.environ)
+        cli, template = without_passing(context.CLIARGS, os.environ), template_of(task_vars)
         result = arguments["result"] or {}
         if arguments["kind"] == "records":
             result = self._records(arguments["hosts"], task_vars)
-        ending = ending_of(arguments["kind"], result, Run(called(cli), self.check_mode, arguments["plan"]))
-        found = statistic(ending, cli)
+        goes_on = bool(arguments["goes_on"] and result) and not (result.get("failed") or result.get("unreachable"))
+        if goes_on:
+            found = end_unsaid(cli, template)
+        else:
+            run = Run(called(cli), self.check_mode, arguments["plan"])
+            found = statistic(ending_of(arguments["kind"], result, run), cli, template)
         lines = block(found)
-        if not (json_on_stdout() or prints_results()):
+        if not (goes_on or json_on_stdout() or prints_results()):
             display.banner(TITLE)
             for line in lines:
                 display.display(line)
@@ -51,6 +66,7 @@ class ActionModule(FabricAction):
             "lines": lines,
             "statistic": found,
             "ansible_stats": {"data": {STATISTIC: found}, "per_host": False, "aggregate": False},
+            **_kept(Path(arguments["run_dir"]) / FILE if arguments["run_dir"] else None, found),
         }
 
     def _records(self, hosts: list[str], task_vars: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,6 +82,16 @@ class ActionModule(FabricAction):
         }
 
 
+def _kept(path: Path | None, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a result to a file; that it can't be written is no failure of what the run was for."""
+    if path is not None:
+        try:
+            write_if_different(path, json.dumps(found, indent=1, sort_keys=True) + "\n")
+        except OSError as error:
+            return {"notices": [f"not written, so it is missing or of an earlier run: {describe_os_error(error)}"]}
+    return {}
+
+
 def prints_results() -> bool:
     """Return whether the screen is this collection's own, which has the block below the recap."""
-    return str(constants.DEFAULT_STDOUT_CALLBACK) == "rdma.fabric.fleet"
+    return stdout_callback() == "rdma.fabric.fleet"

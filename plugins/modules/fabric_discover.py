@@ -131,7 +131,7 @@ notices:
   type: list
   elements: str
 recap:
-  description: What was found, where it was written, and the next step, line by line.
+  description: What was found, and what is in no file, line by line.
   returned: success
   type: list
   elements: str

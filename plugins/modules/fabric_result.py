@@ -13,12 +13,14 @@ version_added: 0.1.0
 description:
   - Prints the same block at the end of every playbook of this collection, with the result in one word, counts, the
     paths of the run's files, and the next step as a command.
-  - The statistic C(rdma_fabric_result) has the same as data. AWX shows it among the artifacts of the job.
+  - The statistic C(rdma_fabric_result) has the same as data. AWX shows it among the artifacts of the job. The file
+    C(result.json) in O(run_dir) has it for other programs. Its schema is C(docs/result.schema.json) of this collection.
   - With the callback P(rdma.fabric.fleet#callback) the block is printed below the recap, with others at the task.
 notes:
   - This action runs on the controller. It never connects to a host.
   - The command repeats the inventory, the limit, files of variables, and variables of this collection that contain no
-    secret. Other variables may be passwords, and you have to give them again.
+    secret. Other variables may be passwords, and you have to give them again. In a job of AWX the next step names the
+    job template instead.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:
@@ -43,6 +45,17 @@ options:
     type: list
     elements: str
     default: []
+  goes_on:
+    description:
+      - Whether the run goes on unless O(result) is a failure. Nothing is printed then, and the statistic and the file
+        say that the run ended before its report, which is true until a later task says something else.
+    type: bool
+    default: false
+  run_dir:
+    description:
+      - Run directory, in which C(result.json) is written, in check mode as well. Without it no file is written. If it
+        can't be written, a warning says so.
+    type: path
   plan:
     description:
       - Path of the plan that M(rdma.fabric.fabric_seal) wrote in this run. The next step is then a run with this plan,
@@ -84,8 +97,27 @@ statistic:
   returned: success
   type: dict
   contains:
+    format:
+      description: V(rdma.fabric/result/v1).
+      returned: always
+      type: str
+      sample: rdma.fabric/result/v1
+    playbook:
+      description: Short name of the playbook; empty for one that is not of this collection.
+      returned: always
+      type: str
+      sample: preview
+    check:
+      description: Whether the run was one of check mode.
+      returned: always
+      type: bool
+    limit:
+      description: The limit of the run; empty without one.
+      returned: always
+      type: str
+      sample: gpu-01
     result:
-      description: One of V(unchanged), V(changed), V(pending), V(refused) and V(failed).
+      description: One of V(unchanged), V(changed), V(pending), V(refused) and V(failed); V(valid) after a preflight.
       returned: always
       type: str
       sample: pending
@@ -99,6 +131,13 @@ statistic:
       returned: always
       type: str
       sample: 2 hosts planned, 4 steps pending
+    findings:
+      description:
+        - What needs attention, was refused, waits for a consent or a boot, or was not done, line by line.
+      returned: always
+      type: list
+      elements: str
+      sample: ["consent: 2 steps: set rdma_fabric_allow_driver_reload"]
     paths:
       description: Paths of the run's files, by kind.
       returned: always

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a run ended, in the same few lines whichever playbook ran: one word, counts, files and the next step. Pure."""
+"""How a run ended, in the same few lines whichever playbook ran: one word, counts, files and the next step. Pure.
+
+The schema of what programs get, the statistic and ``result.json``, is ``docs/result.schema.json``.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._status.held_nodes imp
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import Unreadable, read_text
 
 TITLE = "RUN RESULT"
-STATISTIC = "rdma_fabric_result"
+STATISTIC, FILE = "rdma_fabric_result", "result.json"
+FORMAT = "rdma.fabric/result/v1"
+# The input is valid, which is all that the playbook preflight is asked.
+VALID = "valid"
 OWN = "rdma.fabric."
 NOTHING = "nothing to do"
 _AGAIN = ""
@@ -71,13 +77,17 @@ class Step(NamedTuple):
 
 
 class Ending(NamedTuple):
-    """The result (one of ``report_outcome.OUTCOMES``), numbers, files by title, and the next step of a run."""
+    """The result (one of ``OUTCOMES``, or ``VALID``), numbers, files by title, the next step, a line for each finding.
+
+    ``data`` is for programs alone.
+    """
 
     result: str
     counts: str
     paths: dict[str, str]
     step: Step
     data: dict[str, Any]
+    findings: Sequence[str] = ()
 
 
 def called(cli: Mapping[str, Any]) -> str:
@@ -161,34 +171,46 @@ def _given_by_name(variables: str) -> Mapping[str, Any]:
         return dict(parse_kv(variables))
 
 
-def next_step(cli: Mapping[str, Any], step: Step) -> str:
-    """Return the next step as one line."""
+def next_step(cli: Mapping[str, Any], step: Step, template: str = "") -> str:
+    """Return the next step as one line. ``template`` is the job template of AWX that the run is a job of."""
     if step.playbook is None:
         return step.text or NOTHING
-    return f"{step.text + ': ' if step.text else ''}{command(cli, step)}"
+    return f"{step.text + ': ' if step.text else ''}{_launch(cli, step, template) if template else command(cli, step)}"
 
 
-def statistic(ending: Ending, cli: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what AWX and the end of the screen get: the ending as plain data."""
-    said = {"result": ending.result, "counts": ending.counts, "paths": ending.paths}
-    return {"outcome": ending.result, **ending.data, **said, "next": next_step(cli, ending.step)}
+def _launch(cli: Mapping[str, Any], step: Step, template: str) -> str:
+    """Return a step as somebody takes it in AWX: inventory and files of a job are in a folder that goes with it."""
+    again = step.playbook == _AGAIN
+    words = [f"launch the job template {template} again" if again else f"launch a job template of {step.playbook}"]
+    if step.check is not bool(cli.get("check")):
+        words.append("as a check" if step.check else "as a run")
+    pairs = zip(step.options, step.options[1:])
+    return " with ".join([" ".join(words), *(shlex.split(value)[0] for option, value in pairs if option == "-e")])
+
+
+def statistic(ending: Ending, cli: Mapping[str, Any], template: str = "") -> dict[str, Any]:
+    """Return what programs and the end of the screen get: the ending as plain data."""
+    run = {"format": FORMAT, "playbook": called(cli), "check": bool(cli.get("check")), "limit": cli.get("subset") or ""}
+    said = {"result": ending.result, "counts": ending.counts, "findings": [*ending.findings], "paths": ending.paths}
+    return {**run, "outcome": ending.result, **ending.data, **said, "next": next_step(cli, ending.step, template)}
 
 
 def block(found: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a statistic, at most eleven."""
-    rows = [("result", found["result"])]
-    rows += [(name, text) for name, text in [("counts", found["counts"]), *found["paths"].items()] if text]
-    rows.append(("next", found["next"]))
-    return [f"{name + ':':<9} {text}" for name, text in rows]
+    """Return the lines of a statistic."""
+    rows = [("result", found["result"]), ("counts", found["counts"])]
+    first, last = (
+        [f"{name + ':':<9} {text}" for name, text in each if text] for each in (rows, found["paths"].items())
+    )
+    return [*first, *found["findings"], *last, f"next:     {found['next']}"]
 
 
-def end_unsaid(cli: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the statistic of a run of our playbooks that failed before anything could tell how it ended."""
+def end_unsaid(cli: Mapping[str, Any], template: str = "") -> dict[str, Any]:
+    """Return the statistic of a run of our playbooks that fails before anything can tell how it ended."""
     begun = cli.get("start_at_task")
     # Every later task needs the validation.
     left_out = f": --start-at-task left out what comes before {one_line(str(begun))}" if begun else ""
     step = Step(_FROM_THE_BEGINNING if begun else _FIX, _AGAIN, (), bool(cli.get("check")))
-    return statistic(Ending(FAILED, f"ended before its report{left_out}", {}, step, {}), cli)
+    return statistic(Ending(FAILED, f"ended before its report{left_out}", {}, step, {}), cli, template)
 
 
 def end_without_a_task(cli: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,8 +252,10 @@ def _failed(kind: str, result: Mapping[str, Any], run: Run) -> Ending:
 
 def _input(result: Mapping[str, Any], run: Run) -> Ending:
     spec = result.get("spec") or {}
-    counts = [counted(len(spec.get("hosts") or {}), "host"), counted(len(result.get("notices") or ()), "notice")]
-    return Ending(UNCHANGED, f"the input is valid; {', '.join(counts)}", {}, Step("", f"{OWN}preview"), {})
+    numbers = {noun: len(spec.get(f"{noun}s") or ()) for noun in ("host", "network")}
+    numbers["notice"] = len(result.get("notices") or ())
+    counts = ", ".join(counted(number, noun) for noun, number in numbers.items() if number)
+    return Ending(VALID, counts, {}, Step("", f"{OWN}preview"), {})
 
 
 def _report(result: Mapping[str, Any], run: Run) -> Ending:
@@ -244,13 +268,14 @@ def _report(result: Mapping[str, Any], run: Run) -> Ending:
         paths["sealed"] = run.plan
     data = {key: summary[key] for key in ("hosts", "steps", "objects")}
     step = _after_report(outcome, summary, run)
-    return Ending(outcome, summary["headline"], paths, step, {**data, "report": result["report_json"]})
+    counts, *findings = result["recap"]
+    return Ending(outcome, counts, paths, step, {**data, "report": result["report_json"]}, findings)
 
 
 def _after_report(outcome: str, summary: Mapping[str, Any], run: Run) -> Step:
     if outcome == PENDING:
         hosts = summary["hosts"]
-        if hosts.get("recorded") == hosts["total"] and run.playbook not in _ONLY_LOOKS:
+        if hosts["total"] and hosts.get("recorded") == hosts["total"] and run.playbook not in _ONLY_LOOKS:
             return Step("recorded hosts are only planned: give an inventory of hosts that can be reached")
         return _after_pending(summary["steps"], run)
     changed = Step() if run.playbook in _TAKES_BACK else Step("", f"{OWN}status")
@@ -265,7 +290,7 @@ def _after_pending(steps: Mapping[str, int], run: Run) -> Step:
     if run.plan:
         return Step("have the plan approved, then", _AGAIN, ("-e", f"{_SEALED_PLAN}={shlex.quote(run.plan)}"))
     if steps["needs_consent"] and not run.check:
-        return Step("allow what is named above as not done, then", _AGAIN)
+        return Step("allow what is named above, then", _AGAIN)
     if steps["needs_reboot"] and not run.check:
         return Step("reboot them yourself, or", _AGAIN, ("-e", "rdma_fabric_allow_reboot=true"))
     return Step("", _AGAIN)
@@ -343,11 +368,10 @@ def _discover(result: Mapping[str, Any], run: Run) -> Ending:
     hosts = sum(len(each["hosts"]) for each in result["classes"])
     counts = [f"{counted(hosts, 'host')} in {counted(len(result['classes']), 'class', 'classes')}"]
     counts += [f"{counted(len(result['unread']), 'host')} not read"] if result["unread"] else []
-    inventory = result["files"][0]
-    if run.check and result["changed"]:
-        return Ending(PENDING, ", ".join(counts), {"files": inventory}, Step("", _AGAIN), {})
+    inventory, word = result["files"][0], _word(result, run)
     look = Step("look through the files, then", f"{OWN}preview", ("-i", inventory))
-    return Ending(_word(result, run), ", ".join(counts), {"files": inventory}, look, {})
+    step = Step("", _AGAIN) if word == PENDING else look
+    return Ending(word, ", ".join(counts), {"files": inventory}, step, {}, result["recap"])
 
 
 def _render(result: Mapping[str, Any], run: Run) -> Ending:

@@ -13,6 +13,7 @@ import gc
 import hashlib
 import inspect
 import json
+import os
 import traceback
 from datetime import date
 from functools import lru_cache
@@ -250,9 +251,15 @@ def printable(text: str) -> str:
     return "\n".join(map(one_line, text.split("\n")))
 
 
+def stdout_callback() -> str:
+    """Return the name of the callback that prints; ansible-runner's own does so by that of its environment."""
+    name = str(constants.DEFAULT_STDOUT_CALLBACK)
+    return os.environ.get("ORIGINAL_STDOUT_CALLBACK", name) if name == "awx_display" else name
+
+
 def json_on_stdout() -> bool:
     """Return whether a program reads what Ansible prints as JSON, which any line of ours on stdout would spoil."""
-    return str(constants.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] in JSON_CALLBACKS
+    return stdout_callback().rpartition(".")[2] in JSON_CALLBACKS
 
 
 _PLAIN = frozenset((str, bool, int, float, type(None)))

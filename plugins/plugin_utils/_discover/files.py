@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from typing import Iterable, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named, one_line
@@ -44,10 +43,8 @@ def files_of(fleet: Fleet, policy_from: str = "") -> dict[str, str]:
     return files
 
 
-def recap(
-    fleet: Fleet, folder: str, unread: Sequence[str], changed: bool, check: bool, *, policy_from: str = ""
-) -> list[str]:
-    """Return the last lines of a run: what was found, where it is, what comes next."""
+def recap(fleet: Fleet, folder: str, unread: Sequence[str], *, policy_from: str = "") -> list[str]:
+    """Return what was found, and what is in no file, line by line."""
     lines = []
     for each in fleet.classes:
         rails = [slot for slot in each.slots if slot.rail]
@@ -60,12 +57,6 @@ def recap(
     lines += clashes(fleet)
     lines += [f"not read, so in no file: {_listed(unread)}"] if unread else []
     lines += [f"policy: in {folder}/{POLICY_FILE} as a comment. {_standing_back(policy_from)}"] if policy_from else []
-    verb = "would be written" if check else "written"
-    lines.append(f"inventory: {folder} ({verb if changed else 'already as found'})")
-    lines.append(
-        f"next: read it, then see what hosts would need: ansible-playbook rdma.fabric.preview -i YOUR_INVENTORY -i "
-        f"{shlex.quote(f'{folder}/hosts.yml')}"
-    )
     return lines
 
 

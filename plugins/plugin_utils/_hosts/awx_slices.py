@@ -25,8 +25,13 @@ _MOST_NAMED = 6
 def may_be_slice(task_vars: Mapping[str, Any]) -> bool:
     """Return whether a task's run may be one slice of several."""
     of_workflows = [task_vars.get(f"{each}_workflow_job_name") for each in _PREFIXES]
-    of_templates = [task_vars.get(f"{each}_job_template_name") for each in _PREFIXES]
-    return any(name and name in of_templates for name in of_workflows)
+    return any(name and name == template_of(task_vars) for name in of_workflows)
+
+
+def template_of(task_vars: Mapping[str, Any]) -> str:
+    """Return the name of the job template that a task's run is a job of; nothing outside AWX."""
+    names = [task_vars.get(f"{each}_job_template_name") for each in _PREFIXES]
+    return next((str(name) for name in names if name), "")
 
 
 def lacks_controller(task_vars: Mapping[str, Any]) -> bool:

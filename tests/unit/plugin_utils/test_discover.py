@@ -129,7 +129,7 @@ def test_a_rail_that_is_down_on_some_hosts_stays_and_the_hosts_are_named() -> No
     files = files_of(fleet)
     assert len(interfaces(files, "group_vars/connectx7_roce.yml")) == 2
     assert "# no link now on b: a cable or a switch port is missing" in files["group_vars/connectx7_roce.yml"]
-    assert any("rail1: no link now on b" in line for line in recap(fleet, "/x", [], True, False))
+    assert any("rail1: no link now on b" in line for line in recap(fleet, "/x", []))
 
 
 def test_the_mtu_of_most_hosts_is_the_class_s_and_the_odd_one_is_told() -> None:

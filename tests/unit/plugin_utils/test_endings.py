@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
@@ -17,6 +20,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     block,
     called,
     command,
+    end_unsaid,
     ending_of,
     next_step,
     statistic,
@@ -32,7 +36,7 @@ STEPS = {"total": 0, "planned": 0, "needs_consent": 0, "refused": 0, "needs_rebo
 def report(outcome: str, **steps: int) -> Json:
     summary = {"headline": "2 hosts planned", "hosts": {"total": 2}, "steps": {**STEPS, **steps}, "objects": {}}
     place = {"report_html": "/run/report.html", "report_json": "/run/report.json"}
-    return {"outcome": outcome, "summary": summary, **place}
+    return {"outcome": outcome, "summary": summary, "recap": ["2 hosts planned", "attention: look"], **place}
 
 
 def after(kind: str, result: Json, playbook: str = "site", *, check: bool = False) -> Json:
@@ -81,6 +85,63 @@ def test_the_next_step_after_a_report_leads_on(result: Json, playbook: str, chec
 def test_nobody_is_told_to_commit_a_secret(files: list[str], step: str) -> None:
     result = {"changed": True, "output_dir": "out", "files": files, "written": files, "removed": []}
     assert after("render", result, "render")["next"] == step
+
+
+SCHEMA = jsonschema.Draft202012Validator(
+    json.loads((Path(__file__).parents[3] / "docs" / "result.schema.json").read_bytes())
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_programs_get_follows_the_published_schema(kind: str) -> None:
+    SCHEMA.check_schema(SCHEMA.schema)
+    SCHEMA.validate(after(kind, {}))
+    SCHEMA.validate(end_unsaid({**CLI, "check": True}))
+    valid = after("input", {"spec": {"hosts": {"a": {}, "b": {}}}, "notices": ["odd"]}, "preflight")
+    SCHEMA.validate(valid)
+    assert block(valid) == ["result:   valid", "counts:   2 hosts, 1 notice", f"next:     {SAME.format('preview')}"]
+    SCHEMA.validate({**after("report", report("pending", planned=3), check=True), "report": "/run/report.json"})
+
+
+TEMPLATE = "Fabric site"
+
+
+@pytest.mark.parametrize(
+    ("step", "check", "said"),
+    [
+        (Step("fix it, then", ""), False, "fix it, then: launch the job template Fabric site again"),
+        (Step("", "rdma.fabric.status"), False, "launch a job template of rdma.fabric.status"),
+        (Step("", "", check=True), True, "launch the job template Fabric site again"),
+        (
+            Step("", "rdma.fabric.site", ("--diff",), check=True),
+            False,
+            "launch a job template of rdma.fabric.site as a check",
+        ),
+        (
+            Step("approve it, then", "", ("-e", "rdma_fabric_sealed_plan='/srv/the plan.json'")),
+            True,
+            "approve it, then: launch the job template Fabric site again as a run with "
+            "rdma_fabric_sealed_plan=/srv/the plan.json",
+        ),
+        (
+            Step("look, then", "rdma.fabric.preview", ("-i", "/runner/project/hosts.yml")),
+            False,
+            "look, then: launch a job template of rdma.fabric.preview",
+        ),
+        (Step("commit them"), False, "commit them"),
+    ],
+)
+def test_in_a_job_of_awx_the_next_step_names_the_template_and_no_path_of_the_job(
+    step: Step, check: bool, said: str
+) -> None:
+    job = {"args": ("site.yml",), "inventory": ("/runner/inventory",), "extra_vars": ("@/runner/env/extravars",)}
+    assert next_step({**job, "check": check}, step, TEMPLATE) == said
+
+
+def test_without_hosts_objects_that_are_pending_are_not_put_down_to_recordings() -> None:
+    result = report("pending")
+    result["summary"]["hosts"] = {"total": 0, "recorded": 0}
+    assert after("report", result, "site", check=True)["next"] == SAME.format("site")
 
 
 def test_recorded_hosts_are_not_sent_round_in_circles() -> None:
@@ -296,21 +357,28 @@ def test_drift_keeps_its_own_word_beside_that_of_all(outcome: str, word: str) ->
 
 
 def test_what_discovery_wrote_is_given_beside_the_inventory_of_before() -> None:
-    result = {"changed": True, "classes": [{"hosts": ["a", "b"]}], "unread": ["c"], "files": ["/x/hosts.yml"]}
+    result = {
+        "changed": True,
+        "classes": [{"hosts": ["a", "b"]}],
+        "unread": ["c"],
+        "files": ["/x/hosts.yml"],
+        "recap": [],
+    }
     found = after("discover", result, "discover")
     assert found["next"].endswith("-i '/a b/hosts.yml' -i /x/hosts.yml")
     assert (found["result"], found["counts"]) == ("changed", "2 hosts in 1 class, 1 host not read")
     assert after("discover", result, "discover", check=True)["result"] == "pending"
 
 
-def test_no_block_has_twelve_lines() -> None:
+def test_findings_are_lines_of_the_block() -> None:
     found = after("report", report("pending", needs_consent=1))
     assert block(found) == [
         "result:   pending",
         "counts:   2 hosts planned",
+        "attention: look",
         "report:   /run/report.html",
         "plans:    /run/hosts",
-        f"next:     allow what is named above as not done, then: {SAME.format('site')}",
+        f"next:     allow what is named above, then: {SAME.format('site')}",
     ]
 
 
