@@ -7,12 +7,16 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: fleet
 type: stdout
-short_description: Default screen output with equal results of many hosts in one line
+short_description: Quiet screen output with equal results of many hosts in one line
 version_added: 0.1.0
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 description:
-  - Prints what P(ansible.builtin.default#callback) prints, except for equal results of many hosts.
+  - Prints what P(ansible.builtin.default#callback) prints, except for what changed nothing and for equal results of
+    many hosts.
+  - A play is one line. A task is printed with the first line below it. V(ok) and V(skipping) are printed with C(-v) and
+    with O(show_unchanged) only, unless they have a difference or a message, as of P(ansible.builtin.debug#module), or
+    one of many hosts has a warning.
   - V(ok), V(changed) and V(skipping) of one task are one line each. It has the number of hosts and their names, folded
     as an inventory writes ranges, such as C(gpu-[0001:0997]), and is printed when every host is done with the task.
   - Failures and hosts that cannot be reached are printed at once and one by one, and so is every result with a
@@ -38,6 +42,15 @@ extends_documentation_fragment:
 requirements:
   - set as stdout in configuration
 options:
+  show_unchanged:
+    description: Whether V(ok), V(skipping) and included files are printed, and tasks and plays where they begin.
+    type: bool
+    default: false
+    env:
+      - name: RDMA_FABRIC_SHOW_UNCHANGED
+    ini:
+      - section: callback_fleet
+        key: show_unchanged
   progress_seconds:
     description:
       - The shortest time between two progress lines of a task on many hosts. V(0) prints none.
@@ -97,6 +110,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
 COLOURS = {OK: constants.COLOR_OK, CHANGED: constants.COLOR_CHANGED, SKIPPED: constants.COLOR_SKIP}
 RESULT_COLOURS = {
     "unchanged": constants.COLOR_OK,
+    "valid": constants.COLOR_OK,
     "changed": constants.COLOR_CHANGED,
     "pending": constants.COLOR_CHANGED,
     "refused": constants.COLOR_ERROR,
@@ -115,6 +129,8 @@ class CallbackModule(DefaultCallback):
         super().__init__()
         self._clock = clock
         self._overtaking = False
+        self._unbegun: Any = None
+        self._without_banner = False
         self._hosts: set[str] = set()
         self._lost: set[str] = set()
         self._open: dict[str, tuple[Any, TaskOnHosts]] = {}
@@ -132,7 +148,14 @@ class CallbackModule(DefaultCallback):
         self._overtaking = str(play.strategy).endswith(("free", "host_pinned"))
         self._told = self._clock()
         self._turns = Turns(len(self._hosts))
-        super().v2_playbook_on_play_start(play)
+        if not self._is_quiet():
+            super().v2_playbook_on_play_start(play)
+            return
+        self._play = self._unbegun = play
+
+    def v2_playbook_on_no_hosts_matched(self) -> None:
+        if not self._is_quiet():
+            super().v2_playbook_on_no_hosts_matched()
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         self._between_tasks()
@@ -142,10 +165,35 @@ class CallbackModule(DefaultCallback):
         self._between_tasks()
         super().v2_playbook_on_handler_task_start(task)
 
+    def _task_start(self, task: Any, prefix: str | None = None) -> None:
+        if self._unbegun is not None:
+            self._display.display(f"PLAY [{self._unbegun.get_name().strip()}]")
+            self._unbegun = None
+        self._without_banner = self._is_quiet()
+        super()._task_start(task, prefix)
+        self._without_banner = False
+
+    def _print_task_banner(self, task: Any) -> None:
+        if not self._without_banner:
+            super()._print_task_banner(task)
+
+    def _is_quiet(self) -> bool:
+        """Return whether what changes nothing is not printed."""
+        return self._display.verbosity == 0 and not self._own_option("show_unchanged", default=False)
+
+    def _own_option(self, name: str, *, default: Any) -> Any:
+        """Return an option of this callback; ansible-runner's, which is made from it, has those of Ansible's only."""
+        try:
+            return self.get_option(name)
+        except KeyError:
+            return default
+
     def v2_playbook_on_include(self, included_file: Any) -> None:
         if not self._overtaking:
             self._close()
         elif self._turns.begun and self._display.verbosity == 0:
+            return
+        if self._is_quiet():
             return
         names = [host.name for host in included_file._hosts]
         folded = [SimpleNamespace(name=host_list(fold(names)))]
@@ -224,11 +272,16 @@ class CallbackModule(DefaultCallback):
         self._with_diff.discard((host, task._uuid))
         hidden = {OK: not self.get_option("display_ok_hosts"), SKIPPED: not self.get_option("display_skipped_hosts")}
         in_turn = self._turns.begun
-        alone = (len(self._hosts) == 1 and not in_turn) or with_diff or hidden.get(kind)
-        alone = alone or (isinstance(task, TaskInclude) and not in_turn)
-        if alone or found.get("exception") or self._run_is_verbose(result):
+        says_more = with_diff or found.get("exception") or self._run_is_verbose(result)
+        warnings = set(warnings_of(found))
+        alone = (len(self._hosts) == 1 and not in_turn) or hidden.get(kind)
+        if kind != CHANGED and self._is_quiet() and not says_more and (alone or not warnings):
+            for text in warnings_of(found):
+                self._display.warning(text)
+            return True
+        if alone or says_more or (isinstance(task, TaskInclude) and not in_turn):
             return False
-        state, warnings = self._state(task), set(warnings_of(found))
+        state = self._state(task)
         new = warnings - self._warnings  # Ansible itself says nothing twice in the same words
         words = {without_host(text, host) for text in new}
         repeated = words <= self._warnings
@@ -329,7 +382,7 @@ class CallbackModule(DefaultCallback):
                 self._display.display(line, color=constants.COLOR_VERBOSE)
 
     def _tell_progress(self, task: Any) -> None:
-        seconds, now = self.get_option("progress_seconds"), self._clock()
+        seconds, now = self._own_option("progress_seconds", default=30.0), self._clock()
         if not seconds or self._turns.begun or now - self._told < seconds:
             return
         state = self._state(task)

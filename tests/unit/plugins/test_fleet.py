@@ -26,6 +26,8 @@ OPTIONS = {
     "result_format": "json",
     "pretty_results": None,
     "progress_seconds": 30.0,
+    # What most of these tests are about; a quiet run has its own.
+    "show_unchanged": True,
 }
 
 
@@ -242,6 +244,47 @@ def test_hosts_that_nobody_wants_to_see_are_not_printed(option: str, event: str)
     assert run.printed() == ["== PLAY [play]"]
 
 
+def test_a_quiet_run_prints_plays_and_what_changed_failed_or_has_something_to_say() -> None:
+    run = Run(FLEET, show_unchanged=False)
+    run.callback.v2_playbook_on_no_hosts_matched()
+    run.play(FLEET)
+    run.whole(run.task("nothing"), *FLEET, event="skipped")
+    run.whole(run.task("same"), *FLEET)
+    run.callback.v2_playbook_on_include(SimpleNamespace(_filename="/in.yml", _vars={}, _hosts=[named("gpu-1")]))
+    assert run.printed() == ["PLAY [play]"]
+    task = run.task("one")
+    run.start(task, *FLEET)
+    run.end(task, *FLEET[:3], changed=True)
+    run.end(task, "gpu-4")
+    run.end(task, "gpu-5", warnings=["odd"])
+    run.end(task, "gpu-6", event="failed", msg="broken")
+    lines = run.printed()
+    assert [line for line in lines if "odd" not in line] == [
+        "== TASK [one]",
+        "ok: [gpu-5]",
+        'fatal: [gpu-6]: FAILED! => {"msg": "broken"}',
+        "changed: 3 hosts: gpu-[1:3]",
+    ]
+    assert len(lines) == 5
+    alone = Run(["localhost"], show_unchanged=False)
+    for name, data in (("odd", {"warnings": ["odd"]}), ("said", {"_ansible_verbose_always": True, "msg": "hello"})):
+        alone.whole(alone.task(name), "localhost", **data)
+    assert alone.printed()[:3] == ["PLAY [play]", "warning: odd", "== TASK [said]"]
+
+
+def test_a_quiet_run_says_how_far_a_long_task_is() -> None:
+    run = Run(FLEET, show_unchanged=False)
+    task = run.task("one")
+    run.start(task, *FLEET[:2])
+    run.now = 31.0
+    run.end(task, "gpu-1")
+    assert run.printed() == [
+        "PLAY [play]",
+        "== TASK [one]",
+        "  ... 1 of 6 hosts done, 1 running, longest gpu-2 for 31 s",
+    ]
+
+
 def test_items_of_a_loop_are_a_line_for_each_item(run: Run) -> None:
     task = run.task("one", loop=["a", "b"])
     run.start(task, *FLEET)
@@ -320,12 +363,13 @@ def test_the_recap_is_a_line_for_each_failing_host_and_one_for_equal_ones(run: R
 
 
 def test_how_the_run_ended_comes_below_the_recap(run: Run) -> None:
-    found = {"result": "pending", "counts": "2 hosts", "paths": {"report": "/r"}, "next": "again"}
+    found = {"result": "pending", "counts": "2 hosts", "findings": ["odd"], "paths": {"report": "/r"}, "next": "again"}
     run.stats.custom = {"_run": {"rdma_fabric_result": found}}
     run.callback.v2_playbook_on_stats(run.stats)
     lines = run.printed()
-    assert lines[-5:] == ["== RUN RESULT", "result:   pending", "counts:   2 hosts", "report:   /r", "next:     again"]
-    assert lines.index("== PLAY RECAP") < len(lines) - 5
+    said = ["result:   pending", "counts:   2 hosts", "odd", "report:   /r", "next:     again"]
+    assert lines[-6:] == ["== RUN RESULT", *said]
+    assert lines.index("== PLAY RECAP") < len(lines) - 6
 
 
 @pytest.mark.parametrize(("playbook", "failures", "said"), [("rdma.fabric.site", 1, 1), ("mine.yml", 1, 0)])
