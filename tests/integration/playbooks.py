@@ -146,8 +146,14 @@ class User:
         return Outcome(status, output, recap.changed, counted)
 
     def files(self) -> list[str]:
-        """Return what lies in the working folder, as relative paths."""
-        return sorted(str(path.relative_to(self.here)) for path in self.here.rglob("*") if not path.is_dir())
+        """Return what lies in the working folder, as relative paths, but for the result that each run has."""
+        found = (str(path.relative_to(self.here)) for path in self.here.rglob("*") if not path.is_dir())
+        return sorted(path for path in found if path != "rdma-fabric-run/result.json")
+
+    def result(self) -> Json:
+        """Return the result of the last run, as programs read it."""
+        result: Json = json.loads((self.here / "rdma-fabric-run" / "result.json").read_text(encoding="utf-8"))
+        return result
 
     def report(self) -> Json:
         """Return the report of the last run."""

@@ -28,9 +28,13 @@ def test_a_run_ends_with_where_its_report_is_and_names_hosts_that_only_an_earlie
     output = user.run("preview", inventory=INVENTORY).succeeded().output
     assert place in output
     assert "not read in this run" not in output
-    output = user.run("preview", "--limit", "localhost,egx*", inventory=INVENTORY).succeeded().output
-    assert place in output
-    assert "not read in this run: 5 hosts are shown as an earlier one found them: cpu-01 (since " in output
+    limited = user.run("preview", "--limit", "roce_h100", inventory=INVENTORY).succeeded()
+    assert place in limited.output
+    assert "not read in this run: 6 hosts are shown as an earlier one found them: cpu-01 (since " in limited.output
+    # The six have refused steps, which are no result of this run.
+    assert limited.result["counts"].startswith("1 recorded host planned, ")
+    assert (limited.result["result"], limited.result["limit"]) == ("pending", "roce_h100")
+    assert user.result() == limited.result
 
 
 def test_the_output_of_a_json_callback_is_json_and_holds_every_plan(user: User) -> None:

@@ -377,7 +377,7 @@ def test_check_mode_fails_with_the_reasons_where_the_run_would_and_shows_the_clu
     for message in (failure["msg"] for failure in outcome.failures.values()):
         assert "a run would fail: refused, so the host would not come to the desired state" in message
     assert "0000:ff:1f.7" in outcome.failures[HOST]["msg"]
-    assert "a run would mean for objects: " in outcome.output
+    assert " to create, " in outcome.result["counts"]
     assert stored_writes(control_plane.audit, mark) == []
 
 

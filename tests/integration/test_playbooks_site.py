@@ -99,7 +99,8 @@ def test_check_with_diff_shows_every_object_and_the_plan_of_every_host(shown: Ob
     assert plans["cpu-01"] == ""
 
     created = made(first)
-    assert f"check mode, nothing was changed; a run would mean for objects: {created} created" in said
+    assert f"{created} objects to create, " in said
+    assert "in the cluster" not in said.partition("RUN RESULT")[2]
 
 
 def made(observed: Observed) -> int:
@@ -147,8 +148,8 @@ def test_a_run_costs_one_task_per_host_and_skips_none_of_them(second: Observed) 
         "skipped rdma.fabric.rdma_host": 1,
         "skipped rdma.fabric.fabric_hosts": 1,
         "skipped rdma.fabric.fabric_seal": 1,
-        # Of a run that goes no further than its input or what it looks at first.
-        "skipped rdma.fabric.fabric_result": 2,
+        # Of a run that goes no further than what it looks at first.
+        "skipped rdma.fabric.fabric_result": 1,
         # The engine is direct.
         "skipped rdma.fabric.fabric_chart": 1,
         # NFD labels the nodes, and hosts bring their drivers: nothing is to be said of containers, nor waited for.
@@ -168,7 +169,8 @@ def test_check_mode_after_it_reports_no_change_at_all(
     fleet_cluster: ControlPlane, user: User, second: Observed
 ) -> None:
     checked = observe(fleet_cluster, user, "--check", "--diff")
-    assert "a run would mean for objects: no change" in checked.outcome.output
+    assert "objects in the cluster, " in checked.outcome.result["counts"]
+    assert " to create" not in checked.outcome.result["counts"]
     assert set(checked.outcome.changed.values()) == {0}
     assert writes(checked.requests) == []
     assert "+++ after: " not in checked.outcome.output

@@ -167,7 +167,7 @@ def test_two_nodes_pass_with_pods_that_the_scheduler_places(wire: Wire) -> None:
     report = wire.user.report()
     assert report["validation"]["verdict"] == "pass"
     assert report["cluster"]["skipped"] == "verify pushes nothing, it proves what is there"
-    assert "not done: The push to a cluster: verify pushes nothing, it proves what is there" in outcome.output
+    assert "The push to a cluster" not in outcome.output
 
 
 def test_gpu_memory_is_tested_with_a_gpu_in_each_pod(wire: Wire) -> None:
