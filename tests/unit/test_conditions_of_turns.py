@@ -84,6 +84,18 @@ def test_a_host_is_rebooted_with_consent_once_it_is_drained_and_no_other_was_lef
     assert Task("roles/host/tasks/reboot.yml", "Reboot the host once").is_done(variables) is is_rebooted
 
 
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_host_whose_hook_has_failed_is_neither_drained_nor_changed(failed: bool) -> None:
+    hook = {"_rdma_fabric_host_hook": {"stage": "before_drain"}} if failed else {}
+    for name in (
+        "Drain the node",
+        "Recheck the node before changing the host",
+        "Apply the steps that wait for the turn, such as a driver reload",
+    ):
+        task = Task("roles/host/tasks/reboot.yml", name)
+        assert task.is_done({**DUE, "ansible_check_mode": False, **hook}) is not failed, name
+
+
 @pytest.mark.parametrize(
     ("variables", "is_given_back"),
     [

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,6 +125,17 @@ def test_preflight_refuses_a_wrong_value_of_every_variable_at_once() -> None:
     result = run_action("fabric_input", {**options, "hosts": ["gpu01"]}, task_vars=variables)
     told = " ".join(f"{found['source']} {found['path']}" for found in result["violations"]).split()
     none_of(f"{name}: {value!r} is taken" for name, value in wrong.items() if name not in told)
+
+
+def test_hooks_that_are_no_files_of_the_controller_are_refused(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yml"
+    mine.touch()
+    given = {"rdma_fabric_hooks_changed": ["hooks/nccl.yml", str(mine), "/not/there.yml"]}
+    result = run_action("fabric_input", {"hosts": ["gpu01"]}, task_vars={"hostvars": {"gpu01": given}})
+    assert (
+        "rdma_fabric_hooks_changed: names hooks/nccl.yml, /not/there.yml, no file of the controller by its full path"
+        in result["msg"]
+    )
 
 
 def test_a_task_reads_text_as_a_playbook_does() -> None:
