@@ -74,23 +74,11 @@ def executed(fleet: Fleet, host: str) -> list[str]:
     return [step["line"] for step in json.loads(path.read_text(encoding="utf-8"))["run"]["executed"]]
 
 
-def test_an_unchanged_plan_is_done_line_for_line(fleet: Fleet, tmp_path: Path) -> None:
-    approved = Approved(fleet, tmp_path)
-    sealed = {host: plan["steps"] for plan in approved.seal()["plans"] for host in plan["hosts"]}
-    version = fleet.version()
-    approved.run(rdma_fabric_sealed_plan=PLAN).succeeded()
-    for host in fleet.names:
-        assert executed(fleet, host) == [step["line"] for step in sealed[host]] != []
-    assert (fleet.changed(), fleet.cordoned(), fleet.holders(), fleet.pods()) == (list(fleet.names), [], [], [])
-    assert fleet.most_at_once(version) == 1
-    assert stored(fleet.cluster, "configmap", "a", fleet.namespace)["data"] == {"key": "one"}
-
-
-def test_another_fact_variable_object_or_policy_is_refused_by_name_and_nothing_is_touched(
+def test_what_differs_is_refused_by_name_and_touches_nothing_and_an_unchanged_plan_is_done_line_for_line(
     fleet: Fleet, tmp_path: Path
 ) -> None:
     approved = Approved(fleet, tmp_path)
-    approved.seal()
+    sealed = {host: plan["steps"] for plan in approved.seal()["plans"] for host in plan["hosts"]}
 
     other = fleet.hosts["two"].folder / OS_RELEASE.replace("etc/", "etc/upper/")
     other.write_text('NAME="Another"\nID=debian\nPRETTY_NAME="Another system"\n', encoding="utf-8")
@@ -99,24 +87,25 @@ def test_another_fact_variable_object_or_policy_is_refused_by_name_and_nothing_i
     assert "+ fact os: Another system" in outcome.failures["two"]["msg"]
     other.unlink()
 
-    (found,) = approved.refused(rdma_fabric_limits={"memlock": 4096}).violations()
-    assert (found["source"], found["path"]) == ("hosts one, two: rdma_fabric_limits", "memlock")
-    assert found["problem"] == 'is 4096 now, "unlimited" was sealed'
-
-    (found,) = approved.refused(rdma_fabric_drain_pod_selector="app=a").violations()
-    assert found["source"] == "hosts one, two: rdma_fabric_drain_pod_selector"
-
-    approved.write("two")
-    (found,) = approved.refused().violations()
-    assert (found["path"], found["problem"]) == (f"ConfigMap {fleet.namespace}/a", "is not what was sealed")
-
-    approved.write(force=False)
-    (found,) = approved.refused().violations()
-    assert found["source"] == "policy NicClusterPolicy/nic-cluster-policy"
-    assert (found["path"], found["problem"]) == (
-        "ofedDriver.upgradePolicy.drain.force",
-        "is false now, true was sealed",
-    )
+    approved.write("two", force=False)
+    changed: dict[str, Any] = {"rdma_fabric_limits": {"memlock": 4096}, "rdma_fabric_drain_pod_selector": "app=a"}
+    violations = approved.refused(**changed).violations()
+    found = {(each["source"].partition(" of ")[0], each["path"]): each["problem"] for each in violations}
+    assert found.pop(("hosts one, two: rdma_fabric_drain_pod_selector", ""))
+    assert found == {
+        ("hosts one, two: rdma_fabric_limits", "memlock"): 'is 4096 now, "unlimited" was sealed',
+        ("objects", f"ConfigMap {fleet.namespace}/a"): "is not what was sealed",
+        (
+            "policy NicClusterPolicy/nic-cluster-policy",
+            "ofedDriver.upgradePolicy.drain.force",
+        ): "is false now, true was sealed",
+    }
 
     approved.write()
-    approved.run("--check", rdma_fabric_sealed_plan=PLAN).succeeded()
+    version = fleet.version()
+    approved.run(rdma_fabric_sealed_plan=PLAN).succeeded()
+    for host in fleet.names:
+        assert executed(fleet, host) == [step["line"] for step in sealed[host]] != []
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders(), fleet.pods()) == (list(fleet.names), [], [], [])
+    assert fleet.most_at_once(version) == 1
+    assert stored(fleet.cluster, "configmap", "a", fleet.namespace)["data"] == {"key": "one"}
