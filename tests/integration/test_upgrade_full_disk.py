@@ -3,13 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A disk is full in the middle of an upgrade: its host fails by name, nothing is lost, and the next run heals.
 
-The disks are real ones of a mebibyte. What a full disk does to each write of a host is in test_host_apply_killed.py.
+The disk is a real one of a mebibyte. What a full disk does to each write of a host is in test_host_apply_killed.py.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from ansible_collections.rdma.fabric.tests.integration.after_site import States
 from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, Fleet
 
 FIRST = "two"
@@ -17,26 +18,24 @@ OLD, NEW = {"memlock": 65536}, {"memlock": "unlimited"}
 WHY = "No space left on device (ENOSPC); the file system is full; next: free some space on it and run again"
 
 
-@pytest.mark.parametrize(("place", "path"), [("etc", LIMITS), ("var/lib", "/var/lib/rdma-fabric/")])
+@pytest.mark.hosts(FIRST)
 def test_a_host_whose_disk_is_full_keeps_what_it_has_and_its_node_is_left_out_until_there_is_space(
-    fleet: Fleet, place: str, path: str
+    fleet: Fleet, states: States
 ) -> None:
-    with fleet.hosts[FIRST].with_small_disk(place) as disk:
-        fleet.run("--limit", FIRST, rdma_fabric_limits=OLD).succeeded()
+    with fleet.hosts[FIRST].with_small_disk("etc") as disk:
+        states.give(fleet.hosts.values(), rdma_fabric_limits=OLD)
         before = disk.contents()
         disk.fill()
-        failed = fleet.run("--limit", FIRST, rdma_fabric_limits=NEW).refused()
+        failed = fleet.run(rdma_fabric_limits=NEW).refused()
         said = failed.failures[FIRST]["msg"]
-        assert path in said
+        assert LIMITS in said
         assert WHY in said
         assert disk.contents() == before
-        assert fleet.limit(FIRST) == "65536"
+        assert fleet.limits() == ["65536"]
         assert (fleet.cordoned(), fleet.holders()) == ([FIRST], [fleet.nodes[FIRST]])
         (slot,) = fleet.slots()
         assert " ".join(said.split())[:200] in slot["metadata"]["annotations"]["rdma.fabric/slot-failed"]
         disk.free()
-        fleet.run("--limit", FIRST, rdma_fabric_limits=NEW).succeeded()
-        assert fleet.limit(FIRST) == "unlimited"
+        fleet.run(rdma_fabric_limits=NEW).succeeded()
+        assert fleet.limits() == ["unlimited"]
         assert (fleet.cordoned(), fleet.marked(), fleet.holders()) == ([], [], [])
-        fleet.run("--limit", FIRST, playbook="rollback", rdma_fabric_limits=NEW).succeeded()
-        assert fleet.limit(FIRST) == "65536"
