@@ -26,6 +26,7 @@ from ansible_collections.rdma.fabric.tests.integration.upgrading import ENOUGH_S
 from ansible_collections.rdma.fabric.tests.integration.whole_cluster import everything, kept_kinds
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget
 from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL, delete_nodes
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 
@@ -108,10 +109,10 @@ def gone_again(fleet: Fleet, before: dict[str, Json]) -> None:
         found = difference(fleet, before)
         return found - kept_kinds(found)
 
-    deadline = time.monotonic() + ENOUGH_SECONDS
-    while others() and time.monotonic() < deadline:
+    budget = Budget(ENOUGH_SECONDS)
+    while (left := others()) and budget.left() > 0:
         time.sleep(0.2)
-    assert others() == set()
+    assert left == set()
     assert nodes_of(everything(fleet.api), fleet) == nodes_of(before, fleet)
 
 
@@ -145,41 +146,6 @@ def test_hosts_and_cluster_are_what_they_were_before_the_first_run(fleet: Fleet)
 
 
 @pytest.mark.hosts("two")
-def test_without_a_consent_nothing_is_touched_and_check_mode_shows_everything(fleet: Fleet, bring: Bring) -> None:
-    bring()
-    mark = fleet.cluster.audit.mark()
-    left = fleet.run(playbook="site", **CLUSTER).succeeded()
-    assert set(left.changed.values()) == {0}, "it is not as site leaves it"
-    outcome = fleet.run(playbook="teardown", **CLUSTER).refused()
-    assert "rdma_fabric_allow_teardown: true" in outcome.message
-    assert set(outcome.counts) == {"localhost"}
-    shown = fleet.run("--check", "--diff", playbook="teardown", **CLUSTER).succeeded()
-    assert stored_writes(fleet.cluster.audit, mark) == []
-    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (list(fleet.names), [], [])
-    said = " ".join(shown.output.split())
-    assert "will need the consent rdma_fabric_allow_teardown: true" in said
-    assert f"-pod {fleet.namespace}/job-{fleet.nodes['two']}" in said
-    assert "kube-multus-ds" in said
-    assert LIMITS in said
-
-
-def test_a_limit_takes_back_its_hosts_and_leaves_the_cluster_side_to_the_others(fleet: Fleet, bring: Bring) -> None:
-    bring()
-    before = everything(fleet.api)
-    mark = fleet.cluster.audit.mark()
-    done = fleet.run("--limit", "one", playbook="teardown", **CLUSTER, **CONSENT).succeeded()
-    assert fleet.changed() == ["two", "three"]
-    assert fleet.interrupted(mark) == [("one", "taken"), ("one", "given back")]
-    assert difference(fleet, before) == set()
-    assert "the cluster side stays, as hosts that the limit leaves out need it: two, three" in " ".join(
-        done.output.split()
-    )
-    fleet.run("-i", "localhost,", "--limit", "localhost", playbook="teardown", **CLUSTER, **CONSENT).succeeded()
-    assert fleet.changed() == ["two", "three"]
-    assert f"DaemonSet {fleet.namespace}/kube-multus-ds" not in everything(fleet.api)
-
-
-@pytest.mark.hosts("two")
 def test_a_pod_on_a_network_is_named_before_anything_is_touched(fleet: Fleet, bring: Bring) -> None:
     bring()
     held: Json = {
@@ -198,16 +164,14 @@ def test_a_pod_on_a_network_is_named_before_anything_is_touched(fleet: Fleet, br
     assert stored_writes(fleet.cluster.audit, mark) == []
     requests = fleet.cluster.audit.requests(mark, user=ADMINISTRATOR)
     assert len([each for each in requests if (each.resource, each.verb) == ("pods", "list")]) == 1
-    done = fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_allow_teardown_in_use=True).succeeded()
-    assert f"{fleet.namespace}/trainer (network default/torn-rail0)" in " ".join(done.output.split())
-    assert fleet.changed() == []
-    assert f"DaemonSet {fleet.namespace}/kube-multus-ds" not in everything(fleet.api)
+    assert fleet.changed() == ["two"]
 
 
 @pytest.mark.hosts("one")
-def test_foreign_objects_of_similar_names_stay_and_definitions_gone_by_hand_are_no_obstacle(
+def test_foreign_objects_of_similar_names_stay_and_labels_of_node_feature_discovery_go_with_it(
     fleet: Fleet, bring: Bring
 ) -> None:
+    """A definition is gone by hand. The discovery's programs don't run: the test puts on a node what they would."""
     foreign = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -221,60 +185,56 @@ def test_foreign_objects_of_similar_names_stay_and_definitions_gone_by_hand_are_
     fleet.api.call("POST", collection_path("v1", "configmaps", fleet.namespace), foreign)
     fleet.api.call("POST", collection_path("coordination.k8s.io/v1", "leases", fleet.namespace), lease)
     before = everything(fleet.api)
-    bring()
+    bring(rdma_fabric_nfd=True)
     name = "network-attachment-definitions.k8s.cni.cncf.io"
     fleet.cluster.kubectl("delete", "customresourcedefinition", name)
-    fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
-    gone_again(fleet, before)
+    node = fleet.nodes["one"]
+    marks = {"nfd.node.kubernetes.io/feature-labels": "pci-15b3.present", "nfd.node.kubernetes.io/taints": "kept"}
+    fleet.cluster.kubectl("annotate", "node", node, *(f"{key}={value}" for key, value in marks.items()))
+    fleet.cluster.kubectl("label", "node", node, "feature.node.kubernetes.io/own=true")
+    fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_nfd=True).succeeded()
+    expected = copy.deepcopy(before)
+    live = expected[f"Node /{node}"]["metadata"]
+    live["labels"]["feature.node.kubernetes.io/own"] = "true"
+    for label in NIC_LABEL:
+        del live["labels"][label]
+    live["annotations"]["nfd.node.kubernetes.io/taints"] = "kept"
+    gone_again(fleet, expected)
     assert slots(fleet) == ["rdma-fabric-slot-upgrade-7"]
 
 
-@pytest.mark.hosts("one")
-def test_definitions_go_where_that_is_asked_for(fleet: Fleet, bring: Bring) -> None:
-    bring()
-    assert kept_kinds(set(everything(fleet.api)))
-    fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_delete_definitions=True).succeeded()
-    assert kept_kinds(set(everything(fleet.api))) == set()
-
-
 @pytest.mark.hosts("one", "two")
-def test_what_a_killed_run_left_is_taken_back_by_the_next_one(fleet: Fleet, bring: Bring) -> None:
-    before = everything(fleet.api)
+def test_what_a_killed_run_left_is_taken_back_and_the_cluster_side_stays_while_a_host_is_left_behind(
+    fleet: Fleet, bring: Bring
+) -> None:
+    """And definitions go where that is asked for."""
     bring()
     first = fleet.killed_in_a_turn(playbook="teardown", **CLUSTER, **CONSENT)
     assert fleet.holders() == [fleet.nodes[first]]
-    fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
-    assert (fleet.changed(), fleet.cordoned(), fleet.marked(), slots(fleet)) == ([], [], [], [])
-    gone_again(fleet, before)
-
-
-@pytest.mark.hosts("one", "two")
-def test_the_cluster_side_stays_while_a_host_is_left_behind(fleet: Fleet, bring: Bring) -> None:
-    bring()
-    fleet.hosts["two"].switch("read-only", on=True)
-    outcome = fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_canaries="two").refused()
-    assert "2 of 2 hosts of this run did not finish" in outcome.output, outcome.output
-    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (list(fleet.names), ["two"], [fleet.nodes["two"]])
+    (other,) = set(fleet.names) - {first}
+    fleet.hosts[other].switch("read-only", on=True)
+    outcome = fleet.run(playbook="teardown", **CLUSTER, **CONSENT).refused()
+    assert "1 of 2 hosts of this run did not finish" in outcome.output, outcome.output
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == ([other], [other], [fleet.nodes[other]])
     assert f"DaemonSet {fleet.namespace}/kube-multus-ds" in everything(fleet.api)
-    fleet.hosts["two"].switch("read-only", on=False)
-    fleet.run(playbook="teardown", **CLUSTER, **CONSENT).succeeded()
+    assert kept_kinds(set(everything(fleet.api)))
+    fleet.hosts[other].switch("read-only", on=False)
+    fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_delete_definitions=True).succeeded()
     assert (fleet.changed(), fleet.cordoned(), fleet.marked(), slots(fleet)) == ([], [], [], [])
+    assert kept_kinds(set(everything(fleet.api))) == set()
 
 
 @pytest.mark.hosts("one", "two")
 def test_hosts_without_a_cluster_are_taken_back_without_one(fleet: Fleet, states: States) -> None:
     states.give(fleet.hosts.values(), rdma_fabric_limits=WANTED)
     assert fleet.changed() == list(fleet.names)
-    fleet.user.run("teardown", inventory=fleet.inventory).refused()
-    assert fleet.changed() == list(fleet.names)
-    for changes in (1, 0):
-        outcome = fleet.user.run("teardown", inventory=fleet.inventory, variables=CONSENT).succeeded()
-        assert {outcome.changed[name] for name in fleet.names} == {changes}
+    outcome = fleet.user.run("teardown", inventory=fleet.inventory, variables=CONSENT).succeeded()
+    assert {outcome.changed[name] for name in fleet.names} == {1}
     assert {name: host.written() for name, host in fleet.hosts.items()} == dict.fromkeys(fleet.names, LOCK)
 
 
 @pytest.mark.hosts("one")
-def test_who_may_not_delete_is_told_before_a_host_is_looked_at(fleet: Fleet, bring: Bring) -> None:
+def test_who_may_not_delete_or_lacks_the_consent_is_told_before_a_host_is_looked_at(fleet: Fleet, bring: Bring) -> None:
     bring()
     nobody = fleet.cluster.client_kubeconfig("nobody-of-teardowns")
     reads = fleet.cluster.kubectl("create", "clusterrole", "teardown-reads", "--verb=get,list", "--resource=*.*")
@@ -282,48 +242,48 @@ def test_who_may_not_delete_is_told_before_a_host_is_looked_at(fleet: Fleet, bri
     bind = ("--clusterrole=teardown-reads", "--user=nobody-of-teardowns")
     fleet.cluster.kubectl("create", "clusterrolebinding", "teardown-reads", *bind)
     try:
-        outcome = fleet.run(playbook="teardown", kubeconfig=nobody, **CLUSTER, **CONSENT).refused()
+        outcome = fleet.run(playbook="teardown", kubeconfig=nobody, **CLUSTER).refused()
     finally:
         fleet.cluster.kubectl("delete", "clusterrolebinding,clusterrole", "teardown-reads")
     assert "the user nobody-of-teardowns lacks rights that this run uses" in outcome.message
     for what in ("daemonsets.apps", "configmaps", "clusterroles.rbac.authorization.k8s.io", "serviceaccounts"):
         assert what in outcome.message
     assert "rdma-fabric-push" in outcome.message
+    assert "rdma_fabric_allow_teardown: true" in outcome.message
     assert set(outcome.counts) == {"localhost"}
     assert fleet.changed() == list(fleet.names)
 
 
-@pytest.mark.hosts("one")
-def test_labels_of_node_feature_discovery_go_with_it(fleet: Fleet, bring: Bring) -> None:
-    """Its programs do not run here, so the test puts on a node what they would; the nodes have the label of a NIC."""
-    bring(rdma_fabric_nfd=True)
-    before = nodes_of(everything(fleet.api), fleet)
-    node = fleet.nodes["one"]
-    path = f"/api/v1/nodes/{node}"
-    marks = {"nfd.node.kubernetes.io/feature-labels": "pci-15b3.present", "nfd.node.kubernetes.io/taints": "kept"}
-    fleet.cluster.kubectl("annotate", "node", node, *(f"{key}={value}" for key, value in marks.items()))
-    fleet.cluster.kubectl("label", "node", node, "feature.node.kubernetes.io/own=true")
-    fleet.run(playbook="teardown", **CLUSTER, **CONSENT, rdma_fabric_nfd=True).succeeded()
-    live = fleet.api.call("GET", path)["metadata"]
-    expected = copy.deepcopy(before[f"Node /{node}"])
-    expected[0]["feature.node.kubernetes.io/own"] = "true"
-    for label in NIC_LABEL:
-        del expected[0][label]
-    expected[1]["nfd.node.kubernetes.io/taints"] = "kept"
-    assert (live["labels"], live["annotations"]) == expected[:2]
-
-
 @pytest.mark.hosts("one", "two")
 def test_the_commands_of_the_guide_run(fleet: Fleet, bring: Bring) -> None:
-    """As they are written, with this fleet for its hosts."""
+    """As they are written, with this fleet for its hosts: a look, one host only, and all."""
     bring()
     text = guide("guide-teardown.md")
     commands = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("ansible-playbook ")]
-    assert len(commands) >= 3
-    for words in commands:
-        assert words[1:4] == ["rdma.fabric.teardown", "-i", "hosts.yml"]
-        fleet.run(*(word.replace("gpu-01", "one") for word in words[4:]), playbook="teardown", **CLUSTER).succeeded()
+    assert [words[1:4] for words in commands] == [["rdma.fabric.teardown", "-i", "hosts.yml"]] * 3
+
+    def follow(number: int) -> str:
+        words = [word.replace("gpu-01", "one") for word in commands[number][4:]]
+        return " ".join(fleet.run(*words, playbook="teardown", **CLUSTER).succeeded().output.split())
+
+    before, mark = everything(fleet.api), fleet.cluster.audit.mark()
+    said = follow(0)
+    assert stored_writes(fleet.cluster.audit, mark) == []
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == (list(fleet.names), [], [])
+    assert "will need the consent rdma_fabric_allow_teardown: true" in said
+    assert f"-pod {fleet.namespace}/job-{fleet.nodes['two']}" in said
+    assert "kube-multus-ds" in said
+    assert LIMITS in said
+
+    mark = fleet.cluster.audit.mark()
+    assert "the cluster side stays, as hosts that the limit leaves out need it: two" in follow(1)
+    assert fleet.changed() == ["two"]
+    assert fleet.interrupted(mark) == [("one", "taken"), ("one", "given back")]
+    assert difference(fleet, before) == set()
+
+    follow(2)
     assert fleet.changed() == []
+    assert f"DaemonSet {fleet.namespace}/kube-multus-ds" not in everything(fleet.api)
     for line in (line for line in text.splitlines() if line.startswith("kubectl ")):
         words = [word.replace("nvidia-network-operator", fleet.namespace) for word in shlex.split(line, comments=True)]
         fleet.cluster.kubectl(*words[1:])
