@@ -12,6 +12,7 @@ from typing import Any, Callable
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 Json = dict[str, Any]
@@ -156,9 +157,9 @@ def without_daemon_sets(api: Api) -> None:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + ENOUGH_SECONDS
+    budget = Budget(ENOUGH_SECONDS)
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
+        assert budget.left() > 0, "it did not come to that"
         time.sleep(0.05)
 
 
