@@ -38,15 +38,11 @@ _DEFAULTS: dict[str, Any] = {
     "timeoutSeconds": 1,
     "volumeMode": "Filesystem",
 }
-_ROLLING = (
-    {"type": "RollingUpdate"},
-    {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-    {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
-)
 _THERE = "set"
-_EMPTY: tuple[Any, ...] = ({}, [], None)
 # Defaults that only this kind has for a field of this name.
 _OF_KIND: dict[str, dict[str, Any]] = {
+    "DaemonSet": {"maxSurge": 0, "maxUnavailable": 1, "type": "RollingUpdate"},
+    "Deployment": {"maxSurge": "25%", "maxUnavailable": "25%", "type": "RollingUpdate"},
     "Service": {"type": "ClusterIP"},
     "ValidatingWebhookConfiguration": {"port": 443, "timeoutSeconds": 10},
 }
@@ -90,20 +86,14 @@ def _rights(rules: list[dict[str, Any]]) -> set[str]:
 
 
 def _without(value: Any, defaults: dict[str, Any]) -> Any:
-    """Return a value without what the server fills in, and without what is empty."""
+    """Return a value without what the server fills in."""
     if isinstance(value, list):
         return [_without(item, defaults) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: _without(item, defaults) for key, item in value.items() if defaults.get(key) != item}
-    for key in ("updateStrategy", "strategy"):
-        if value.get(key) in _ROLLING:
-            kept.pop(key, None)
-    if kept.get("type") == "":
-        del kept["type"]
-    if kept.get("serviceAccount") == kept.get("serviceAccountName"):
-        kept.pop("serviceAccount", None)
-    return {key: item for key, item in kept.items() if item not in _EMPTY}
+    # The second name of an account is no field of its own.
+    said = {key: item for key, item in value.items() if key != "serviceAccount" and item not in ("", defaults.get(key))}
+    return {key: _without(item, defaults) for key, item in said.items()}
 
 
 def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -113,19 +103,12 @@ def _walk(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif path.endswith(".volumes"):
         # Their names only tie them to mounts, where they are compared.
         yield path, [{key: part for key, part in item.items() if key != "name"} for item in value]
-    elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+    elif isinstance(value, list) and all(isinstance(item, dict) for item in value):
         for item in value:
-            yield from _walk(f"{path}.{item['kind'] if path == 'subjects' else _name_of(item)}", item)
+            name = item.get("mountPath") or item.get("name") or json.dumps(item, sort_keys=True)
+            yield from _walk(f"{path}.{name}", item)
     else:
         yield path, _meaning(path, value)
-
-
-def _name_of(item: dict[str, Any]) -> str:
-    """Return what tells an item of a list from the others: where it is mounted, or its name."""
-    for key in ("mountPath", "name", "key"):
-        if key in item:
-            return str(item[key])
-    return json.dumps(item, sort_keys=True)
 
 
 def _meaning(path: str, value: Any) -> Any:
