@@ -95,3 +95,9 @@ def test_a_host_that_was_not_read_is_named(sealed: Sealed) -> None:
 def test_outside_of_check_mode_a_file_to_write_is_told_to_stay_away(sealed: Sealed) -> None:
     notices = sealed.spec(plan_file="plan.json")["notices"]
     assert "rdma_fabric_plan_file: only a run of site --check writes it" in notices
+
+
+def test_a_plan_that_is_missing_is_refused_with_who_writes_it(sealed: Sealed) -> None:
+    (found,) = sealed.spec(sealed_plan=str(sealed.path))["violations"]
+    assert found["problem"] == "cannot be read: No such file or directory"
+    assert "site --check" in found["hint"]
