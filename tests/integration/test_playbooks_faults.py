@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from ansible_collections.rdma.fabric.tests.integration.after_site import push
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import USER_AGENT
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     Json,
@@ -78,26 +80,33 @@ def before_any_host(outcome: Outcome, user: User) -> str:
     return message
 
 
-def test_a_refused_connection_is_told_after_some_tries_before_a_host_is_changed(
-    control_plane: ControlPlane, fabric: Json, user: User, host: Path, tmp_path: Path
+def look(cluster: ControlPlane, fabric: Json, *, kubeconfig: Path | None = None, **options: Any) -> Json:
+    """Return what a run finds before it comes to a host, in this process."""
+    given = {name.removeprefix("rdma_fabric_"): value for name, value in fabric.items()}
+    asked = {"set": given.pop("set"), "kubeconfig": str(kubeconfig or cluster.kubeconfig), **options}
+    return run_action("fabric_preflight", {"spec": run_action("fabric_input", given)["spec"], **asked})
+
+
+def refused(cluster: ControlPlane, fabric: Json, **options: Any) -> str:
+    """Return why a run is refused before it comes to a host."""
+    message = str(look(cluster, fabric, **options)["msg"])
+    assert message.startswith("prerequisites are not met, so no host was changed:\n")
+    return message
+
+
+def test_a_refused_connection_is_told_after_some_tries(
+    control_plane: ControlPlane, fabric: Json, tmp_path: Path
 ) -> None:
     address = f"https://127.0.0.1:{NOBODYS_PORT}"
-    nowhere = kubeconfig_for(control_plane, tmp_path / "nowhere", address)
-    outcome = user.run("site", inventory=host, variables=fabric, cluster=control_plane, kubeconfig=nowhere)
-    message = before_any_host(outcome, user)
+    message = refused(control_plane, fabric, kubeconfig=kubeconfig_for(control_plane, tmp_path / "nowhere", address))
     assert re.search(r"Connection refused; tried \d+ times in \d+ s", message)
     assert address in message
     assert "check the server's address" in message
 
 
-def test_what_the_end_of_the_run_needs_is_looked_at_before_a_host_is_changed(
-    control_plane: ControlPlane, fabric: Json, user: User, host: Path
-) -> None:
+def test_what_the_end_of_the_run_needs_is_looked_at(control_plane: ControlPlane, fabric: Json) -> None:
     mark = control_plane.audit.mark()
-    wrong = {"rdma_fabric_context": "elsewhere", "rdma_fabric_run_dir": "/dev/null/run"}
-    message = before_any_host(
-        user.run("site", inventory=host, variables={**fabric, **wrong}, cluster=control_plane), user
-    )
+    message = refused(control_plane, fabric, context="elsewhere", run_dir="/dev/null/run")
     assert "elsewhere" in message
     assert "the run directory /dev/null" in message
     assert stored_writes(control_plane.audit, mark) == []
@@ -140,17 +149,15 @@ def test_a_proof_without_a_cluster_is_told_in_the_report(fabric: Json, user: Use
     assert summary["not_done"][0] == {"what": "The proof on the wire", "why": f"it failed: {message}"}
 
 
-def test_an_operator_that_runs_is_named_before_a_host_is_changed(
-    control_plane: ControlPlane, fabric: Json, user: User, namespace: str
-) -> None:
+def test_an_operator_that_runs_is_named(control_plane: ControlPlane, fabric: Json, namespace: str) -> None:
     image = "nvcr.io/nvidia/cloud-native/network-operator:v26.4.1"
     control_plane.kubectl("create", "deployment", "--namespace", namespace, "its-name", f"--image={image}")
-    outcome = user.run("site", "--check", variables=fabric, cluster=control_plane).succeeded()
-    assert f"the operator {namespace}/its-name runs, and does what its custom resources ask for" in outcome.output
+    said = f"the operator {namespace}/its-name runs, and does what its custom resources ask for"
+    assert said in str(look(control_plane, fabric)["notices"])
 
 
 def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_own(
-    control_plane: ControlPlane, user: User, namespace: str
+    control_plane: ControlPlane, namespace: str
 ) -> None:
     name, image = "gpu-operator-node-feature-discovery-worker", "registry.k8s.io/nfd/node-feature-discovery:v0.16.6"
     control_plane.api.apply(
@@ -163,9 +170,9 @@ def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_o
     }
     said = f"DaemonSet {namespace}/{name} ({image}) is another Node Feature Discovery"
     for wanted, asked in ((True, 1), (False, 0)):
-        mark, given = control_plane.audit.mark(), {**variables, "rdma_fabric_nfd": wanted}
-        output = user.run("site", "--check", variables=given, cluster=control_plane).succeeded().output
-        assert [text in output for text in (said, "(next: set rdma_fabric_nfd: false, or remove")] == [wanted] * 2
+        mark = control_plane.audit.mark()
+        notices = str(look(control_plane, {**variables, "rdma_fabric_nfd": wanted})["notices"])
+        assert [text in notices for text in (said, "set rdma_fabric_nfd: false, or remove")] == [wanted] * 2
         listed = [
             each
             for each in control_plane.audit.requests(mark, user_agent=USER_AGENT)
@@ -175,23 +182,16 @@ def test_feature_discovery_of_somebody_else_is_named_where_the_run_deploys_its_o
         assert len([each for each in listed if "labelSelector" not in each.parameters]) == asked
 
 
-def test_pods_with_a_resource_that_a_push_renames_are_named_before_a_host_is_changed(
-    control_plane: ControlPlane, user: User, namespace: str
-) -> None:
+def test_pods_with_a_resource_that_a_push_renames_are_named(control_plane: ControlPlane, namespace: str) -> None:
     name = namespace.replace("-", "_")
     image = {"repository": "registry.example", "image": "k8s-rdma-shared-dev-plugin", "version": "v1.5.3"}
 
     def serving(resource: str) -> Json:
         entry = {"resourceName": resource, "rdmaHcaMax": 8, "selectors": {"vendors": ["15b3"]}}
         plugin = {**image, "config": json.dumps({"configList": [entry]})}
-        return {
-            "rdma_fabric_nic_cluster_policy": {"rdmaSharedDevicePlugin": plugin},
-            "rdma_fabric_namespace": namespace,
-            "rdma_fabric_set": namespace,
-            "rdma_fabric_nfd": False,
-        }
+        return {"rdma_fabric_nic_cluster_policy": {"rdmaSharedDevicePlugin": plugin}, "rdma_fabric_nfd": False}
 
-    user.run("site", variables=serving(name), cluster=control_plane).succeeded()
+    push(control_plane, namespace, serving(name), set=namespace, wait=False)
     devices = {"limits": {f"rdma/{name}": "1"}, "requests": {f"rdma/{name}": "1"}}
     pod = {
         "apiVersion": "v1",
@@ -204,30 +204,26 @@ def test_pods_with_a_resource_that_a_push_renames_are_named_before_a_host_is_cha
     said += f"{namespace}/trainer (resource rdma/{name})"
     for resource, asked in ((f"{name}_2", 1), (name, 0)):
         mark = control_plane.audit.mark()
-        output = user.run("site", "--check", variables=serving(resource), cluster=control_plane).succeeded().output
-        assert (said in " ".join(output.split())) is bool(asked)
+        fabric = {**serving(resource), "rdma_fabric_namespace": namespace, "rdma_fabric_set": namespace}
+        assert (said in str(look(control_plane, fabric)["notices"])) is bool(asked)
         requests = control_plane.audit.requests(mark, user_agent=USER_AGENT)
         listed = [each for each in requests if (each.verb, each.resource, each.namespace) == ("list", "pods", "")]
         assert len(listed) == asked
 
 
-def test_who_grants_more_than_is_held_is_told_before_a_host_is_changed(
-    control_plane: ControlPlane, fabric: Json, user: User, namespace: str, host: Path
-) -> None:
+def test_who_grants_more_than_is_held_is_told(control_plane: ControlPlane, fabric: Json, namespace: str) -> None:
     name = f"{namespace}-all"
     resources = "configmaps,namespaces,roles.rbac.authorization.k8s.io,leases.coordination.k8s.io"
     verbs = "get,list,create,patch,update,delete"
     control_plane.kubectl("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resources}")
     control_plane.kubectl("create", "clusterrolebinding", name, f"--clusterrole={name}", "--user=granting")
-    granting = control_plane.client_kubeconfig("granting")
-    outcome = user.run("site", inventory=host, variables=fabric, cluster=control_plane, kubeconfig=granting)
-    message = before_any_host(outcome, user)
+    message = refused(control_plane, fabric, kubeconfig=control_plane.client_kubeconfig("granting"))
     assert "attempting to grant RBAC permissions not currently held" in message
     assert "or the verb escalate" in message
 
 
-def test_an_object_that_the_server_refuses_is_told_before_a_host_is_changed(
-    control_plane: ControlPlane, fabric: Json, user: User, host: Path, *, tmp_path: Path, namespace: str
+def test_an_object_that_the_server_refuses_is_told(
+    control_plane: ControlPlane, fabric: Json, tmp_path: Path, namespace: str
 ) -> None:
     wrong = tmp_path / "wrong.yaml"
     flawed: Json = {"port": {"ports": [{"port": 70000}]}, "typo": {"prots": []}}
@@ -237,8 +233,7 @@ def test_an_object_that_the_server_refuses_is_told_before_a_host_is_changed(
     ]
     wrong.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
     given = {**fabric, "rdma_fabric_manifests": [*fabric["rdma_fabric_manifests"], str(wrong)]}
-    outcome = user.run("site", "--check", inventory=host, variables=given, cluster=control_plane)
-    message = before_any_host(outcome, user)
+    message = refused(control_plane, given)
     assert "spec.ports[0].port: Invalid value: 70000" in message
     assert "spec.prots" in message
 
