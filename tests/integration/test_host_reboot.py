@@ -4,20 +4,24 @@
 """The role's reboot: at most one in a run, only by consent, and a host that comes back without its reason is named.
 
 The tasks are the role's own. What answers them stands in for a host: ``rdma_host`` and the reboot are actions that
-write down that they were called, because a reboot of this machine is no test.
+write down that they were called, because a reboot of this machine is no test. Each case is a host, and its play one of
+a playbook.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration.playbooks import LEAN, run_bounded
 from tools.checkout import CHECKOUT, COLLECTIONS, PROGRAMS
+
+Json = dict[str, Any]
 
 # Actions need no process of their own. What that of ``rdma_host`` makes of the role's variables, its stand-in is given.
 FAKE = """
@@ -28,19 +32,19 @@ from ansible_collections.rdma.fabric.plugins.action.rdma_host import ActionModul
 class ActionModule({base}):
     def run(self, tmp=None, task_vars=None):
         result = ActionBase.run(self, tmp, task_vars)
-        arguments = {arguments}
+        arguments, told = {arguments}, task_vars["told"]
         known = {options}
         unknown = sorted(set(arguments) - {{*known, "role_variables"}})
         if unknown:
             return {{**result, "failed": True, "msg": f"unsupported parameters: {{unknown}}"}}
         given = {{key: arguments.get(key) for key in known}}
-        place = pathlib.Path("{log}")
-        calls = json.loads(place.read_text()) if place.exists() else []
-        calls.append({call})
-        place.with_name("{name}.json").write_text(json.dumps(given))
-        place.write_text(json.dumps(calls))
+        host, place = task_vars["inventory_hostname"], pathlib.Path("{log}")
+        calls = [json.loads(line) for line in place.read_text().splitlines()] if place.exists() else []
+        calls.append([host, "{name}", {call}, given])
+        place.write_text("".join(json.dumps(each) + "\\n" for each in calls))
         answers = {answers}
-        answer = answers[min(calls.count("{name}"), len(answers)) - 1]
+        same = [each for each in calls if each[0] == host and each[2] == {call}]
+        answer = answers[min(len(same), len(answers)) - 1]
         # What the action plugin makes of the module's answer.
         due = answer.get("reboot_required") and not answer.get("recorded") and given["allow_reboot"]
         looks = self._task.check_mode or given["mode"] == "preview"
@@ -49,31 +53,33 @@ class ActionModule({base}):
 # The base of a stand-in, and where its arguments are from.
 OF_ACTION = ("ActionBase", "dict(self._task.args)")
 OF_HOST = ("RdmaHost", "self.arguments_of(task_vars)")
-PLAYBOOK = """
-- hosts: all
+PLAY = """
+- hosts: NAME
   gather_facts: false
-  connection: local
   # As the playbooks do, for which the first failure is not the end.
   ignore_errors: "{{ go_on | default(false) | bool }}"
-  vars:
-    ansible_python_interpreter: "{{ ansible_playbook_python }}"
-    rdma_fabric_allow_reboot: CONSENT
   tasks:
-    - ansible.builtin.set_fact:
-        rdma_fabric_preflight_result: {spec: {hosts: {localhost: {}}, rollouts: ROLLOUTS}}
-    - ansible.builtin.include_role:
-        name: host
-    - ansible.builtin.include_role:
-        name: host
-        tasks_from: reboot
+    - block:
+        - ansible.builtin.set_fact:
+            rdma_fabric_preflight_result: "{{ told.validated }}"
+        - ansible.builtin.include_role:
+            name: host
+        - ansible.builtin.include_role:
+            name: host
+            tasks_from: reboot
+      rescue:
+        - fake_end:
+            msg: "{{ ansible_failed_result.msg }}"
 """
-WAITS = {
+WAITS: Json = {
     "reboot_required": True,
     "recorded": False,
     "awaiting_reboot": ["needs reboot: kernel_arguments kernel command line: reboot into it: iommu=pt set"],
 }
-DONE = {"reboot_required": False, "recorded": False, "awaiting_reboot": []}
-HOST, REBOOT, DRAIN = "rdma_host", "fake_reboot", "fake_drain"
+DONE: Json = {"reboot_required": False, "recorded": False, "awaiting_reboot": []}
+RELOADS: Json = {**DONE, "reload_due": True}
+BOTH: Json = {**WAITS, "reload_due": True}
+HOST, REBOOT, DRAIN, END = "rdma_host", "fake_reboot", "fake_drain", "fake_end"
 DRAINED, EMPTY, GIVEN_BACK = "drained", "empty", "uncordoned"
 # What the tasks give to any of them.
 OPTIONS = (
@@ -104,17 +110,52 @@ OPTIONS = (
     "rebooted",
     "before",
 )
-
-
 OF_MANY = """
 - hosts: all
   gather_facts: false
   tasks:
     - ansible.builtin.set_fact:
-        rdma_fabric_preflight_result: {spec: {hosts: {one: {}, two: {}, three: {}}, rollouts: ROLLOUTS}}
-        rdma_fabric_host_result: HOST_RESULT
+        rdma_fabric_preflight_result: "{{ told.validated }}"
+        rdma_fabric_host_result: "{{ told.result }}"
 - ansible.builtin.import_playbook: reboots.yml
 """
+
+
+@dataclass(frozen=True)
+class Case:
+    """What rdma_host answers, what the host has for variables, and which calls come of it in their order.
+
+    ``drain`` is the answer of node_drain, ``looks`` are those of its looks at the drained node, ``rollouts`` are what
+    policies say. The run fails with all of ``said``; of the last call of a module it gives ``given``.
+    """
+
+    answers: Sequence[Json]
+    calls: Sequence[str]
+    consent: bool = True
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    drain: Json = field(default_factory=dict)
+    looks: Sequence[Json] = ({},)
+    rollouts: Sequence[Json] = ()
+    sealed: Json | None = None
+    said: Sequence[str] = ()
+    given: Mapping[str, Json] = field(default_factory=dict)
+
+    def told(self, name: str) -> Json:
+        """Return what the stand-ins of its host know."""
+        validated: Json = {"spec": {"hosts": {name: {}}, "rollouts": list(self.rollouts)}}
+        if self.sealed is not None:
+            validated["sealed"] = {**self.sealed, "hosts": {name: {"plan": 0, "machine": "m"}}}
+        return {"answers": self.answers, "drain": self.drain, "looks": self.looks, "validated": validated}
+
+
+@dataclass(frozen=True)
+class Called:
+    """A call of a stand-in."""
+
+    host: str
+    name: str
+    call: str
+    given: Json
 
 
 class Role:
@@ -122,7 +163,7 @@ class Role:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._log = folder / "calls.json"
+        self._log = folder / "calls.jsonl"
         tasks = CHECKOUT / "roles" / "host" / "tasks"
         shutil.copytree(tasks.parent / "vars", folder / "roles" / "host" / "vars")
         for source in tasks.rglob("*.yml"):
@@ -133,71 +174,56 @@ class Role:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(text, encoding="utf-8")
         (folder / "action_plugins").mkdir()
+        state = f"(given['state'] or '{DRAINED}')"
+        looked = "told['looks']" + f" if given['state'] == '{EMPTY}' else [told['drain']]"
+        for name, of, answers, call in (
+            (HOST, OF_HOST, "told['answers']", repr(HOST)),
+            (REBOOT, OF_ACTION, "[{'rebooted': True}]", repr(REBOOT)),
+            (DRAIN, OF_ACTION, looked, state),
+            (END, OF_ACTION, "[{}]", repr(END)),
+        ):
+            words = {"name": name, "options": OPTIONS, "log": self._log, "answers": answers, "call": call}
+            text = FAKE.format(base=of[0], arguments=of[1], **words)
+            (folder / "action_plugins" / f"{name}.py").write_text(text, encoding="utf-8")
 
-    def run(
-        self,
-        answers: list[dict[str, Any]],
-        consent: bool,
-        *arguments: str,
-        drain: dict[str, Any] | None = None,
-        looks: Sequence[dict[str, Any]] = ({},),
-        rollouts: list[dict[str, Any]] | None = None,
-    ) -> tuple[int, str, list[str]]:
-        """Return status, output and the calls in their order.
+    def follow(self, cases: Mapping[str, Case], *arguments: str) -> list[Called]:
+        """Run a playbook with a play for each case; return the calls in their order."""
+        hosts = {
+            name: {**case.variables, "rdma_fabric_allow_reboot": case.consent, "told": case.told(name)}
+            for name, case in cases.items()
+        }
+        return self._play("".join(PLAY.replace("NAME", name) for name in cases), hosts, *arguments)
 
-        ``answers`` are those of rdma_host, ``drain`` is that of node_drain, ``looks`` are those of its looks at the
-        drained node, ``rollouts`` are what policies say.
-        """
-        self._stand_in(answers, drain, looks)
-        playbook = self._folder / "play.yml"
-        text = PLAYBOOK.replace("CONSENT", str(consent).lower()).replace("ROLLOUTS", json.dumps(rollouts or []))
-        playbook.write_text(text, encoding="utf-8")
-        return self._play(playbook, "localhost,", *arguments)
-
-    def of_many(
-        self, parallel: int, *arguments: str, answers: tuple[dict[str, Any], ...] = (DONE,)
-    ) -> tuple[int, str, list[str]]:
-        """Run the playbook's part for three hosts that need a reboot, of a policy that lets so many go at once.
+    def of_many(self, parallel: int, answers: Mapping[str, Json], **variables: Any) -> list[Called]:
+        """Run the playbook's part for hosts that need a reboot, of a policy that lets so many go at once.
 
         ``answers`` are those of rdma_host after the reboots.
         """
-        self._stand_in(answers)
-        rollouts = [{"source": "p", "node_selector": {}, "parallel": parallel, "drain": {}}]
-        result = {**WAITS, "reboot_due": True, "summary": {"labels": {}}}
-        text = OF_MANY.replace("ROLLOUTS", json.dumps(rollouts)).replace("HOST_RESULT", json.dumps(result))
-        playbook = self._folder / "many.yml"
-        playbook.write_text(text, encoding="utf-8")
         part = (CHECKOUT / "playbooks" / "parts" / "reboots.yml").read_text(encoding="utf-8")
         part = part.replace("rdma.fabric.host\n", "host\n").replace("../../roles/", "roles/")
         (self._folder / "reboots.yml").write_text(part, encoding="utf-8")
-        inventory = self._folder / "hosts.yml"
-        common = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-        hosts: dict[str, Any] = {name: {} for name in ("localhost", "one", "two", "three")}
-        inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": common}}), encoding="utf-8")
-        # One after the other, as all of them write the same file.
-        return self._play(playbook, str(inventory), "-f", "1", *arguments)
+        rollouts = [{"source": "p", "node_selector": {}, "parallel": parallel, "drain": {}}]
+        validated = {"spec": {"hosts": {name: {} for name in answers}, "rollouts": rollouts}}
+        result = {**WAITS, "reboot_due": True, "summary": {"labels": {}}}
+        of_all = {"validated": validated, "result": result, "drain": {}, "looks": [{}]}
+        hosts = {
+            name: {
+                **variables,
+                "rdma_fabric_allow_reboot": False,
+                "told": {**of_all, "answers": [answers.get(name, DONE)]},
+            }
+            for name in ("localhost", *answers)
+        }
+        return self._play(OF_MANY, hosts)
 
-    def _stand_in(
-        self,
-        answers: Sequence[dict[str, Any]],
-        drain: dict[str, Any] | None = None,
-        looks: Sequence[dict[str, Any]] = ({},),
-    ) -> None:
-        """Write the stand-ins, which have not been called yet."""
+    def _play(self, text: str, hosts: Mapping[str, Json], *arguments: str) -> list[Called]:
         self._log.unlink(missing_ok=True)
-        look = f"{list(looks)!r}[min(calls.count('{EMPTY}'), {len(looks)}) - 1]"
-        of_drain = f"[{look} if given['state'] == '{EMPTY}' else {drain or {}!r}]"
-        state = f"given['state'] or '{DRAINED}'"
-        for name, of, made, call in (
-            (HOST, OF_HOST, list(answers), repr(HOST)),
-            (REBOOT, OF_ACTION, [{"rebooted": True}], repr(REBOOT)),
-            (DRAIN, OF_ACTION, of_drain, state),
-        ):
-            words = {"name": name, "options": OPTIONS, "log": self._log, "answers": made, "call": call}
-            text = FAKE.format(base=of[0], arguments=of[1], **words)
-            (self._folder / "action_plugins" / f"{name}.py").write_text(text, encoding="utf-8")
-
-    def _play(self, playbook: Path, inventory: str, *arguments: str) -> tuple[int, str, list[str]]:
+        playbook, inventory = self._folder / "play.yml", self._folder / "hosts.yml"
+        playbook.write_text(text, encoding="utf-8")
+        # Becoming root is the host's business, and there is none here.
+        common = {"ansible_connection": "local", "ansible_become": False}
+        of_all = {**common, "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": of_all}}), encoding="utf-8")
         environment = {
             "PATH": "/usr/bin:/bin",
             "HOME": str(self._folder),
@@ -206,147 +232,26 @@ class Role:
             "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
             **LEAN,
         }
-        # Becoming root is the host's business, and there is none here.
-        argv = [str(PROGRAMS / "ansible-playbook"), "-i", inventory, "-e", "ansible_become=false", str(playbook)]
-        status, output = run_bounded([*argv, *arguments], self._folder, environment)
-        calls: list[str] = json.loads(self._log.read_text()) if self._log.exists() else []
-        return status, output, calls
-
-    def given(self, name: str) -> dict[str, Any]:
-        """Return the arguments of the last call of a module."""
-        arguments: dict[str, Any] = json.loads((self._folder / f"{name}.json").read_text())
-        return arguments
+        # One after the other, as all of them write the same file.
+        argv = [str(PROGRAMS / "ansible-playbook"), "-i", str(inventory), "-f", "1", str(playbook), *arguments]
+        status, output = run_bounded(argv, self._folder, environment)
+        assert status == 0, output
+        return [Called(*json.loads(line)) for line in self._log.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.fixture
-def role(tmp_path: Path) -> Role:
-    return Role(tmp_path)
+def of_host(name: str, called: Sequence[Called]) -> list[str]:
+    """Return the calls for one host, without that of its failure."""
+    return [each.call for each in called if each.host == name and each.name != END]
 
 
-def test_with_consent_there_is_one_reboot_and_a_second_look(role: Role) -> None:
-    status, output, calls = role.run([WAITS, DONE], True)
-    assert status == 0, output
-    assert calls == [HOST, REBOOT, HOST]
-
-
-def test_without_consent_nothing_is_rebooted(role: Role) -> None:
-    status, output, calls = role.run([WAITS, DONE], False)
-    assert (status, calls) == (0, [HOST]), output
-
-
-def test_without_need_nothing_is_rebooted(role: Role) -> None:
-    status, output, calls = role.run([DONE], True)
-    assert (status, calls) == (0, [HOST]), output
-
-
-def test_a_host_that_comes_back_without_it_fails_by_name_and_is_not_rebooted_again(role: Role) -> None:
-    status, output, calls = role.run([WAITS], True)
-    assert (status, calls) == (2, [HOST, REBOOT, HOST]), output
-    assert "localhost was rebooted and came back without what the reboot was for" in output
-    assert "iommu=pt" in output
-    assert "not rebooted again" in output
-
-
-def test_check_mode_and_recorded_hosts_are_never_rebooted(role: Role) -> None:
-    assert role.run([WAITS], True, "--check")[2] == [HOST]
-    assert role.run([{**WAITS, "recorded": True}], True)[2] == [HOST]
-    assert role.run([WAITS], True, "-e", "rdma_fabric_host_mode=preview")[2] == [HOST]
-
-
-RELOADS = {**DONE, "reload_due": True}
-DRAINS = ("-e", "rdma_fabric_drain=true")
-
-
-def test_a_driver_that_waits_for_the_turn_of_its_host_is_reloaded_without_a_reboot(role: Role) -> None:
-    assert role.run([RELOADS, DONE], True)[2] == [HOST, HOST]
-    status, output, calls = role.run([RELOADS, WAITS], False)
-    assert (status, calls) == (0, [HOST, HOST]), output
-
-
-@pytest.mark.parametrize(("waits", "rest"), [(DONE, "False"), (RELOADS, "True"), (WAITS, "True")])
-def test_a_sealed_plan_is_held_to_in_the_turn_of_its_host_as_what_is_left_of_it(
-    role: Role, waits: dict[str, Any], rest: str
-) -> None:
-    sealed = {"plans": [{"steps": []}], "hosts": {"localhost": {"plan": 0, "machine": "m"}}}
-    validated = {"rdma_fabric_preflight_result": {"spec": {"hosts": {"localhost": {}}}, "sealed": sealed}}
-    status, output, _calls = role.run([waits, DONE], True, "-e", json.dumps(validated))
-    assert status == 0, output
-    given = role.given(HOST)["sealed"]
-    assert f"'rest': {rest}" in str(given), given
-
-
-def test_a_host_that_needs_both_is_reloaded_and_rebooted_once(role: Role) -> None:
-    status, output, calls = role.run([{**WAITS, "reload_due": True}, WAITS, DONE], True)
-    assert (status, calls) == (0, [HOST, HOST, REBOOT, HOST]), output
-
-
-def test_a_host_whose_reload_failed_is_not_rebooted_and_its_node_stays_cordoned(role: Role) -> None:
-    broken = {"failed": True, "msg": "mlx5_core is in use"}
-    _status, output, calls = role.run([{**WAITS, "reload_due": True}, broken], True, *DRAINS, "-e", "go_on=true")
-    assert calls == [HOST, DRAINED, EMPTY, HOST], output
-
-
-def test_a_node_is_drained_before_the_reload_and_given_back_after_it(role: Role) -> None:
-    status, output, calls = role.run([RELOADS, DONE], True, *DRAINS)
-    assert (status, calls) == (0, [HOST, DRAINED, EMPTY, HOST, GIVEN_BACK]), output
-    refused = role.run([RELOADS, DONE], True, *DRAINS, "-e", "go_on=true", drain={"failed": True, "msg": "a budget"})
-    assert refused[2] == [HOST, DRAINED], refused[1]
-
-
-def test_a_node_is_given_back_where_a_reboot_has_no_consent_that_is_needed_after_the_reload(role: Role) -> None:
-    """Nobody would give it back else: the run has nothing left to do for it."""
-    status, output, calls = role.run([RELOADS, WAITS], False, *DRAINS)
-    assert (status, calls) == (0, [HOST, DRAINED, EMPTY, HOST, GIVEN_BACK]), output
-
-
-def test_a_node_is_drained_before_the_reboot_and_given_back_after_what_it_brought(role: Role) -> None:
-    status, output, calls = role.run([WAITS, DONE], True, *DRAINS)
-    assert status == 0, output
-    assert calls == [HOST, DRAINED, EMPTY, REBOOT, HOST, GIVEN_BACK]
-
-
-@pytest.mark.parametrize(
-    ("looks", "calls"),
-    [
-        ([{}, {}], [HOST, DRAINED, EMPTY, HOST, EMPTY, REBOOT, HOST, GIVEN_BACK]),
-        ([{"failed": True, "msg": "pod a/b is back"}], [HOST, DRAINED, EMPTY]),
-        ([{}, {"failed": True, "msg": "pod a/b is back"}], [HOST, DRAINED, EMPTY, HOST, EMPTY]),
-    ],
-)
-def test_a_host_is_not_interrupted_where_pods_have_come_to_its_drained_node(
-    role: Role, looks: list[dict[str, Any]], calls: list[str]
-) -> None:
-    both = [{**WAITS, "reload_due": True}, WAITS, DONE]
-    before = {"uid": "u", "devices": ["rdma/a"]}
-    go_on = (*DRAINS, "-e", "go_on=true")
-    status, output, done = role.run(both, True, *go_on, drain={"before": before}, looks=looks)
-    assert (status, done) == (0, calls), output
-    assert role.given(DRAIN)["before"] == before
-
-
-def test_a_node_that_is_not_drained_is_not_rebooted(role: Role) -> None:
-    status, output, calls = role.run([WAITS, DONE], True, *DRAINS, drain={"failed": True, "msg": "a budget"})
-    assert (status, calls) == (2, [HOST, DRAINED]), output
-    assert role.given(DRAIN)["give_back"] in (True, "True")
-    kept = ["-e", "go_on=true", "-e", "rdma_fabric_drain_give_back=false"]
-    onwards = role.run([WAITS, DONE], True, *DRAINS, *kept, drain={"failed": True, "msg": "a budget"})
-    assert onwards[2] == [HOST, DRAINED], onwards[1]
-    assert role.given(DRAIN)["give_back"] in (False, "false")
-
-
-def test_a_node_whose_host_came_back_without_it_stays_cordoned(role: Role) -> None:
-    status, output, calls = role.run([WAITS], True, *DRAINS)
-    assert (status, calls) == (2, [HOST, DRAINED, EMPTY, REBOOT, HOST]), output
-
-
-def test_a_node_that_a_killed_run_left_cordoned_is_given_back_by_the_next(role: Role) -> None:
-    assert role.run([DONE], True, *DRAINS)[2] == [HOST, GIVEN_BACK]
-    assert role.run([WAITS], False, *DRAINS)[2] == [HOST]
-    assert role.run([DONE], True, *DRAINS, "-e", "rdma_fabric_host_mode=preview")[2] == [HOST]
-    assert role.run([{**DONE, "recorded": True}], True, *DRAINS)[2] == [HOST]
-
-
-OF_POLICY = {
+FAILED: Json = {"failed": True, "msg": "a budget"}
+PODS: Json = {"failed": True, "msg": "pod a/b is back"}
+DRAINS: Json = {"rdma_fabric_drain": True}
+GOES_ON: Json = {**DRAINS, "go_on": True}
+PREVIEW: Json = {"rdma_fabric_host_mode": "preview"}
+BEFORE: Json = {"uid": "u", "devices": ["rdma/a"]}
+SEALED: Json = {"plans": [{"steps": []}]}
+OF_POLICY: Json = {
     "state": "cordoned",
     "force": True,
     "delete_empty_dir": True,
@@ -355,61 +260,165 @@ OF_POLICY = {
     "wait_for": "job",
     "wait_timeout": 88,
 }
-ROLLOUT = {"source": "p", "node_selector": {"nic": "yes"}, "parallel": 1, "drain": OF_POLICY}
-REFUSED = {"failed": True, "msg": "a budget"}
+ROLLOUT: Json = {"source": "p", "node_selector": {"nic": "yes"}, "parallel": 1, "drain": OF_POLICY}
+SAFE: Json = {**ROLLOUT, "safe_load": True}
+LABELLED: Json = {**WAITS, "summary": {"labels": {"nic": "yes"}}}
+WANTED: Json = {"timeout": 5, "force": False, "wait_for": "", "pod_selector": "a=b"}
+OTHERWISE: Json = {**DRAINS, **{f"rdma_fabric_drain_{name}": value for name, value in WANTED.items()}}
+CASES = {
+    # With consent there is one reboot and a second look; without it, or a need for it, none.
+    "consent": Case([WAITS, DONE], [HOST, REBOOT, HOST]),
+    "no-consent": Case([WAITS, DONE], [HOST], consent=False),
+    "no-need": Case([DONE], [HOST]),
+    "recorded": Case([{**WAITS, "recorded": True}], [HOST]),
+    "preview": Case([WAITS], [HOST], variables=PREVIEW),
+    # A host that comes back without it fails by name and is not rebooted again.
+    "back-without-it": Case(
+        [WAITS],
+        [HOST, REBOOT, HOST],
+        said=[
+            "back-without-it was rebooted and came back without what the reboot was for",
+            "iommu=pt",
+            "not rebooted again",
+        ],
+    ),
+    # A driver that waits for the turn of its host is reloaded without a reboot; who needs both has one of each.
+    "reload": Case([RELOADS, DONE], [HOST, HOST]),
+    "reload-no-consent": Case([RELOADS, WAITS], [HOST, HOST], consent=False),
+    "reload-and-reboot": Case([BOTH, WAITS, DONE], [HOST, HOST, REBOOT, HOST]),
+    "failed-reload": Case([BOTH, FAILED], [HOST, DRAINED, EMPTY, HOST], variables=GOES_ON),
+    # A sealed plan is held to in the turn of its host as what is left of it.
+    "sealed-done": Case([DONE], [HOST], sealed=SEALED, given={HOST: {"sealed": {"rest": False}}}),
+    "sealed-reload": Case([RELOADS, DONE], [HOST, HOST], sealed=SEALED, given={HOST: {"sealed": {"rest": True}}}),
+    "sealed-reboot": Case([WAITS, DONE], [HOST, REBOOT, HOST], sealed=SEALED, given={HOST: {"sealed": {"rest": True}}}),
+    # A node is drained before its host is interrupted, and given back after what that brought.
+    "drain-and-reload": Case([RELOADS, DONE], [HOST, DRAINED, EMPTY, HOST, GIVEN_BACK], variables=DRAINS),
+    "drain-and-reboot": Case([WAITS, DONE], [HOST, DRAINED, EMPTY, REBOOT, HOST, GIVEN_BACK], variables=DRAINS),
+    "drain-failed-before-reload": Case([RELOADS, DONE], [HOST, DRAINED], variables=GOES_ON, drain=FAILED),
+    # Nobody would give it back else: the run has nothing left to do for it.
+    "reboot-after-reload-has-no-consent": Case(
+        [RELOADS, WAITS], [HOST, DRAINED, EMPTY, HOST, GIVEN_BACK], consent=False, variables=DRAINS
+    ),
+    # It is not interrupted where pods have come to its node.
+    "no-pods": Case(
+        [BOTH, WAITS, DONE],
+        [HOST, DRAINED, EMPTY, HOST, EMPTY, REBOOT, HOST, GIVEN_BACK],
+        variables=GOES_ON,
+        drain={"before": BEFORE},
+        looks=[{}, {}],
+        given={DRAIN: {"before": BEFORE}},
+    ),
+    "pods-before-reload": Case([BOTH], [HOST, DRAINED, EMPTY], variables=GOES_ON, looks=[PODS]),
+    "pods-before-reboot": Case(
+        [BOTH, WAITS, DONE], [HOST, DRAINED, EMPTY, HOST, EMPTY], variables=GOES_ON, looks=[{}, PODS]
+    ),
+    "drain-failed": Case(
+        [WAITS, DONE],
+        [HOST, DRAINED],
+        variables=DRAINS,
+        drain=FAILED,
+        said=["a budget"],
+        given={DRAIN: {"give_back": "True"}},
+    ),
+    "drain-failed-and-kept": Case(
+        [WAITS, DONE],
+        [HOST, DRAINED],
+        variables={**GOES_ON, "rdma_fabric_drain_give_back": False},
+        drain=FAILED,
+        given={DRAIN: {"give_back": "False"}},
+    ),
+    "drained-and-back-without-it": Case(
+        [WAITS],
+        [HOST, DRAINED, EMPTY, REBOOT, HOST],
+        variables=DRAINS,
+        said=["came back without what the reboot was for"],
+    ),
+    # A node that a killed run left cordoned is given back by the next.
+    "left": Case([DONE], [HOST, GIVEN_BACK], variables=DRAINS),
+    "left-without-consent": Case([WAITS], [HOST], consent=False, variables=DRAINS),
+    "left-in-a-preview": Case([DONE], [HOST], variables={**DRAINS, **PREVIEW}),
+    "left-and-recorded": Case([{**DONE, "recorded": True}], [HOST], variables=DRAINS),
+    # It is drained as the policy of its labels says where no variable says otherwise.
+    "policy": Case(
+        [LABELLED, DONE], [HOST, "cordoned", REBOOT, HOST, GIVEN_BACK], variables=DRAINS, rollouts=[ROLLOUT]
+    ),
+    "options-of-policy": Case(
+        [LABELLED],
+        [HOST, "cordoned"],
+        variables=DRAINS,
+        rollouts=[ROLLOUT],
+        drain=FAILED,
+        said=["a budget"],
+        given={DRAIN: OF_POLICY},
+    ),
+    "options-of-variables": Case(
+        [LABELLED],
+        [HOST, "cordoned"],
+        variables=OTHERWISE,
+        rollouts=[ROLLOUT],
+        drain=FAILED,
+        said=["a budget"],
+        given={DRAIN: {**WANTED, "wait_timeout": 88, "delete_empty_dir": True}},
+    ),
+    "policy-for-others": Case(
+        [WAITS],
+        [HOST, DRAINED],
+        variables=DRAINS,
+        rollouts=[ROLLOUT],
+        drain=FAILED,
+        said=["a budget"],
+        given={DRAIN: dict.fromkeys(OF_POLICY)},
+    ),
+    "safe-load": Case([LABELLED, DONE], [HOST, "cordoned", REBOOT, HOST, GIVEN_BACK], rollouts=[SAFE]),
+    "safe-load-not-drained": Case(
+        [LABELLED, DONE], [HOST, REBOOT, HOST], variables={"rdma_fabric_drain": False}, rollouts=[SAFE]
+    ),
+    "no-safe-load": Case([LABELLED, DONE], [HOST, REBOOT, HOST], rollouts=[ROLLOUT]),
+    "joins": Case(
+        [WAITS, DONE], [HOST, REBOOT, HOST], variables={**DRAINS, "rdma_fabric_host_join": {"joining": True}}
+    ),
+}
 
 
-def test_a_node_is_drained_as_the_policy_says_where_no_variable_says_otherwise(role: Role) -> None:
-    waits = {**WAITS, "summary": {"labels": {"nic": "yes"}}}
-    calls = role.run([waits, DONE], True, *DRAINS, rollouts=[ROLLOUT])[2]
-    assert calls == [HOST, "cordoned", REBOOT, HOST, GIVEN_BACK]
-    role.run([waits], True, *DRAINS, rollouts=[ROLLOUT], drain=REFUSED)
-    assert {name: value for name, value in role.given(DRAIN).items() if name in OF_POLICY} == OF_POLICY
-    wanted = {"timeout": 5, "force": False, "wait_for": "", "pod_selector": "a=b"}
-    variables = {f"rdma_fabric_drain_{name}": value for name, value in wanted.items()}
-    role.run([waits], True, *DRAINS, "-e", json.dumps(variables), rollouts=[ROLLOUT], drain=REFUSED)
-    given = role.given(DRAIN)
-    assert {name: value for name, value in given.items() if name in wanted} == wanted
-    assert (given["wait_timeout"], given["delete_empty_dir"]) == (88, True)
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> list[Called]:
+    return Role(tmp_path_factory.mktemp("role")).follow(CASES)
 
 
-def test_a_policy_that_loads_drivers_safely_has_the_node_drained_unless_a_variable_says_otherwise(role: Role) -> None:
-    waits = {**WAITS, "summary": {"labels": {"nic": "yes"}}}
-    safe = [{**ROLLOUT, "safe_load": True}]
-    assert role.run([waits, DONE], True, rollouts=safe)[2] == [HOST, "cordoned", REBOOT, HOST, GIVEN_BACK]
-    not_drained = role.run([waits, DONE], True, "-e", "rdma_fabric_drain=false", rollouts=safe)
-    assert not_drained[2] == [HOST, REBOOT, HOST], not_drained[1]
-    assert role.run([waits, DONE], True, rollouts=[ROLLOUT])[2] == [HOST, REBOOT, HOST]
-
-
-def test_a_policy_for_other_nodes_says_nothing_of_this_one(role: Role) -> None:
-    role.run([WAITS], True, *DRAINS, rollouts=[ROLLOUT], drain=REFUSED)
-    assert all(role.given(DRAIN)[name] is None for name in OF_POLICY)
-
-
-@pytest.mark.parametrize(
-    ("parallel", "given", "rounds"),
-    [(2, (), [2, 1]), (0, ("-e", "rdma_fabric_reboot_parallel=1"), [1, 1, 1])],
-)
-def test_as_many_hosts_are_rebooted_at_once_as_the_policy_says(
-    parallel: int, given: tuple[str, ...], rounds: list[int], role: Role
+@pytest.mark.parametrize("name", CASES)
+def test_a_host_is_interrupted_once_with_consent_and_its_node_drained_and_given_back(
+    name: str, followed: list[Called]
 ) -> None:
-    status, output, calls = role.of_many(parallel, *DRAINS, *given)
-    assert status == 0, output
+    case = CASES[name]
+    assert of_host(name, followed) == list(case.calls)
+    ends = [str(each.given["msg"]) for each in followed if (each.host, each.name) == (name, END)]
+    assert len(ends) == bool(case.said)
+    assert [words for words in case.said if words not in ends[0]] == []
+    for module, wanted in case.given.items():
+        given = [each.given for each in followed if (each.host, each.name) == (name, module)][-1]
+        assert {option: _plain(given[option], value) for option, value in wanted.items()} == wanted
+
+
+def _plain(given: Any, wanted: Any) -> Any:
+    """Return what was given of a wanted value: text of a boolean as it is, of a mapping what is wanted of it."""
+    if isinstance(wanted, dict) and isinstance(given, dict):
+        return {key: given.get(key) for key in wanted}
+    return str(given) if isinstance(wanted, str) else given
+
+
+def test_check_mode_never_reboots(tmp_path: Path) -> None:
+    cases = {"looked-at": Case([WAITS], [HOST])}
+    assert of_host("looked-at", Role(tmp_path).follow(cases, "--check")) == [HOST]
+
+
+def test_as_many_hosts_are_rebooted_at_once_as_the_policy_says(tmp_path: Path) -> None:
+    called = Role(tmp_path).of_many(2, dict.fromkeys(("one", "two", "three"), DONE), **DRAINS)
     one = (DRAINED, EMPTY, REBOOT, HOST, GIVEN_BACK)
-    assert calls == [call for together in rounds for call in one for _host in range(together)]
+    assert [each.call for each in called] == [call for together in (2, 1) for call in one for _host in range(together)]
 
 
-JOINS = ("-e", json.dumps({"rdma_fabric_host_join": {"joining": True}, "reboots_joining": True}))
-
-
-def test_a_node_that_joins_is_rebooted_without_a_drain(role: Role) -> None:
-    status, output, calls = role.run([WAITS, DONE], True, *DRAINS, *JOINS)
-    assert (status, calls) == (0, [HOST, REBOOT, HOST]), output
-
-
-def test_where_nodes_join_one_that_fails_keeps_no_other_one_from_its_reboot(role: Role) -> None:
-    broken = {"failed": True, "msg": "no such card"}
-    _status, output, calls = role.of_many(1, *JOINS, answers=(broken, DONE))
-    assert calls == [REBOOT, HOST] * 3, output
-    assert role.of_many(1, answers=(broken, DONE))[2] == [REBOOT, HOST]
+def test_where_nodes_join_one_that_fails_keeps_no_other_one_from_its_reboot(tmp_path: Path) -> None:
+    answers = {"one": {"failed": True, "msg": "no such card"}, "two": DONE, "three": DONE}
+    joins = {"rdma_fabric_host_join": {"joining": True}, "reboots_joining": True}
+    called = Role(tmp_path).of_many(1, answers, **DRAINS, **joins)
+    assert [each.call for each in called] == [REBOOT, HOST] * 3
