@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -26,11 +27,24 @@ ONCE = """\
 """
 FOR_HOSTS = "- hosts: rdma_fabric\n  gather_facts: false\n"
 FOR_LOCALHOST = "- hosts: localhost\n  gather_facts: false\n"
-WISH = "rdma_fabric_kernel_modules: [rdma_ucm]"
 PREVIEW = "rdma_fabric_host_mode: preview"
+# Each play wishes for a module of its own, so that none finds what another one has left.
+WISHES = ("rdma_ucm", "ib_umad", "rdma_cm", "nvme_rdma", "ib_srp", "ib_iser")
+
+
+def wish(number: int) -> str:
+    """Return a variable that the play of a number is to see."""
+    return f"rdma_fabric_kernel_modules: [{WISHES[number]}]"
+
+
+OF_INCLUDE = f"""\
+{FOR_HOSTS}  tasks:
+{ONCE}    - ansible.builtin.include_role: {{name: rdma.fabric.host}}
+      vars: {{{wish(2)}, {PREVIEW}}}
+"""
 PLAYS = {
     "vars of a play": f"""\
-{FOR_HOSTS}  vars: {{{WISH}, {PREVIEW}}}
+{FOR_HOSTS}  vars: {{{wish(0)}, {PREVIEW}}}
   tasks:
 {ONCE}    - ansible.builtin.include_role: {{name: rdma.fabric.host}}
 """,
@@ -40,31 +54,31 @@ PLAYS = {
 {ONCE}    - ansible.builtin.import_role: {{name: rdma.fabric.host}}
       vars: {{{PREVIEW}}}
 """,
-    "vars of include_role": f"""\
-{FOR_HOSTS}  tasks:
-{ONCE}    - ansible.builtin.include_role: {{name: rdma.fabric.host}}
-      vars: {{{WISH}, {PREVIEW}}}
-""",
+    "vars of include_role": OF_INCLUDE,
     "vars of roles, behind a play for localhost": f"""\
 {FOR_LOCALHOST}  roles: [rdma.fabric.preflight]
 {FOR_HOSTS}  roles:
     - role: rdma.fabric.host
-      vars: {{rdma_fabric_kernel_modules: ["{{{{ 'rdma_' ~ 'ucm' }}}}"], {PREVIEW}}}
+      vars: {{rdma_fabric_kernel_modules: ["{{{{ '{WISHES[3][:5]}' ~ '{WISHES[3][5:]}' }}}}"], {PREVIEW}}}
 """,
     "parameters of roles, behind a play for one host": f"""\
 - hosts: two
   gather_facts: false
   tasks:
 {ONCE}{FOR_HOSTS}  roles:
-    - {{role: rdma.fabric.host, {WISH}, {PREVIEW}}}
+    - {{role: rdma.fabric.host, {wish(4)}, {PREVIEW}}}
 """,
     "delegated roles": f"""\
-{FOR_HOSTS}  vars: {{{WISH}, {PREVIEW}}}
+{FOR_HOSTS}  vars: {{{wish(5)}, {PREVIEW}}}
   roles:
     - {{role: rdma.fabric.preflight, delegate_to: localhost, run_once: true}}
     - {{role: rdma.fabric.host, delegate_to: localhost}}
 """,
 }
+PUT_AWAY = """\
+{for_localhost}  tasks:
+    - ansible.builtin.command: {{argv: [mv, rdma-fabric-run, "{name}"]}}
+"""
 
 
 @pytest.fixture
@@ -73,7 +87,7 @@ def user(tmp_path: Path) -> User:
     user = User(tmp_path)
     hosts = {name: {"rdma_fabric_recording": str(RECORDINGS / "cpu-01.json.gz")} for name in ("one", "two")}
     (user.here / "hosts.json").write_text(json.dumps({"rdma_fabric": {"hosts": hosts}}), encoding="utf-8")
-    (user.here / "wish.yml").write_text(WISH, encoding="utf-8")
+    (user.here / "wish.yml").write_text(wish(1), encoding="utf-8")
     return user
 
 
@@ -83,18 +97,21 @@ def play(user: User, text: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", PLAYS)
-def test_variables_of_hosts_count_wherever_ansible_takes_variables(user: User, name: str) -> None:
-    user.run(play(user, PLAYS[name]), inventory=user.here / "hosts.json").succeeded()
-    for host in ("one", "two"):
-        document = json.loads((user.here / "rdma-fabric-run" / "hosts" / f"{host}.json").read_text(encoding="utf-8"))
+def test_variables_of_hosts_count_wherever_ansible_takes_variables(user: User) -> None:
+    """One play after the other, each with a run directory of its own."""
+    text = "".join(each + PUT_AWAY.format(for_localhost=FOR_LOCALHOST, name=name) for name, each in PLAYS.items())
+    user.run(play(user, text), inventory=user.here / "hosts.json").succeeded()
+    wrong = []
+    for (name, wanted), host in itertools.product(zip(PLAYS, WISHES), ("one", "two")):
+        document = json.loads((user.here / name / "hosts" / f"{host}.json").read_text(encoding="utf-8"))
         steps = [step["target"] for step in document["plan"]["steps"] if step["concern"] == "modules"]
-        assert steps, document["plan"]["steps"]
-        assert document["desired"]["kernel_modules"] == ["rdma_ucm"]
+        if not steps or document["desired"]["kernel_modules"] != [wanted]:
+            wrong.append(f"{name}: {host}: {steps}, {document['desired']}")
+    assert wrong == []
 
 
 def test_what_is_wrong_with_variables_of_a_role_is_refused_as_in_the_inventory(user: User) -> None:
-    text = PLAYS["vars of include_role"].replace(WISH, "rdma_fabric_kernel_modules: 7")
+    text = OF_INCLUDE.replace(wish(2), "rdma_fabric_kernel_modules: 7")
     failures = user.run(play(user, text), inventory=user.here / "hosts.json").refused().failures
     for host in ("one", "two"):
         (violation,) = failures[host]["violations"]
@@ -164,40 +181,55 @@ def test_a_part_without_the_one_before_it_fails_and_does_not_pass_for_done(user:
     assert said in outcome.failures["one"]["msg"]
 
 
-# What the last lines of a README's plays have to say; what is compared with a cluster that is empty differs.
-LAST: dict[str, tuple[int, str]] = {
+# How the plays of READMEs end that run by themselves; what is compared with a cluster that is empty differs.
+ALONE: dict[str, tuple[int, str]] = {
     "cluster": (0, "failed=0"),
-    "discover": (0, "result:   changed"),
     "drift": (2, "result:   pending"),
-    "host": (0, "failed=0"),
-    "preflight": (0, "failed=0"),
-    "render": (0, "result:   changed"),
-    "report": (0, "result:   "),
     "status": (2, "result:   pending"),
     "verify": (2, "there is no NetworkAttachmentDefinition default/rail0 in the cluster"),
 }
+# Those of the others are one playbook, in which as often a result is told.
+TOGETHER = {"discover": 1, "host": 0, "preflight": 0, "render": 1, "report": 1}
 OF_THIS_MACHINE: dict[str, Any] = {
     "ansible_connection": "local",
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
 }
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_what_the_readme_of_every_role_shows_runs(role: str, user: User, fleet_cluster: ControlPlane) -> None:
+def shown(role: str) -> str:
+    """Return the plays of the README of a role, which needs no other role but preflight before it."""
+    (block,) = guides.blocks_of((CHECKOUT / "roles" / role / "README.md").read_text(encoding="utf-8"))
+    assert role in ("discover", "preflight") or "rdma.fabric.preflight" in block
+    return block
+
+
+def readme_inventory(user: User, host: dict[str, Any]) -> Path:
+    """Write the inventory of a host for whom plays of READMEs are."""
     (user.here / "files").mkdir()
     shutil.copy(INVENTORY.parent / "manifests" / "nic-cluster-policy.yaml", user.here / "files")
     wanted = {"rdma_fabric_macvlan_networks": {"rail0": {"master": "rail0", "ipam": '{"type": "whereabouts"}'}}}
-    host = {"rdma_fabric_recording": str(RECORDINGS / "roce-h100-01.json.gz")}
-    if role in ("drift", "status"):
-        host = OF_THIS_MACHINE
     fleet = {"hosts": {"gpu-01": host}, "vars": {"ansible_become": False}}
     given = {"all": {"vars": wanted}, "rdma_fabric": fleet, "ungrouped": {"hosts": {"localhost": OF_THIS_MACHINE}}}
     inventory = user.here / "fleet.json"
     inventory.write_text(json.dumps(given), encoding="utf-8")
-    readme = (CHECKOUT / "roles" / role / "README.md").read_text(encoding="utf-8")
-    (block,) = guides.blocks_of(readme)
+    return inventory
+
+
+RECORDED = {"rdma_fabric_recording": str(RECORDINGS / "roce-h100-01.json.gz")}
+
+
+@pytest.mark.parametrize("role", ALONE)
+def test_what_the_readme_of_a_role_shows_runs(role: str, user: User, fleet_cluster: ControlPlane) -> None:
+    inventory = readme_inventory(user, OF_THIS_MACHINE if role in ("drift", "status") else RECORDED)
     # Pods of nodes that are none run nothing.
     check = ["--check"] if role in ("verify", "cluster") else []
-    outcome = user.run(play(user, block), *check, inventory=inventory, cluster=fleet_cluster)
-    status, said = LAST[role]
+    outcome = user.run(play(user, shown(role)), *check, inventory=inventory, cluster=fleet_cluster)
+    status, said = ALONE[role]
     assert (outcome.status, said in outcome.output) == (status, True), outcome.output
+
+
+def test_what_the_readmes_of_the_other_roles_show_runs(user: User, fleet_cluster: ControlPlane) -> None:
+    assert sorted({*ALONE, *TOGETHER}) == ROLES
+    text = "".join(map(shown, TOGETHER))
+    outcome = user.run(play(user, text), inventory=readme_inventory(user, RECORDED), cluster=fleet_cluster).succeeded()
+    assert outcome.output.count("result:   ") == sum(TOGETHER.values())
