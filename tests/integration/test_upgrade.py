@@ -9,20 +9,18 @@ The cluster is a real API server with nodes of KWOK. The hosts are this machine,
 from __future__ import annotations
 
 import shlex
-import textwrap
-from pathlib import Path
-from typing import Any
 
 import pytest
+import yaml
 
-from ansible_collections.rdma.fabric.tests.integration.after_site import States
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     ADMINISTRATOR,
     Outcome,
     stored_writes,
 )
-from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, WANTED, Fleet, stages
+from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS, Fleet, stages
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 
 def skipped(outcome: Outcome, name: str) -> int:
@@ -91,9 +89,7 @@ def test_a_host_that_waits_for_a_reboot_without_consent_keeps_no_node_out_of_ser
 
 
 @pytest.mark.hosts("one", "two")
-def test_a_canary_that_fails_keeps_its_slot_and_its_node_cordoned_until_it_is_mended(
-    fleet: Fleet, tmp_path: Path
-) -> None:
+def test_a_canary_that_fails_keeps_its_slot_and_its_node_cordoned_until_it_is_mended(fleet: Fleet) -> None:
     """The others go on without it as the guide says; it is given back also by a run without drains."""
     fleet.hosts["two"].switch("read-only", on=True)
     mark = fleet.cluster.audit.mark()
@@ -101,7 +97,9 @@ def test_a_canary_that_fails_keeps_its_slot_and_its_node_cordoned_until_it_is_me
     assert fleet.interrupted(mark) == [("two", "taken")]
     assert (fleet.changed(), fleet.cordoned(), fleet.holders()) == ([], ["two"], [fleet.nodes["two"]])
     (slot,) = fleet.slots()
-    assert f"could not write {LIMITS}" in slot["metadata"]["annotations"]["rdma.fabric/slot-failed"]
+    reason = slot["metadata"]["annotations"]["rdma.fabric/slot-failed"]
+    assert f"could not write {LIMITS}" in reason
+    assert "not rolled back, as no earlier state of it is known" in reason
     assert "no further node begins, as one has failed" in outcome.output
     assert "2 of 2 hosts of this run did not finish" in outcome.output
     (turn,) = fleet.turns()
@@ -110,10 +108,9 @@ def test_a_canary_that_fails_keeps_its_slot_and_its_node_cordoned_until_it_is_me
     assert [stage["failed"] for stage in turn["stages"]][:2] == [False, True]
     assert "could not write" in turn["reason"]
     (block,) = [block for block in blocks_of(guide("guide-upgrade.md")) if "any_run" in block]
-    block = block.replace("gpu-07", fleet.nodes["two"]).replace("any_run", f"namespace: {fleet.namespace}\n    any_run")
-    play = tmp_path / "play.yml"
-    play.write_text(f"- hosts: localhost\n  gather_facts: false\n  tasks:\n{textwrap.indent(block, '    ')}")
-    fleet.user.run(str(play), cluster=fleet.cluster, kubeconfig=fleet.cluster.kubeconfig).succeeded()
+    (task,) = yaml.safe_load(block)
+    place = {"namespace": fleet.namespace, "kubeconfig": str(fleet.cluster.kubeconfig)}
+    assert run_action("node_slot", {**task["rdma.fabric.node_slot"], "node": fleet.nodes["two"], **place})["changed"]
     assert (fleet.holders(), fleet.cordoned()) == ([], ["two"])
     fleet.run("--limit", "one").succeeded()
     assert (fleet.changed(), fleet.cordoned()) == (["one"], ["two"])
@@ -141,43 +138,32 @@ def test_a_node_with_upstreams_skip_label_has_no_turn(fleet: Fleet) -> None:
     assert (report["notices"], report["summary"]["outcome"]) == ([said], "pending")
 
 
-@pytest.mark.hosts("one")
-def test_the_machine_of_the_controller_is_refused_before_anything_is_touched(fleet: Fleet) -> None:
-    mark = fleet.cluster.audit.mark()
-    outcome = fleet.run(rdma_fabric_allow_controller_node=False).refused()
-    assert (fleet.changed(), fleet.cordoned(), fleet.holders(), len(fleet.pods())) == ([], [], [], 1)
-    assert stored_writes(fleet.cluster.audit, mark) == []
-    why = f"node {fleet.nodes['one']} runs this controller, so it is not interrupted: run from another machine, or set "
-    # Before the hosts are read, and at the end.
-    assert [line for line in outcome.message.splitlines() if f"  - one: failed: {why}" in line]
-    said = " ".join(outcome.output.split())
-    assert said.index(why) < said.index("TASK [rdma.fabric.host : ")
-
-
 @pytest.mark.hosts("one", "two")
-def test_the_node_of_the_api_server_is_refused_and_those_that_need_nothing_keep_nobody_from_a_turn(
-    fleet: Fleet, states: States
+def test_the_machine_of_the_controller_and_the_node_of_the_api_server_are_refused_before_anything_is_touched(
+    fleet: Fleet,
 ) -> None:
-    for host in fleet.hosts.values():
-        host.is_another_machine()
+    fleet.hosts["two"].is_another_machine()
     fleet.label("node-role.kubernetes.io/control-plane", {"two": ""})
     mark = fleet.cluster.audit.mark()
-    refuse: dict[str, Any] = {"rdma_fabric_allow_controller_node": False}
-    outcome = fleet.run(**refuse).refused()
-    assert (fleet.changed(), stored_writes(fleet.cluster.audit, mark)) == ([], [])
-    head, why, step = outcome.message.splitlines()
-    assert head.startswith("1 of 2 hosts of this run did not finish")
-    assert why == (
-        f"  - two: failed: node {fleet.nodes['two']} runs the API server (it is the only node of the control plane), "
-        "so it is not interrupted: set rdma_fabric_allow_controller_node: true for its host"
+    outcome = fleet.run(rdma_fabric_allow_controller_node=False).refused()
+    assert (fleet.changed(), fleet.cordoned(), fleet.holders(), len(fleet.pods())) == ([], [], [], 2)
+    assert stored_writes(fleet.cluster.audit, mark) == []
+    head, *reasons, _step = outcome.message.splitlines()
+    assert head.startswith("2 of 2 hosts of this run did not finish")
+    here = (
+        f"node {fleet.nodes['one']} runs this controller, so it is not interrupted: run from another machine, or set "
     )
-    assert step == "next: fix it and run again, or leave it out: --limit 'all,!two'"
+    api = (
+        f"node {fleet.nodes['two']} runs the API server (it is the only node of the control plane), so it is not "
+        "interrupted: set rdma_fabric_allow_controller_node: true for its host"
+    )
+    assert reasons[0].startswith(f"  - one: failed: {here}")
+    assert reasons[1:] == [f"  - two: failed: {api}"]
+    # Before the hosts are read, and at the end.
+    said = " ".join(outcome.output.split())
+    assert said.index(here) < said.index("TASK [rdma.fabric.host : ")
     report = fleet.user.report()
-    assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["two"]
-    states.give([fleet.hosts["two"]], rdma_fabric_limits=WANTED)
-    fleet.hosts["two"].is_another_machine()
-    fleet.run(**refuse).succeeded()
-    assert fleet.changed() == ["one", "two"]
+    assert [each["host"] for each in report["remarks"] if each["kind"] == "unfinished"] == ["one", "two"]
 
 
 @pytest.mark.hosts("one")
