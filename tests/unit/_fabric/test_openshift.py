@@ -116,7 +116,7 @@ def test_programs_go_where_its_nodes_have_them_unless_given() -> None:
     def folder(**settings: Any) -> str:
         found = rendered(policy(secondaryNetwork={"ipoib": {}}), **settings)
         volumes = found["DaemonSet", "kube-ipoib-cni-ds"]["spec"]["template"]["spec"]["volumes"]
-        return next(each["hostPath"]["path"] for each in volumes if each["name"] == "cnibin")
+        return next(str(each["hostPath"]["path"]) for each in volumes if each["name"] == "cnibin")
 
     assert folder() == "/opt/cni/bin"
     assert folder(openshift=False) == "/opt/cni/bin"
