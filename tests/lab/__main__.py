@@ -6,16 +6,15 @@
 ``python -m tests.lab programs`` finds or builds the control plane's programs and lists them; with ``--api`` no others
 than an API server needs, with ``--tests`` also what tests run beside it, as Helm, and packages that they unpack; with
 ``--nodes`` also what runs on the nodes of the lab's cluster.
-``python -m tests.lab up --dir DIR [--api-only] [--nodes FILE.json] [-- COMMAND ARGUMENT...]`` starts a control plane,
-runs the command on it (``KUBECONFIG``, ``K8S_AUTH_KUBECONFIG`` and ``RDMA_FABRIC_LAB_AUDIT_LOG`` are set) and exits
-with its status; without a command it stays until it is interrupted. ``--api-only``: no controllers and no KWOK.
+``python -m tests.lab up --dir DIR [--api-only] [-- COMMAND ARGUMENT...]`` starts a control plane, runs the command on
+it (``KUBECONFIG``, ``K8S_AUTH_KUBECONFIG`` and ``RDMA_FABRIC_LAB_AUDIT_LOG`` are set) and exits with its status;
+without a command it stays until it is interrupted. ``--api-only``: no controllers and no KWOK.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -35,7 +34,7 @@ from .gobuild import ProgramsUnavailable
 from .guests.image import NoSpace
 from .helm import HELM
 from .node_programs import NODE_RECIPES, NODE_RECIPES_OF_TESTS
-from .nodes import NodesNotReady, apply_nodes, kwok_node, register_nodes
+from .nodes import NodesNotReady
 from .programs import built, gather, gather_api, to_standard_error
 from .readers import gather_readers
 from .servers import ServerFailed
@@ -70,29 +69,6 @@ class Interrupted(Exception):
     def __init__(self, number: int) -> None:
         self.number = number
         super().__init__(signal.Signals(number).name)
-
-
-class InvalidNodes(Exception):
-    """The file of nodes cannot be used; the text says where and why."""
-
-
-def read_nodes(path: Path) -> list[dict[str, Any]]:
-    """Read ``[{"name": ..., "labels": {...}}, ...]`` and give the nodes' manifests."""
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InvalidNodes(f"{path} is not JSON: {error}") from error
-    if not isinstance(entries, list):
-        raise InvalidNodes(f"{path} has to be a list of {{name, labels}}")
-    nodes = []
-    for number, entry in enumerate(entries):
-        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or set(entry) - {"name", "labels"}:
-            raise InvalidNodes(f"{path}, entry {number}: needs a name, may have labels, and nothing else")
-        labels = entry.get("labels", {})
-        if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
-            raise InvalidNodes(f"{path}, entry {number} ({entry['name']}): labels have to map names to strings")
-        nodes.append(kwok_node(entry["name"], labels))
-    return nodes
 
 
 @contextlib.contextmanager
@@ -150,15 +126,13 @@ def end_command(command: subprocess.Popen[bytes], number: int) -> None:
             return
 
 
-def up(directory: Path, nodes: list[dict[str, Any]], argv: Sequence[str], *, api_only: bool) -> int:
+def up(directory: Path, argv: Sequence[str], *, api_only: bool) -> int:
     """Run a control plane around a command, or until interrupted; give the exit status."""
     started = time.monotonic()
     to_standard_error(f"starting {'an API server' if api_only else 'a control plane'} in {directory}")
     with ControlPlane(directory, programs=gather_api() if api_only else None) as control_plane:
-        # Without controllers no node gets Ready.
-        (register_nodes if api_only else apply_nodes)(control_plane.api, nodes)
         seconds = time.monotonic() - started
-        to_standard_error(f"ready after {seconds:.1f} s: {control_plane.server}, {len(nodes)} nodes")
+        to_standard_error(f"ready after {seconds:.1f} s: {control_plane.server}")
         if argv:
             return run_command(argv, control_plane.command_environment(os.environ))
         print(control_plane.kubeconfig, flush=True)
@@ -192,7 +166,6 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
         programs.add_argument(f"--{option}", dest="which", action="store_const", const=option, help=text)
     start = commands.add_parser("up", help="start a control plane, run a command on it, stop it")
     start.add_argument("--dir", type=Path, required=True, help="where it keeps its files; logs and audit log stay")
-    start.add_argument("--nodes", type=Path, help="a JSON list of {name, labels}: nodes to create")
     start.add_argument("--api-only", action="store_true", help="etcd and the API server, without what acts on objects")
     start.add_argument("argv", nargs="*", metavar="COMMAND", help="what to run; without it, stay until interrupted")
     return parser.parse_args(argv)
@@ -209,11 +182,10 @@ def main(argv: Sequence[str]) -> int:
                     return EXIT_LACKING
                 list_programs(arguments.which)
                 return 0
-            nodes = read_nodes(arguments.nodes) if arguments.nodes else []
-            return up(arguments.dir, nodes, arguments.argv, api_only=arguments.api_only)
+            return up(arguments.dir, arguments.argv, api_only=arguments.api_only)
     except Interrupted as interruption:
         return EXIT_SIGNAL_BASE + interruption.number
-    except (*EXPECTED_FAILURES, InvalidNodes) as error:
+    except EXPECTED_FAILURES as error:
         to_standard_error(str(error))
         return 1
 

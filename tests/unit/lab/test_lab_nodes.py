@@ -1,17 +1,14 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes of the lab: their manifests, when they count as ready, and the file that lists them."""
+"""Nodes of the lab: their manifests, and when they count as ready."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any, Mapping, cast
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.lab.__main__ import InvalidNodes, read_nodes
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.nodes import (
     NodesNotReady,
@@ -101,29 +98,3 @@ def test_apply_waits_for_every_node() -> None:
 def test_nodes_that_stay_unready_are_named() -> None:
     with pytest.raises(NodesNotReady, match=r"not Ready after 0 s: b$"):
         apply_nodes(cast(Api, FakeApi("b")), kwok_nodes(["a", "b"]), timeout=0.2)
-
-
-def test_file_of_nodes(tmp_path: Path) -> None:
-    path = tmp_path / "nodes.json"
-    path.write_text(json.dumps([{"name": "a", "labels": {"x": "y"}}, {"name": "b"}]))
-    assert read_nodes(path) == [kwok_node("a", {"x": "y"}), kwok_node("b")]
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        ("{", "is not JSON"),
-        ("{}", "has to be a list"),
-        ('["a"]', "entry 0: needs a name"),
-        ('[{"name": "a"}, {"labels": {}}]', "entry 1: needs a name"),
-        ('[{"name": 3}]', "entry 0: needs a name"),
-        ('[{"name": "a", "label": {}}]', "nothing else"),
-        ('[{"name": "a", "labels": {"x": true}}]', r"entry 0 \(a\): labels have to map names to strings"),
-        ('[{"name": "a", "labels": ["x"]}]', "labels have to map"),
-    ],
-)
-def test_bad_files_of_nodes_are_refused(tmp_path: Path, content: str, complaint: str) -> None:
-    path = tmp_path / "nodes.json"
-    path.write_text(content)
-    with pytest.raises(InvalidNodes, match=complaint):
-        read_nodes(path)
