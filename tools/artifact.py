@@ -47,7 +47,9 @@ def install_artifact(artifact: Path) -> Path:
     content = listed_files(artifact)
     target = INSTALLED / hashlib.sha256(content).hexdigest()[:16]
     if not target.exists():
-        forget_old_contents()
+        for folder in INSTALLED.glob("*"):  # what was not used for a day
+            if time.time() - folder.stat().st_mtime > KEPT_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
         INSTALLED.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=INSTALLED) as fresh:
             # Forced: a checkout that is importable counts as installed, and nothing would be done.
@@ -67,26 +69,15 @@ def listed_files(artifact: Path) -> bytes:
         return member.read()
 
 
-def forget_old_contents() -> None:
-    """Remove what was installed and not used for a day."""
-    for folder in INSTALLED.glob("*"):
-        if time.time() - folder.stat().st_mtime > KEPT_SECONDS:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def galaxy(*arguments: str) -> None:
     """Run ``ansible-galaxy collection``; its output is shown only on failure."""
-    done = subprocess.run(
-        [str(PROGRAMS / "ansible-galaxy"), "collection", *arguments],
-        cwd=CHECKOUT,
-        env={**own_environment(INSTALLED), "ANSIBLE_NOCOLOR": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    argv = [str(PROGRAMS / "ansible-galaxy"), "collection", *arguments]
+    environment = {**own_environment(INSTALLED), "ANSIBLE_NOCOLOR": "1"}
+    done = subprocess.run(argv, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"ansible-galaxy collection {' '.join(arguments)} ended with {done.returncode}\n{done.stdout}")
+        raise SystemExit(
+            f"ansible-galaxy {' '.join(argv[1:])} ended with {done.returncode}\n{done.stdout}{done.stderr}"
+        )
 
 
 def build_and_install() -> tuple[Path, Path]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -33,8 +34,7 @@ def link_checkout(link: Path, checkout: Path) -> None:
 
 def link_kubernetes_core(collections: Path) -> None:
     """Show the environment's kubernetes.core below ``collections`` to tools that look for documentation only there."""
-    library = Path(sys.prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    installed = (library / "ansible_collections" / "kubernetes" / "core").resolve()
+    installed = Path(sysconfig.get_path("purelib"), "ansible_collections", "kubernetes", "core").resolve()
     link_checkout(collections / "ansible_collections" / "kubernetes" / "core", installed)
 
 

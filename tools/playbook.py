@@ -54,18 +54,10 @@ def run_playbook(
     print(f"$ {shlex.join(['ansible-playbook', *arguments])}", flush=True)
     start = time.monotonic()
     colour = {"ANSIBLE_FORCE_COLOR": "1"} if sys.stdout.isatty() else {"ANSIBLE_NOCOLOR": "1"}
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    own = {"env": {**environment, **colour, "PYTHONUNBUFFERED": "1"}, "stdin": subprocess.DEVNULL}
     lines, titles = [], ["starting"]
-    running = started(
-        argv,
-        cwd=folder,
-        env={**environment, **colour, "PYTHONUNBUFFERED": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    with running as process, ticking(lambda: titles[-1]) as news:
+    with started(argv, cwd=folder, **own, **output) as process, ticking(lambda: titles[-1]) as news:
         for line in process.stdout or ():
             lines.append(line)
             titles += [line.strip(" *\n")] if "TASK [" in line else []
