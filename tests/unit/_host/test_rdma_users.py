@@ -6,8 +6,10 @@ new one has to be entered here."""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+from dataclasses import replace
 from typing import Any, Callable, Mapping, NamedTuple
 
 import pytest
@@ -20,6 +22,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe im
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.registry import ORDER
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.sealed import SAME, judge, seal
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, check_spec
 from ansible_collections.rdma.fabric.tests.fixtures.hosts.h100 import roce
 from ansible_collections.rdma.fabric.tests.unit._host import mlx5
@@ -125,6 +128,25 @@ class TestSwitchingUnderAJob:
         kernel.tree.add_dir(f"/var/log/pods/training_worker-0_{uid}")
         assert self.step(kernel)["interrupts"].endswith(f"used by {JOB} of pod training/worker-0")
 
+    def test_a_running_pod_that_a_device_plugin_gave_the_device_is_named(self) -> None:
+        """The answer is that of a plugin (v1beta1, ContainerAllocateResponse): device files by their paths."""
+        kernel = mlx5.booted()
+        kernel.tree.add_file("/sys/class/infiniband_verbs/uverbs0/ibdev", f"{DEVICE}\n")
+        uids = [f"0c1d2e3f-1111-2222-3333-44445555666{number}" for number in range(3)]
+        paths = ("/dev/infiniband/uverbs0", "/dev/infiniband/uverbs0", "/dev/infiniband/uverbs7")
+        answers = [b"\x1a\x38\n\x17%b\x12\x17%b\x1a\x02rw" % (path.encode(), path.encode()) for path in paths]
+        entries: list[dict[str, Any]] = [
+            {"PodUID": uid, "ResourceName": "rdma/hca", "AllocResp": base64.b64encode(answer).decode()}
+            for uid, answer in zip(uids, answers)
+        ]
+        checkpoint = {"Data": {"PodDeviceEntries": [*entries, {"PodUID": uids[2], "AllocResp": None}]}, "Checksum": 1}
+        kernel.tree.add_file("/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint", json.dumps(checkpoint))
+        for number in (0, 2):
+            kernel.tree.add_file(f"/proc/{4711 + number}/cgroup", f"0::/kubepods/pod{uids[number]}/ab\n")
+        for number, uid in enumerate(uids):
+            kernel.tree.add_dir(f"/var/log/pods/training_worker-{number}_{uid}")
+        assert self.step(kernel)["interrupts"].endswith("which is made anew, used by pod training/worker-0")
+
     def test_what_follows_on_the_port_waits(self) -> None:
         kernel = mlx5.booted()
         mlx5.done(kernel, mlx5.wish(vfs=1, eswitch_mode="switchdev"))
@@ -138,6 +160,23 @@ class TestSwitchingUnderAJob:
             ("vfs", "needs_consent"),
         ]
         assert apply(kernel, desired, mlx5.APPLY, None, kernel)["changed"] is False
+
+    def test_with_consent_it_waits_for_the_turn_of_the_host(self) -> None:
+        kernel = mlx5.booted()
+        job(kernel, DEVICE)
+        desired = wish(("driver_reload",), eswitch_mode="switchdev")
+        outcome = apply(kernel, desired, replace(APPLY, defers_reload=True), None, kernel)
+        assert (outcome["executed"], outcome["reload_due"]) == ([], True)
+        outcome = apply(kernel, desired, APPLY, None, kernel)
+        assert outcome["executed"][0]["id"] == f"eswitch:{PF}"
+
+    def test_an_approved_plan_stays_the_same_when_its_users_have_gone(self) -> None:
+        kernel = mlx5.booted()
+        desired = wish(("driver_reload",), eswitch_mode="switchdev")
+        before = preview(kernel, desired, CHECK, None)
+        job(kernel, DEVICE)
+        during = preview(kernel, desired, CHECK, None)
+        assert judge(seal(during["plan"], during["facts"]), before["plan"], before["facts"]).state == SAME
 
     def answer(self, monkeypatch: pytest.MonkeyPatch, command: str, shown: list[dict[str, Any]]) -> None:
         real, given = Kernel.run, CommandResult(0, json.dumps(shown), "")

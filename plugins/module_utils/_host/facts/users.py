@@ -11,6 +11,8 @@ address (macvlan_open, drivers/net/macvlan.c), through VLANs as well, in any net
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import re
 from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
 
@@ -55,6 +57,9 @@ NAMED_NAMESPACES = "/run/netns"
 # The kernel opens these on every RDMA device for itself.
 _OF_EVERY_DEVICE = ("ib_core", "ib_cm", "ib_ipoib", "mlx5_ib", "rdma_rxe")
 _POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12})")
+# What the kubelet's device manager keeps, and device files in the answers of device plugins.
+_CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+_GIVEN = re.compile(rb"/dev/infiniband/(uverbs\d+)")
 _LINK_LOCAL = "fe80"
 _MOST_NAMED = 4
 _MOST_USERS = 12
@@ -293,12 +298,18 @@ def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
     return holders
 
 
-def _pod(probe: Probe, pid: str) -> str | None:
-    """Return the pod of a process, with its name if the kubelet's logs have it."""
+def _pod(probe: Probe, pid: str) -> str:
+    """Return the pod of a process, with its name if the kubelet's logs have it; empty if it has none."""
+    uid = _pod_uid(probe, pid)
+    return _pod_of(probe, uid) if uid else ""
+
+
+def _pod_uid(probe: Probe, pid: str) -> str:
     found = _POD.search(text_at(probe.host, f"/proc/{pid}/cgroup"))
-    if found is None:
-        return None
-    uid = found.group(1).replace("_", "-")
+    return found.group(1).replace("_", "-") if found is not None else ""
+
+
+def _pod_of(probe: Probe, uid: str) -> str:
     for entry in names_at(probe.host, POD_LOGS):
         namespace, _underscore, rest = entry.partition("_")
         if rest.endswith(f"_{uid}"):
@@ -320,9 +331,8 @@ def _note_rdma(probe: Probe, users: Users, functions: Sequence[Nic]) -> None:
 
 def _programs(probe: Probe) -> dict[str, dict[str, None]]:
     """Return the programs that have RDMA devices open, by device, each with its pod."""
-    places = [f"{place}/{entry}" for place in _CLASSES for entry in probe.names(place)]
-    nodes = {place.rpartition("/")[2]: probe.text(f"{place}/ibdev", limit=64) for place in places}
     found: dict[str, dict[str, None]] = {}
+    nodes = _nodes(probe)
     for pid, paths in open_files(probe.host):
         entries = {path[len(RDMA_FILES) :] for path in paths if path.startswith(RDMA_FILES)}
         # rdma_cm is one file for all devices; who uses one through it has that one open, too.
@@ -330,6 +340,31 @@ def _programs(probe: Probe) -> dict[str, dict[str, None]]:
             pod = _pod(probe, pid)
             found.setdefault(device, {})[f"{_process(probe, pid)}{f' of {pod}' if pod else ''}"] = None
     return found
+
+
+def _nodes(probe: Probe) -> dict[str, str | None]:
+    """Return the RDMA devices by the names of their device files."""
+    places = [f"{place}/{entry}" for place in _CLASSES for entry in probe.names(place)]
+    return {place.rpartition("/")[2]: probe.text(f"{place}/ibdev", limit=64) for place in places}
+
+
+def _pods(probe: Probe) -> list[tuple[str, str]]:
+    """Return the devices whose files a device plugin gave to running pods, each with the pod.
+
+    The kubelet keeps the answer of the plugin, which has the paths (Kubernetes, pkg/kubelet/cm/devicemanager), also
+    after a pod has ended and has no process any longer.
+    """
+    document = parsed(probe.content(_CHECKPOINT) or "")
+    data = document.get("Data") if isinstance(document, dict) else None
+    given: dict[str, set[bytes]] = {}
+    for entry in objects(data.get("PodDeviceEntries")) if isinstance(data, dict) else []:
+        with contextlib.suppress(ValueError):
+            files = _GIVEN.findall(base64.b64decode(str(entry.get("AllocResp"))))
+            given.setdefault(str(entry.get("PodUID")), set()).update(files)
+    running = {_pod_uid(probe, pid) for pid in _processes(probe.host)} if any(given.values()) else set()
+    nodes = _nodes(probe)
+    found = [(nodes.get(file.decode()), uid) for uid in sorted(running & given.keys()) for file in given[uid]]
+    return [(device, _pod_of(probe, uid)) for device, uid in found if device]
 
 
 def kernel_users(probe: Probe) -> list[tuple[str, str]] | None:
@@ -348,11 +383,14 @@ def kernel_users(probe: Probe) -> list[tuple[str, str]] | None:
 
 
 def read_rdma_users(probe: Probe, facts: Facts) -> Users:
-    """Return the users of each RDMA device as text: programs with their pods, and storage with its mounts.
+    """Return the users of each RDMA device as text: programs, pods that were given it, and storage with its mounts.
 
     Storage is on the devices of the interface of its connection, or else on those where its module has queue pairs.
     """
     found = _programs(probe)
+    for device, pod in _pods(probe):
+        if not any(who.endswith(pod) for who in found.get(device, ())):
+            found.setdefault(device, {})[pod] = None
     kernel = kernel_users(probe)
     connected: set[tuple[str, str]] = set()
     # Without default routes: a device that is only guessed is not told.
