@@ -103,7 +103,7 @@ statistic:
       type: str
       sample: rdma.fabric/result/v1
     playbook:
-      description: Short name of the playbook; empty for one that is not of this collection.
+      description: Short name of the playbook; of one that is not of this collection the name of its file.
       returned: always
       type: str
       sample: preview

@@ -190,7 +190,8 @@ def _launch(cli: Mapping[str, Any], step: Step, template: str) -> str:
 
 def statistic(ending: Ending, cli: Mapping[str, Any], template: str = "") -> dict[str, Any]:
     """Return what programs and the end of the screen get: the ending as plain data."""
-    run = {"format": FORMAT, "playbook": called(cli), "check": bool(cli.get("check")), "limit": cli.get("subset") or ""}
+    name = called(cli) or PurePath(str(([*(cli.get("args") or ())] or [""])[-1])).name
+    run = {"format": FORMAT, "playbook": name, "check": bool(cli.get("check")), "limit": cli.get("subset") or ""}
     said = {"result": ending.result, "counts": ending.counts, "findings": [*ending.findings], "paths": ending.paths}
     return {**run, "outcome": ending.result, **ending.data, **said, "next": next_step(cli, ending.step, template)}
 

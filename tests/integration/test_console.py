@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,33 +54,40 @@ def test_the_output_of_a_json_callback_is_json_and_holds_every_plan(user: User) 
     assert "planned: vfs 0000:18:00.0" in plans["roce-h100-01"]
 
 
-def of_a_fleet(folder: Path, size: int, callback: str) -> list[str]:
-    """Return the lines of ``site --check`` on so many recorded hosts, of which one has lost its recording."""
-    user = User(folder / f"{callback}-{size}")
+def of_a_fleet(folder: Path, size: int, lost: int, wanted: dict[str, Any]) -> tuple[int, list[str]]:
+    """Return how ``site --check`` of so many recorded hosts ended, and its lines; ``lost`` of them are not there."""
+    user = User(folder / f"{size}-{lost}")
     there, gone = (str(RECORDINGS / f"{name}{SUFFIX}") for name in ("cpu-01", "gone"))
-    hosts = {f"gpu-{number:03}": {"rdma_fabric_recording": there if number else gone} for number in range(size)}
-    wanted = {"rdma_fabric_kernel_modules": ["ib_umad"]}
+    hosts = {f"gpu-{number:03}": {"rdma_fabric_recording": there if number >= lost else gone} for number in range(size)}
     inventory = user.home / "hosts.json"
     inventory.write_text(json.dumps({"rdma_fabric": {"hosts": hosts, "vars": wanted}}), encoding="utf-8")
     # Lines of progress come by the clock.
-    chosen = {"ANSIBLE_STDOUT_CALLBACK": callback, "RDMA_FABRIC_PROGRESS_SECONDS": "0"}
+    chosen = {"ANSIBLE_STDOUT_CALLBACK": "rdma.fabric.fleet", "RDMA_FABRIC_PROGRESS_SECONDS": "0"}
     status, output = run_bounded(
         [str(PROGRAMS / "ansible-playbook"), "rdma.fabric.site", "-i", str(inventory), "--check", "--diff"],
         user.here,
         {**user.environment(None, None), **chosen},
     )
-    assert status != 0, output
-    return output.splitlines()
+    return status, output.splitlines()
 
 
-def test_the_callback_of_the_collection_prints_as_many_lines_for_many_hosts_as_for_few(tmp_path: Path) -> None:
-    few, many = (of_a_fleet(tmp_path, size, "rdma.fabric.fleet") for size in (8, 60))
-    assert "ok: 59 hosts: gpu-[001:059]" in many
-    assert len([line for line in many if line.startswith("fatal: [gpu-000]: FAILED!")]) == 1
-    below = many[many.index(next(filter(is_recap, many))) + 1 :]
+def test_a_run_of_a_healthy_fleet_is_25_lines_with_the_callback_of_the_collection(tmp_path: Path) -> None:
+    status, lines = of_a_fleet(tmp_path, 60, 0, {})
+    assert (status, lines.count("result:   unchanged")) == (0, 1)
+    quiet = [line for line in lines if not line.startswith("\tRUN: ")]  # the statistic, which tests ask for
+    assert len(quiet) <= 25, "\n".join(lines)
+    assert not any(line.startswith("TASK [") for line in lines)
+
+
+def test_the_callback_of_the_collection_folds_hosts_and_names_the_one_that_failed(tmp_path: Path) -> None:
+    status, lines = of_a_fleet(tmp_path, 60, 1, {"rdma_fabric_kernel_modules": ["ib_umad"]})
+    assert status != 0
+    assert len([line for line in lines if line.startswith("fatal: [gpu-000]: FAILED!")]) == 1
+    assert "gpu-[001:059] (59 hosts): 1 step" in lines
+    below = lines[lines.index(next(filter(is_recap, lines))) + 1 :]
     recap = [line.split(" : ")[0].rstrip() for line in below if " : ok=" in line]
     assert recap == ["gpu-000", "localhost", "gpu-[001:059] (59 hosts)"]
-    assert len(many) == len(few) < 150, "\n".join(many)
+    assert len(lines) < 60, "\n".join(lines)
 
 
 def test_whose_node_may_be_given_back_is_found_without_a_line_for_each_host(user: User) -> None:

@@ -67,6 +67,7 @@ class TestOutcome:
         lines = result["diff"]["prepared"].splitlines()
         assert lines == [describe(step) for step in result["plan"]["steps"]]
         assert "diff" not in outcome(diff=False)
+        assert outcome(diff=False, mode="preview")["diff"] == result["diff"], "which is what a preview is for"
         assert "diff" not in outcome(desired())
 
     def test_notices_are_part_of_the_printed_plan(self) -> None:
