@@ -22,6 +22,8 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
 class ActionModule(ChartAction):
     """Brings the release of a chart to the wanted state."""
 
+    hands_on = ("objects",)
+
     def execute(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Install, upgrade, uninstall or render; see the module's documentation."""
         chart = arguments["spec"].get("chart")
@@ -37,6 +39,7 @@ class ActionModule(ChartAction):
         """Install or upgrade where the release is another one; what it was before is asked first."""
         made = self._namespaces(arguments)
         asked = self.ask_release(chart, arguments, task_vars)
+        self.learn(asked.get("status"))
         live, again = chart_release.release_of(asked), chart_release.is_failed(asked)
         changed = bool(asked["changed"] or again)
         if changed and not self.check_mode:

@@ -76,12 +76,15 @@ RESOURCE_FIELDS = ("apiVersion", "kind", "metadata", "spec")
 class ActionModule(FabricAction):
     """Loads every input, validates all of it at once and returns one FabricSpec."""
 
+    hands_on = ("spec", "sealed")
+
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the task; see FabricAction. Variables of another type are told with the rest of the input."""
         self._misread = of_controller(
             task_vars or {}, controller_of(task_vars or {}), lambda value: plain(self._templar.template(value))
         )
         wrong = {violation.source for violation in self._misread}
+        self.learn(plain(self._task.args))
         self._task.args = {name: value for name, value in self._task.args.items() if f"{PREFIX}{name}" not in wrong}
         return super().run(tmp, task_vars)
 
@@ -213,7 +216,9 @@ class ActionModule(FabricAction):
 
     def _read_files(self, names: list[str]) -> tuple[list[Document], list[Violation]]:
         with decrypted(self.find_file, self._loader) as find:
-            return read_files(names, find)
+            documents, violations = read_files(names, find)
+        self.learn([document.content for document in documents])
+        return documents, violations
 
     def _helm_values(self, arguments: Mapping[str, Any]) -> tuple[list[Document], list[Violation]]:
         documents, violations = self._read_files(arguments["helm_values_files"])
@@ -221,6 +226,7 @@ class ActionModule(FabricAction):
             documents.append(Document("rdma_fabric_helm_values", arguments["helm_values"]))
         findings = Findings()
         documents += values_of_settings(arguments["helm_set"], findings, "helm_set")
+        self.learn([document.content for document in documents])
         return documents, [*violations, *findings.violations]
 
 

@@ -36,6 +36,7 @@ _NO_FOLDER = (
 class ActionModule(FabricAction):
     """Renders, and writes files where asked to."""
 
+    hands_on = ("waves",)
     user_errors = (ForeignFile,)
     checked_in_execute = ("chart_objects",)
 
@@ -56,13 +57,11 @@ class ActionModule(FabricAction):
             waves = with_chart(waves, arguments["chart_objects"])
         result: dict[str, Any] = {
             "changed": False,
-            "waves": waves,
             "images": bill_of(objects_of(waves)),
             "notices": [*([unknown] if unknown else []), *left_out(spec, variables)],
         }
-        if arguments["output_dir"]:
-            result.update(self._write(Path(arguments["output_dir"]), waves))
-        return result
+        written = self._write(Path(arguments["output_dir"]), waves) if arguments["output_dir"] else {"waves": waves}
+        return {**result, **written}
 
     def _write(self, folder: Path, waves: list[dict[str, Any]]) -> dict[str, Any]:
         change = plan_folder(folder, manifest_files(waves, WAVES))

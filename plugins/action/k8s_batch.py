@@ -41,4 +41,6 @@ class ActionModule(ClusterAction):
 
     def _waves_of_files(self, names: list[str]) -> list[dict[str, Any]]:
         with decrypted(self.find_file, self._loader) as find:
-            return waves_of_files(names, find)
+            waves = waves_of_files(names, find)
+        self.learn(waves)
+        return waves

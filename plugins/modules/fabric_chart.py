@@ -32,7 +32,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - That of the plugin helm-diff, or without it the chart and its values, of which what may be a secret is hidden.
+      - That of the plugin helm-diff, or without it the chart and its values. What may be a secret is hidden.
   idempotent:
     support: full
 options:

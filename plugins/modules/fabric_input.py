@@ -291,7 +291,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 spec:
-  description: The whole input in one format, with current fields, for the other modules.
+  description:
+    - The whole input in one format, with current fields, for the other modules.
+    - With C(-v), Ansible prints that it is hidden, as it may hold secrets (C(rdma_fabric_show_secrets)).
   returned: success
   type: dict
   sample:

@@ -97,8 +97,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 waves:
-  description: The objects in the order in which they are applied. Waves without objects are left out.
-  returned: success
+  description:
+    - The objects in the order in which they are applied. Waves without objects are left out.
+    - With C(-v), Ansible prints that they are hidden, as they may hold secrets (C(rdma_fabric_show_secrets)).
+  returned: without O(output_dir)
   type: list
   elements: dict
   contains:

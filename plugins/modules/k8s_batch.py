@@ -28,7 +28,7 @@ description:
     run expires after a minute.
   - A run that is interrupted at any point loses nothing. The next run converges.
 notes:
-  - Values of C(Secret) objects are hidden in differences.
+  - Differences show a mask in place of secrets, such as values of C(Secret) objects and of environments of containers.
 author:
   - The rdma.fabric contributors (@rdma-fabric)
 extends_documentation_fragment:

@@ -19,6 +19,7 @@ import yaml
 from ansible import template
 from ansible.parsing.dataloader import DataLoader
 
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import SHOW_SECRETS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts import role
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hooks import HOOKS
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.rows_hosts import ROWS as OF_THE_STATE
@@ -37,6 +38,8 @@ NO_VARIABLES = {
 } | REGISTERED
 # What preflight reads for the role: the role itself sees what became of it.
 THROUGH_PREFLIGHT = {row.name for row in OF_THE_STATE} - {"rdma_fabric_allow_reboot", "rdma_fabric_recording"}
+# What the base of actions reads for every role.
+THROUGH_EVERY_ACTION = {SHOW_SECRETS}
 # What fabric_hosts reads for the role, and fabric_rollout beside it for the playbooks.
 THROUGH_FABRIC_HOSTS = {row.name for row in HOOKS} | {"rdma_fabric_allow_controller_node"}
 # Parts of playbooks with the playbooks that import them.
@@ -172,6 +175,7 @@ def test_each_variable_is_read_where_the_table_says_and_changes_something_there(
             (read if changes_something(path, name) else idle).add((name, reader))
     told = {(row.name, reader) for row in ROWS for reader in row.readers}
     told -= {(name, "host") for name in THROUGH_PREFLIGHT}
+    told = {(name, reader) for name, reader in told if name not in THROUGH_EVERY_ACTION or (name, reader) in read}
     told = {(name, reader) for name, reader in told if name not in THROUGH_FABRIC_HOSTS}
     idle = {(name, reader) for name, reader in idle - read if (name, reader) in told or name not in TABLE}
     none_of(

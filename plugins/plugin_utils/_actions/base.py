@@ -24,6 +24,7 @@ from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import fragment_loader
 from ansible.utils.display import Display
@@ -31,13 +32,15 @@ from ansible.utils.plugin_docs import get_docstring
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput, one_line, shortened
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
-from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import hidden, opens_vaults, texts_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.said import hidden
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import HIDDEN, opens_vaults, texts_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.of_facts import set_by_facts, violations_of_facts
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.texts import Unreadable, is_blank, read_text
 
 display = Display()
 
 JSON_CALLBACKS = ("json", "jsonl")
+SHOW_SECRETS = "rdma_fabric_show_secrets"
 _ROOT = f"{Path(__file__).parents[3]}/"
 SPEC_KEYS = ("type", "elements", "required", "default", "choices", "aliases")
 
@@ -66,6 +69,9 @@ class FabricAction(ActionBase):
 
     checked_in_execute: ClassVar[tuple[str, ...]] = ()
     """Options whose elements and suboptions ``execute`` checks itself; large values belong here."""
+
+    hands_on: ClassVar[tuple[str, ...]] = ()
+    """Keys of the result that hold what was given, for later tasks. Who only prints results is told nothing of it."""
 
     user_errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Families of exceptions whose text is written for the user: they end the task without a traceback."""
@@ -101,8 +107,7 @@ class FabricAction(ActionBase):
             result.update(failed=True, msg=msg, exception=traceback.format_exc())
         if "notices" in result:
             result["notices"] = notice_texts(result["notices"])
-        if (result.get("failed") or result.get("notices")) and opens_vaults(self._loader):
-            self._hide_vaulted(result, task_vars or {})
+        self._hide_secrets(result, task_vars or {})
         for notice in result.get("notices", ()):
             display.warning(printable(notice))
         if isinstance(result.get("msg"), str):
@@ -115,13 +120,43 @@ class FabricAction(ActionBase):
         if names:
             raise InvalidInput(violations_of_facts(str(task_vars.get("inventory_hostname", "")), names))
 
-    def _hide_vaulted(self, result: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
-        """Take what came from a vault out of what is said: of what failed that is all, else the notices."""
+    def learn(self, value: Any) -> None:
+        """Remember plain data that the action has read beside its arguments: no secret of it is told."""
+        self._learnt = [*getattr(self, "_learnt", []), value]
+
+    def _hide_secrets(self, result: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
+        """Take secrets out of what is said: of what failed that is all, else notices and differences."""
+        handed_on = not result.get("failed") and any(name in result for name in self.hands_on)
+        told = result if result.get("failed") else {key: result[key] for key in ("notices", "diff") if result.get(key)}
+        if not (handed_on or told) or self._shows_secrets(task_vars):
+            return
+        if handed_on:
+            result["_ansible_no_log"] = True
+        if told:
+            # The patterns take a while to compile, and most tasks have nothing to say.
+            from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub import shown  # noqa: PLC0415
+
+            diff = told.get("diff")
+            if diff:
+                each = shown.shown_difference
+                told["diff"] = [each(entry) for entry in diff] if isinstance(diff, list) else each(diff)
+            if opens_vaults(self._loader):
+                told = hidden(told, self._vaulted(task_vars), HIDDEN)
+            result.update(shown.without_secrets(told, [plain(self._task.args), *getattr(self, "_learnt", [])]))
+
+    def _vaulted(self, task_vars: Mapping[str, Any]) -> set[str]:
+        """Return every text from a vault that may be quoted."""
         # The table of all variables, which most actions need not know.
         from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.unread import REGISTERED  # noqa: PLC0415
 
-        texts = texts_of([self._task.args, task_vars, *self.quoted_hosts(task_vars)], REGISTERED)
-        result.update(hidden(result if result.get("failed") else {"notices": result["notices"]}, texts))
+        return texts_of([self._task.args, task_vars, *self.quoted_hosts(task_vars)], REGISTERED)
+
+    def _shows_secrets(self, task_vars: Mapping[str, Any]) -> bool:
+        """Return whether the user wants results in full; of a run that is localhost's wish."""
+        for variables in (task_vars, (task_vars.get("hostvars") or {}).get("localhost") or {}):
+            if SHOW_SECRETS in variables:
+                return bool(boolean(self.templated(variables[SHOW_SECRETS]), strict=False))
+        return False
 
     def quoted_hosts(self, task_vars: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
         """Return the variables, as they are before templates are filled in, of other hosts whose values are quoted."""

@@ -15,13 +15,11 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
-from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.scrub import scrubbed
 from ansible_collections.rdma.fabric.plugins.plugin_utils._variables.variable import PREFIX
 
 from .charts import name_of
 
 FAILED = "failed"
-_CHANGED = "(hidden, changed)"
 _NO_PLUGIN = (
     "without the plugin helm-diff only release and values of the chart are compared: another chart of the same release "
     "is not seen (next: helm plugin install https://github.com/databus23/helm-diff)"
@@ -73,16 +71,15 @@ def sentence(chart: Mapping[str, Any], live: Mapping[str, Any], *, changed: bool
 
 
 def difference(chart: Mapping[str, Any], live: Mapping[str, Any]) -> Json:
-    """Return what changes of a release, as far as its own record tells; values that may be secrets are hidden."""
+    """Return what changes of a release, as far as its own record tells."""
     wanted = {"chart": _record_of(chart), "values": chart["values"]}
     header = f"release {chart['release']} in {chart['namespace']}"
     before = {"chart": live["chart"], "values": live.get("values") or {}} if live else {}
-    hidden = scrubbed(before)
     return {
         "before_header": header,
         "after_header": header,
-        "before": yaml.safe_dump(hidden, sort_keys=True) if before else "",
-        "after": yaml.safe_dump(_marked(before, wanted, hidden, scrubbed(wanted)), sort_keys=True),
+        "before": yaml.safe_dump(before, sort_keys=True) if before else "",
+        "after": yaml.safe_dump(wanted, sort_keys=True),
     }
 
 
@@ -99,16 +96,6 @@ def _record_of(chart: Mapping[str, Any]) -> str:
         name, _colon, tag = name.partition("@")[0].partition(":")
         version = version or tag.replace("_", "+")
     return f"{name}-{version}" if version else name
-
-
-def _marked(old: Any, new: Any, shown_old: Any, shown_new: Any) -> Any:
-    """Return what is shown of new values, with a mark where they differ from the old ones only in what is hidden."""
-    if isinstance(shown_new, dict) and isinstance(old, dict) and isinstance(shown_old, dict):
-        return {
-            key: _marked(old.get(key), new[key], shown_old.get(key), shown) if key in old else shown
-            for key, shown in shown_new.items()
-        }
-    return _CHANGED if shown_new == shown_old and new != old else shown_new
 
 
 def plugin_notice(answer: Mapping[str, Any]) -> list[str]:

@@ -46,15 +46,15 @@ class FolderChange:
         return bool(self.written or self.removed)
 
     def diff(self, folder: Path) -> list[dict[str, str]]:
-        """Return the change as Ansible shows differences, without the values of Secrets."""
+        """Return the change as Ansible shows differences."""
         edits = [(name, before or "", after) for name, (before, after) in self.written.items()]
         edits += [(name, before, "") for name, before in self.removed.items()]
         return [
             {
                 "before_header": str(folder / name),
                 "after_header": str(folder / name),
-                "before": _hidden(before, "as it was") if is_secret(name) else before,
-                "after": _hidden(after, "as it shall be") if is_secret(name) else after,
+                "before": before,
+                "after": after,
             }
             for name, before, after in sorted(edits)
         ]
@@ -84,10 +84,6 @@ def manifest_files(waves: list[dict[str, Any]], order: Iterable[str]) -> dict[st
 def is_secret(path: str) -> bool:
     """Tell whether a file of the folder holds a Secret."""
     return path.rpartition("/")[2].startswith("secret-")
-
-
-def _hidden(text: str, which: str) -> str:
-    return text and f"# A Secret {which}: its values are not shown.\n"
 
 
 def to_yaml(value: Any) -> str:

@@ -21,6 +21,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.field_own
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.inventory import recorded_keys
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
 from ansible_collections.rdma.fabric.plugins.plugin_utils._json import Json
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.shown import shown_change
 
 SAME, DIFFERS, MISSING, LEFT_OVER = "same", "differs", "missing", "left_over"
 FAILED, NOT_COMPARED = "failed", "not_compared"
@@ -86,7 +87,7 @@ def _row(change: Change, recorded: set[Key] | None) -> Json:
         row["why"] = _DROPPED if known else _UNRECORDED
         row["managers"] = [owner.as_dict() for owner in applied_by_us(change.before)]
     elif change.action == CONFIGURED and change.before is not None and change.after is not None:
-        row["differences"] = [each.as_dict() for each in differences(change.before, change.after)]
+        row["differences"] = [each.as_dict() for each in differences(*shown_change(change.before, change.after))]
         row["why"] = "" if row["differences"] else _RECORD_ONLY
     return row
 

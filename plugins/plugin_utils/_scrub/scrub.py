@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takes secrets out of what a support bundle holds: objects, documents of runs, logs. Pure.
+"""Takes secrets out of objects, documents of runs, and logs, for support bundles, differences and messages. Pure.
 
 What names a secret is what recordings of hosts go by (``_host/facts/masks``). A secret that neither its name nor its
 form tells stays.
@@ -27,7 +27,8 @@ from .programs import in_line, patterns
 # Words that hold one of those of secrets and say nothing of one: names of references, of API groups, of results.
 _HARMLESS = re.compile(
     r"pass(?:ed|ing|es|ive)\b|pass_?through|bypass|author(?!iz)|(?:authorization|authentication)\.k8s\.io"
-    r"|secret_?names?|secret_?refs?|secret_?key_?refs?|pull_?secrets?|ufm_?secret|service_?account_?token$|iscsi|netroot|hash",
+    r"|secret_?names?|secret_?refs?|secret_?key_?refs?|pull_?secrets?|ufm_?secret|guard_?token|service_?account_?token$"
+    r"|config-?map-?key|iscsi|netroot|hash",
     re.IGNORECASE,
 )
 # Further names, as an underscore or a capital begins no word for a pattern of words.
@@ -149,6 +150,13 @@ _QUOTES = re.compile(r"(?<!\\)\\*[\"']")
 # What ends a value without quotes: a blank, or the end of a string, of JSON or the like, that it stands in.
 _END_OF_WORD = re.compile(r"\s|(?<!\\)\\*[\"'](?=[,:;})\]\s]|\Z)")
 _NO_VALUES = ("true", "false", "null", "none", "nil", MASK)
+# A variable of an environment may hold anything, whatever its name.
+_ENVIRONMENT = re.compile(r"(?:^|[a-z_])env(?:ironment)?(?:_?vars)?$", re.IGNORECASE)
+_ENVIRONMENT_OF_HELM = re.compile(r"(?P<head>\benv\w*\[\d+\]\.value=)[^\s,\"'\\]+", re.IGNORECASE)
+# Names, addresses and versions, of which data of a fleet is full: no secret, unless a word or a prefix is among them.
+_WORD = re.compile(r"[\w.:/%+-]{0,64}")
+_OF_WORDS = re.compile(rf"{_KEYS.pattern}|cookie|LS0tLS1CRUdJTi|{_TOKENS.pattern}|{_HASHES.pattern}", re.IGNORECASE)
+_NUMBER = re.compile(r"[\d.]{0,20}")
 
 
 def names_secret(name: str) -> bool:
@@ -158,13 +166,19 @@ def names_secret(name: str) -> bool:
     return rest.lower() != "key" and (looks_secret(rest) or _KEYS.search(rest) is not None)
 
 
-def scrubbed_text(text: str) -> str:
-    """Return text of any kind with a mask in the place of each secret."""
+def scrubbed_prose(text: str) -> str:
+    """Return text that speaks of names, as messages do, with a mask in place of what its form alone tells."""
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _ENCODED_PEM.sub(_without_encoded_key, text)
     for form in (_TOKENS, _HASHES, _CREDENTIALS_IN_URL):
         text = form.sub(MASK, text)
-    for form in (_CREDENTIALS_IN_PROXY, _AUTHORIZATION, _BEARER, _COOKIE):
+    return _CREDENTIALS_IN_PROXY.sub(rf"\g<head>{MASK}", text)
+
+
+def scrubbed_text(text: str) -> str:
+    """Return text of any kind with a mask in the place of each secret."""
+    text = scrubbed_prose(text)
+    for form in (_AUTHORIZATION, _BEARER, _COOKIE, _ENVIRONMENT_OF_HELM):
         text = form.sub(rf"\g<head>{MASK}", text)
     text = _CHPASSWD.sub(lambda found: _USER.sub(rf"\g<head>{MASK}", found.group()), text)
     text = _without_options_of_programs(text)
@@ -190,11 +204,45 @@ def scrubbed(value: Any, name: str = "") -> Any:
 
 
 def _scrubbed_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    if fields.get("kind") == "Secret":
-        fields = {key: MASK if key in ("data", "stringData") else item for key, item in fields.items()}
+    held = ("data", "stringData") if fields.get("kind") == "Secret" else ()
     # An environment variable, or what is written like one.
     named = str(fields.get("name", "")) if "value" in fields else ""
-    return {key: scrubbed(item, named if key == "value" and named else key) for key, item in fields.items()}
+    return {
+        key: _all_masked(item)
+        if key in held
+        else _scrubbed_environment(item)
+        if _ENVIRONMENT.search(str(key))
+        else scrubbed(item, named if key == "value" and named else str(key))
+        for key, item in fields.items()
+    }
+
+
+def _all_masked(value: Any) -> Any:
+    return dict.fromkeys(value, MASK) if isinstance(value, dict) else value and MASK
+
+
+def _scrubbed_environment(value: Any) -> Any:
+    """Return an environment as containers have it, as a mapping, or as a list of ``NAME=value``."""
+    if isinstance(value, dict):
+        return {name: _scrubbed_variable(str(name), item) for name, item in value.items()}
+    if not isinstance(value, list):
+        return scrubbed(value)
+    found: list[Any] = []
+    for item in value:
+        if isinstance(item, str):
+            name, sign, text = item.partition("=")
+            found.append(f"{name}{sign}{_scrubbed_variable(name, text)}")
+        elif isinstance(item, dict) and "value" in item:
+            found.append({**scrubbed(item), "value": _scrubbed_variable(str(item.get("name", "")), item["value"])})
+        else:
+            found.append(scrubbed(item))
+    return found
+
+
+def _scrubbed_variable(name: str, value: Any) -> Any:
+    shown = scrubbed(value, name)
+    harmless = not isinstance(shown, str) or shown.lower() in _NO_VALUES or _NUMBER.fullmatch(shown)
+    return shown if harmless else MASK
 
 
 def _scrubbed_items(items: list[Any], name: str) -> list[Any]:
@@ -209,6 +257,8 @@ def _scrubbed_items(items: list[Any], name: str) -> list[Any]:
 
 def _scrubbed_string(text: str) -> str:
     """Return a string, which may be JSON itself: configurations of CNI plugins and annotations are."""
+    if _WORD.fullmatch(text) and not (looks_secret(text) or _OF_WORDS.search(text)):
+        return text
     if text.lstrip()[:1] in ("{", "["):
         try:
             inner = json.loads(text)

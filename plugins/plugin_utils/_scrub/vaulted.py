@@ -10,7 +10,6 @@ said, as it takes a walk through all of them.
 
 from __future__ import annotations
 
-import json
 import re
 from importlib import import_module
 from pathlib import Path
@@ -20,11 +19,7 @@ import yaml
 from ansible.errors import AnsibleError
 from ansible.parsing.vault import b_HEADER
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
-
 HIDDEN = "<from a vault>"
-# Shorter ones are words that messages have anyway: they are hidden where they stand alone.
-_LONG = 8
 # The variables of hosts to which a task is delegated, each with a "hostvars" of its own.
 _DELEGATED = "ansible_delegated_vars"
 # Of all hosts, or what a host says of itself.
@@ -39,7 +34,6 @@ _NOT_WALKED = (
     "ansible_play_batch",
     "ansible_facts",
 )
-_CUT_OFF = ("...", " [...]")
 
 
 def opens_vaults(loader: Any) -> bool:
@@ -78,39 +72,6 @@ def _value(variables: Mapping[str, Any], name: str) -> Any:
     except AnsibleError:
         # What has no value is in no message.
         return None
-
-
-def hidden(value: Any, texts: Iterable[str]) -> Any:
-    """Return a value of results without these texts."""
-    ordered = sorted(texts, key=lambda text: (-len(text), text))
-    return _hidden(value, ordered) if ordered else value
-
-
-def _hidden(value: Any, texts: list[str]) -> Any:
-    if isinstance(value, str):
-        for text in texts:
-            value = _without(value, text)
-        return value
-    if isinstance(value, Mapping):
-        return {key: _hidden(item, texts) for key, item in value.items()}
-    return [_hidden(item, texts) for item in value] if isinstance(value, list) else value
-
-
-def _without(said: str, text: str) -> str:
-    """Return what is said without a text, be it as it is, as Python or JSON writes it, or cut off at a length."""
-    for form in dict.fromkeys((text, one_line(text), one_line(repr(text)[1:-1]), json.dumps(text)[1:-1])):
-        if len(form) < _LONG:
-            said = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", HIDDEN, said)
-            continue
-        said = said.replace(form, HIDDEN)
-        head, at = form[:_LONG], said.find(form[:_LONG])
-        while at >= 0:
-            end = at + next((n for n, pair in enumerate(zip(form, said[at:])) if pair[0] != pair[1]), len(form))
-            end = min(end, len(said))
-            cut = end == len(said) or said.startswith(_CUT_OFF, end)
-            said = said[:at] + HIDDEN + said[end:] if cut else said
-            at = said.find(head, at + len(HIDDEN) if cut else at + 1)
-    return said
 
 
 def _vaulted(value: Any, files: dict[str, bool]) -> Iterator[str]:

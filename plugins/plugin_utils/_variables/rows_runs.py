@@ -14,6 +14,7 @@ _LOOK = ("host/drain", "host/look")
 _NODE = ("host/drain", "host/give_back")
 _JOIN = ("host/join",)
 _SUPPORT = ("playbook support",)
+_EVERY_ROLE = ("cluster", "discover", "drift", "host", "preflight", "render", "report", "status", "verify")
 
 RUN = (
     Variable(
@@ -67,6 +68,7 @@ RUN = (
         ),
         default="rdma-fabric-run",
     ),
+    Variable("show_secrets", "bool", ("Whether output shows secrets, not a mask.",), _EVERY_ROLE, default=False),
     Variable("report_title", "str", ("Title of the page.",), ("report",), asked=True),
     Variable(
         "status_file",

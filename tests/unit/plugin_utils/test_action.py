@@ -17,7 +17,12 @@ from ansible.errors import AnsibleError
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions import base
-from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction, plain
+from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import (
+    SHOW_SECRETS,
+    ActionFailure,
+    FabricAction,
+    plain,
+)
 
 DOCUMENTATION = '''
 DOCUMENTATION = r"""
@@ -55,6 +60,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import F
 
 class ActionModule(FabricAction):
     behaviour = None
+    hands_on = ("given",)
 
     def execute(self, arguments, task_vars):
         return type(self).behaviour(arguments)
@@ -78,7 +84,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setitem(sys.modules, "greet", module)
     spec.loader.exec_module(module)
 
-    def start(arguments: dict[str, Any], behaviour: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Any:
+    def start(
+        arguments: dict[str, Any], behaviour: Callable[[dict[str, Any]], dict[str, Any]] = dict, **variables: Any
+    ) -> Any:
         module.ActionModule.behaviour = staticmethod(behaviour)
         task = SimpleNamespace(
             args=arguments,
@@ -91,8 +99,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         )
         connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere"))
         loader = SimpleNamespace(path_dwim=lambda name: str(tmp_path / name))
-        return module.ActionModule(task, connection, SimpleNamespace(), loader, None, None).run(
-            task_vars={"inventory_hostname": "node\x1b1"}
+        templar = SimpleNamespace(template=lambda value: value)
+        return module.ActionModule(task, connection, SimpleNamespace(), loader, templar, None).run(
+            task_vars={"inventory_hostname": "node\x1b1", **variables}
         )
 
     return start
@@ -233,6 +242,47 @@ def test_notices_are_listed_and_said_once(run: Run, monkeypatch: pytest.MonkeyPa
     expected = ["policy.yaml:7: spec.devicePlugin: is retired (use rdmaSharedDevicePlugin)", "plain text"]
     assert result["notices"] == expected
     assert said == expected
+
+
+URL = "http://me:hunter2@proxy.example"
+
+
+def refuse(arguments: dict[str, Any]) -> dict[str, Any]:
+    raise ActionFailure(f"{URL} does not answer", seen=["hunter2", {"hunter2": URL}])
+
+
+def crash_by_it(arguments: dict[str, Any]) -> dict[str, Any]:
+    raise KeyError(URL)
+
+
+def violate(arguments: dict[str, Any]) -> dict[str, Any]:
+    raise InvalidInput([Violation(URL, "spec", "has hunter2", "drop hunter2")])
+
+
+def notice(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"notices": [f"{URL}: hunter2"], "diff": [{"before": {}, "after": {"http_proxy": URL}}], "given": URL}
+
+
+@pytest.mark.parametrize("behaviour", [refuse, crash_by_it, violate, notice])
+def test_secrets_of_arguments_are_told_on_request_only(
+    run: Run, behaviour: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    def told(**variables: Any) -> str:
+        result = run({"names": [URL]}, behaviour, **variables)
+        return str({key: value for key, value in result.items() if key != "given"})
+
+    assert "hunter2" not in told() and "********" in told()
+    assert "hunter2" in told(rdma_fabric_show_secrets="yes")
+    assert "hunter2" in told(hostvars={"localhost": {"rdma_fabric_show_secrets": True}})
+    assert "hunter2" not in told(rdma_fabric_show_secrets=False, hostvars={"localhost": {SHOW_SECRETS: True}})
+
+
+def test_what_is_handed_on_stays_whole_and_is_not_printed(run: Run) -> None:
+    result = run({"names": [URL]}, notice)
+    assert (result["given"], result["_ansible_no_log"]) == (URL, True)
+    assert "_ansible_no_log" not in run({"names": [URL]}, notice, rdma_fabric_show_secrets=True)
+    assert "_ansible_no_log" not in run({"names": [URL]}, refuse), "or its message would not be printed"
+    assert "_ansible_no_log" not in run({"names": [URL]})
 
 
 class Tagged(str):

@@ -15,6 +15,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import p
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.chart import ChartAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents import chart_release
 from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.charts import located
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.shown import shown_difference
 from ansible_collections.rdma.fabric.plugins.plugin_utils._sealed.run import run_of
 
 CHART: dict[str, Any] = {
@@ -144,12 +145,13 @@ def test_the_difference_hides_what_may_be_secret_and_says_where_it_changes() -> 
         return {"operator": {"admissionController": controller}, "proxy": proxy, "password": "kept-one"}
 
     old = {**LIVE, "values": values("old-one", "http://u:old-two@p.example")}
-    shown = chart_release.difference({**CHART, "values": values("new-one", "http://u:new-two@p.example")}, old)
+    difference = chart_release.difference({**CHART, "values": values("new-one", "http://u:new-two@p.example")}, old)
+    shown = shown_difference(difference)
     text = shown["before"] + shown["after"]
     assert not [secret for secret in ("old-one", "old-two", "new-one", "new-two", "kept-one") if secret in text]
     assert "tlsCrt: public" in text
     changed = [line for line in shown["after"].splitlines() if line not in shown["before"].splitlines()]
-    assert [line.strip() for line in changed[1:]] == ["tlsKey: (hidden, changed)", "proxy: (hidden, changed)"]
+    assert [line.strip() for line in changed[1:]] == ['tlsKey: "(hidden, changed)"', 'proxy: "(hidden, changed)"']
 
 
 def test_a_release_is_read_from_an_answer_in_check_mode() -> None:

@@ -307,7 +307,8 @@ def test_no_secret_stays_in_objects() -> None:
             "args": ["--token", SECRET, "--v", "2", f"--password={SECRET}"],
             "env": [
                 {"name": "API_TOKEN", "value": SECRET},
-                {"name": "LEVEL", "value": "info"},
+                {"name": "LEVEL", "value": SECRET},
+                {"name": "DEBUG", "value": "true"},
                 {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "creds", "key": "password"}}},
             ],
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
@@ -318,14 +319,32 @@ def test_no_secret_stays_in_objects() -> None:
     clean = scrubbed(body)
     assert SECRET not in json.dumps(clean)
     assert clean["spec"]["args"] == ["--token", MASK, "--v", "2", f"--password={MASK}"]
-    assert clean["spec"]["env"][1:] == body["spec"]["env"][1:], "names of keys are no secret"
+    assert clean["spec"]["env"][1] == {"name": "LEVEL", "value": MASK}
+    assert clean["spec"]["env"][2:] == body["spec"]["env"][2:], "names of keys are no secret"
     assert clean["spec"]["tolerations"] == body["spec"]["tolerations"]
     assert clean["spec"]["volumes"] == body["spec"]["volumes"]
 
 
 def test_the_data_of_a_secret_is_masked_whatever_its_names() -> None:
     secret = {"kind": "Secret", "metadata": {"name": "x"}, "data": {"plain": SECRET}, "stringData": {"a": SECRET}}
-    assert scrubbed(secret) == {"kind": "Secret", "metadata": {"name": "x"}, "data": MASK, "stringData": MASK}
+    masked = {"data": {"plain": MASK}, "stringData": {"a": MASK}}
+    assert scrubbed(secret) == {"kind": "Secret", "metadata": {"name": "x"}, **masked}
+    assert scrubbed({"kind": "Secret", "data": SECRET, "stringData": None})["data"] == MASK
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"env": [{"name": "A", "value": SECRET}, {"name": "B", "value": "1"}]},
+        {"extraEnvVars": [{"name": "A", "value": SECRET, "more": {"token": SECRET}}]},
+        {"environment": {"A": SECRET, "DEBUG": "false"}},
+        {"worker_env": [f"A={SECRET}", "B"]},
+    ],
+)
+def test_a_variable_of_an_environment_is_masked_whatever_its_name(environment: dict[str, Any]) -> None:
+    clean = scrubbed({"container": environment})
+    assert SECRET not in str(clean) and MASK in str(clean)
+    assert str(clean).count("'B") == str(environment).count("'B"), "numbers, truth values and what has no value stay"
 
 
 def test_names_that_hold_a_word_of_secrets_and_name_none() -> None:
@@ -451,3 +470,12 @@ def test_passwords_of_programs_are_masked_in_each_line_that_has_one_and_other_li
 )
 def test_programs_without_a_password_are_left_as_they_are(text: str) -> None:
     assert scrubbed_text(text) == text
+
+
+WORDS = ("password", "token", "cookie", "client", "key", "eyJhbGciOi", "AKIA", "glpat-", "a1B2c3D4e5", "LS0tLS1CRUdJTi")
+
+
+def test_what_is_passed_over_as_a_name_or_an_address_has_nothing_to_mask() -> None:
+    parts = (*WORDS, "0000:65:00.0", ":", "/", "-", "10.0.0.1", "enp1s0")
+    texts = {f"{first}{second}{third}" for first in parts for second in parts for third in parts}
+    none_of(sorted(text for text in texts if scrubbed(text) != scrubbed_text(text)))

@@ -13,7 +13,8 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultSecret, b_HEADER
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.place import shown
-from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import HIDDEN, hidden, texts_of
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.said import hidden
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import HIDDEN, texts_of
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 QUOTED = 'it\'s "quoted" text'
@@ -73,12 +74,12 @@ def test_what_is_read_out_of_a_text_is_hidden_as_well(text: str) -> None:
     ],
 )
 def test_a_text_is_hidden_however_it_is_written(secret: str, said: str, left: str) -> None:
-    assert hidden(said, {secret}) == left
+    assert hidden(said, {secret}, HIDDEN) == left
 
 
 def test_a_long_one_that_is_cut_off_is_hidden() -> None:
     secret = "-----BEGIN KEY-----" + "c2VjcmV0" * 100
-    said = hidden(f"is text ({shown(secret)})", {secret})
+    said = hidden(f"is text ({shown(secret)})", {secret}, HIDDEN)
     assert said == f"is text ('{HIDDEN}...)"
 
 

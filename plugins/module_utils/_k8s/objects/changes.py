@@ -14,8 +14,6 @@ from .projection import identical, is_ours
 # What the server keeps for itself: it moves without anybody having changed the object.
 _SERVER_METADATA = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink")
 _MOST_FIELDS = 20
-_HIDDEN = "(hidden)"
-_HIDDEN_CHANGED = "(hidden, changed)"
 
 
 def clean(body: Mapping[str, Any]) -> Json:
@@ -85,21 +83,11 @@ def _unheld(desired: Any, live: Any, path: str) -> list[str]:
 
 
 def diff_entry(before: Json | None, after: Json | None) -> Json:
-    """Return one entry for Ansible's ``diff``: both sides cleaned, values of Secrets hidden, {} for an absent side."""
-    shown_before, shown_after = clean(before or {}), clean(after or {})
-    _hide_secrets(shown_before, shown_after)
+    """Return one entry for Ansible's ``diff``: both sides cleaned, {} for an absent side."""
     header = str(key_of(after or before or {}))
-    return {"before_header": header, "after_header": header, "before": shown_before, "after": shown_after}
-
-
-def _hide_secrets(before: Json, after: Json) -> None:
-    if "Secret" not in (before.get("kind"), after.get("kind")):
-        return
-    for field in ("data", "stringData"):
-        old, new = before.get(field) or {}, after.get(field) or {}
-        if old:
-            before[field] = dict.fromkeys(old, _HIDDEN)
-        if new:
-            after[field] = {
-                name: _HIDDEN_CHANGED if name in old and old[name] != value else _HIDDEN for name, value in new.items()
-            }
+    return {
+        "before_header": header,
+        "after_header": header,
+        "before": clean(before or {}),
+        "after": clean(after or {}),
+    }

@@ -19,9 +19,7 @@ from .projection import identical
 
 Path = Tuple[Step, ...]
 
-HIDDEN = "(hidden)"
 MOST_FIELDS = 100
-_SECRET_FIELDS = ("data", "stringData")
 
 
 class _Absent:
@@ -62,9 +60,8 @@ def differences(found: Json, wanted: Json) -> list[Difference]:
     """
     was_judged = "managedFields" in wanted["metadata"]
     pairs = _different(clean(found), clean(wanted), (), asked=not was_judged)
-    secret = "Secret" in (found.get("kind"), wanted.get("kind"))
     listed = [
-        _difference(found, path, old, new, secret)
+        Difference(path_text(path), new, old, owners_of(found, path) if old is not ABSENT else [])
         for path, old, new in pairs
         # What the server or a webhook sets by itself while it stores the object is no change that anybody made.
         if (new is not ABSENT and not was_judged) or _is_ours(wanted, path) or _is_ours(found, path)
@@ -77,12 +74,6 @@ def differences(found: Json, wanted: Json) -> list[Difference]:
 
 def _is_ours(body: Json, path: Path) -> bool:
     return any(owner.ours for owner in owners_of(body, path))
-
-
-def _difference(live: Json, path: Path, old: Any, new: Any, secret: bool) -> Difference:
-    if secret and path[0] in _SECRET_FIELDS:
-        old, new = (value if value is ABSENT else HIDDEN for value in (old, new))
-    return Difference(path_text(path), new, old, owners_of(live, path) if old is not ABSENT else [])
 
 
 def _different(found: Any, wanted: Any, path: Path, *, asked: bool) -> Iterator[tuple[Path, Any, Any]]:
