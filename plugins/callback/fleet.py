@@ -82,9 +82,11 @@ from types import SimpleNamespace
 from typing import Any, Callable, Iterator, Mapping
 
 from ansible import constants, context
+from ansible.module_utils.common.collections import ImmutableDict
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.host_names import fold, host_list
 from ansible_collections.rdma.fabric.plugins.plugin_utils._console.results import (
     CHANGED,
@@ -104,6 +106,7 @@ from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import (
     called,
     end_unsaid,
     end_without_a_task,
+    is_shown,
     without_passing,
 )
 
@@ -140,6 +143,16 @@ class CallbackModule(DefaultCallback):
         self._refusals: set[str] = set()
         self._told = clock()
         self._turns = Turns(0)
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        # With -vvvv Ansible prints all that the command was given.
+        given = context.CLIARGS
+        shown = tuple(each if is_shown(each) else MASK for each in map(str, given.get("extra_vars") or ()))
+        context.CLIARGS = ImmutableDict({**given, "extra_vars": shown})
+        try:
+            super().v2_playbook_on_start(playbook)
+        finally:
+            context.CLIARGS = given
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         self._close()

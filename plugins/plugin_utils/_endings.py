@@ -131,23 +131,29 @@ def command(cli: Mapping[str, Any], step: Step) -> str:
         words += [option, ",".join(map(str, tags))] if tags not in ([], _EVERY_TAG) else []
     words += [option for key, option in _SWITCHES if cli.get(key) is True]
     for each in map(str, cli.get("extra_vars") or ()):
-        words += ["-e", each] if _is_shown(each, step.check) else []
+        # Only check mode writes the plan.
+        words += ["-e", each] if is_shown(each) and (step.check or not _only_names_plan(each)) else []
     # Who looked at the differences looks at them again.
     looks = (again or step.check) and cli.get("diff") is True and "--diff" not in step.options
     return shlex.join([*words, *step.options, *(["--check"] if step.check else []), *(["--diff"] if looks else [])])
 
 
-def _is_shown(variables: str, check: bool) -> bool:
+def is_shown(variables: str) -> bool:
+    """Tell whether the variables of one ``-e`` are shown: a file, or this collection's without a secret.
+
+    A proxy's address or a policy may have credentials in it.
+    """
     if variables.startswith("@"):
         return True
     try:
         given = _given_by_name(variables)
     except (AnsibleError, Unreadable):
         return False
-    if not check and set(given) == {_PLAN_FILE}:  # only check mode writes it
-        return False
-    # A proxy's address or a policy may have credentials in it.
     return all(str(name).startswith("rdma_fabric_") for name in given) and not _holds_secret(given)
+
+
+def _only_names_plan(variables: str) -> bool:
+    return not variables.startswith("@") and set(_given_by_name(variables)) == {_PLAN_FILE}
 
 
 def _holds_secret(value: Any) -> bool:
