@@ -209,6 +209,7 @@ violations:
 """
 
 import os
+import re
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -225,6 +226,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.connecti
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._module import converge_concern, end_with
 
+_LOGIN = re.compile(r"//([^/\s]+)@")
 ARGUMENTS: dict[str, Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "flavour": {"type": "str", "choices": ["inbox", "doca-ofed", "mlnx-ofed"]},
@@ -281,6 +283,8 @@ def main() -> None:
         ],
         supports_check_mode=True,
     )
+    # Credentials in an address are refused, and Ansible repeats the arguments beside that.
+    module.no_log_values.update(_LOGIN.findall((module.params["repository"] or {}).get("url") or ""))
     end_with(module, run_here)
 
 
