@@ -94,8 +94,8 @@ summary:
       sample: [{"kind": "program", "name": "opensm", "text": "opensm (pid 4711) has /dev/infiniband/umad0 open"}]
 driver:
   description:
-    - Facts about packages, modules on disk and loaded, DKMS builds, kernel headers, initial RAM disk, users, locks,
-      free space in MiB, traces of a driver container, and what uses the driver's interfaces.
+    - Facts about packages, modules on disk and loaded, mounts that may need them, DKMS builds, kernel headers, initial
+      RAM disk, users, locks, free space in MiB, traces of a driver container, and what uses the driver's interfaces.
   returned: success
   type: dict
 stack:

@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.module_graph import (
-    STORAGE,
-    STORAGE_CLIENTS,
-    THIRD_PARTY,
-)
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.module_graph import CLIENT_MODULES, THIRD_PARTY
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
@@ -449,7 +445,7 @@ def test_both_stacks_of_the_vendor_are_told_apart(node: Tree, version: str, told
 
 
 def test_every_module_that_holds_the_core_is_told_of(node: Tree) -> None:
-    names = (*THIRD_PARTY, *STORAGE, *STORAGE_CLIENTS)
+    names = (*THIRD_PARTY, *CLIENT_MODULES)
     node.files["/proc/modules"] = "".join(f"{name} 1 0 - Live 0x0\n" for name in names)
     assert set(names) <= set(facts_of(node)["modules"])
 

@@ -12,8 +12,9 @@ from typing import Any, Mapping
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
-from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import SWAPS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.remote_storage import SWAPS, read_mounts
 from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.access import MOUNTS
+from ansible_collections.rdma.fabric.plugins.module_utils._host.machine.probe import Probe
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record import public_part
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan
@@ -194,3 +195,51 @@ def test_a_recording_holds_no_name_of_servers_exports_and_directories() -> None:
     assert kept is not None
     assert not any(word in kept for word in ("secret", "filer", "export", "node7", "clientaddr"))
     assert uplinks(kept, routes={"10.7.0.1": "eth1"}) == {"eth1": ["NFS mount /home"]}
+
+
+LOCAL_NVME = "/sys/devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1"
+FILE_SYSTEMS = (
+    "60 28 0:60 / /scratch/secret rw - lustre 192.0.2.200@o2ib:/scratch rw\n"
+    "61 28 0:61 / /beegfs rw - beegfs beegfs_nodev rw,cfgFile=/etc/beegfs/beegfs-client.conf\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("mounts", "more", "found"),
+    [
+        ("", (NONE, NONE), {}),
+        (FILE_SYSTEMS, (NONE, NONE), {"beegfs": ["/beegfs"], "lustre": ["/scratch/secret"]}),
+        (nfs("/home", "10.7.0.1") + nfs("/data", "10.7.0.1", "rdma"), (NONE, NONE), {"NFS over RDMA": ["/data"]}),
+        ("36 28 8:17 / /srv rw - xfs /dev/sdb1 rw\n", iscsi(), {}),
+        ("36 28 8:17 / /srv rw - xfs /dev/sdb1 rw\n", iscsi(driver="iscsi_iser"), {"iscsi_iser": ["/srv"]}),
+        ("36 28 8:17 / /srv rw - xfs /dev/sdb1 rw\n", iscsi(driver="ib_srp"), {"ib_srp": ["/srv"]}),
+        ("36 28 259:3 / /srv rw - xfs /dev/nvme1n1 rw\n", fabrics("traddr=10.7.0.1", "tcp"), {"nvme": ["/srv"]}),
+        (
+            "36 28 259:3 / /srv rw - xfs /dev/nvme1n1 rw\n",
+            fabrics("traddr=10.7.0.1", multipath=True),
+            {"NVMe/RDMA": ["/srv"], "nvme": ["/srv"]},
+        ),
+        # What the links do not tell, the name of the disk may.
+        ("36 28 259:2 / /boot rw - ext4 /dev/nvme0n1p2 rw\n", (NONE, NONE), {"nvme": ["/boot"]}),
+        ("36 28 147:0 / /srv rw - xfs /dev/drbd0 rw\n", (NONE, NONE), {"drbd": ["/srv"]}),
+    ],
+)
+def test_what_is_mounted_on_modules_of_the_stack_is_found_by_its_kind(
+    mounts: str, more: Any, found: dict[str, list[str]]
+) -> None:
+    assert read_mounts(Probe(host(mounts, more))) == found
+    # A recording keeps the kind of a file system, and the first directory.
+    kept = read_mounts(Probe(host(public_part(MOUNTS, LOCAL + mounts) or "", more)))
+    if not mounts.endswith(("nvme0n1p2 rw\n", "drbd0 rw\n")):
+        assert kept == {kind: [point.replace("/secret", "") for point in points] for kind, points in found.items()}
+
+
+def test_swap_on_a_disk_below_the_device_mapper_counts() -> None:
+    mapped = "/sys/devices/virtual/block/dm-0"
+    files = {SWAPS: "Filename\tType\tSize\tUsed\tPriority\n/dev/dm-0 partition 8 0 -2\n", f"{LOCAL_NVME}/size": "8\n"}
+    links = {
+        "/sys/class/block/dm-0": mapped,
+        f"{mapped}/slaves/nvme0n1": LOCAL_NVME,
+        "/sys/class/block/nvme0n1": LOCAL_NVME,
+    }
+    assert read_mounts(Probe(host("", (files, links)))) == {"nvme": ["swap"]}

@@ -195,6 +195,7 @@ class DriverState(TypedDict):
     on_disk: dict[str, OnDisk] | None
     next_on_disk: dict[str, OnDisk] | None
     loaded: dict[str, Loaded]
+    mounts: dict[str, list[str]]
     built: list[Built]
     headers: dict[str, bool]
     headers_offered: dict[str, bool | None]

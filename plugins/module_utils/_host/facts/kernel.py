@@ -10,7 +10,7 @@ from typing import Iterable, Mapping, NamedTuple
 
 from ..machine.probe import Probe, printable
 from ..spec.driver_version import FIRST_DOCA, FIRST_DOCA_ONLY
-from .module_graph import STORAGE, STORAGE_CLIENTS, THIRD_PARTY
+from .module_graph import CLIENT_MODULES, THIRD_PARTY
 from .shapes import Module, Stack
 
 MODULES = "/proc/modules"
@@ -20,7 +20,7 @@ _MLX = ("mlx5_core", "mlx5_ib", "mlx5_vdpa", "mlx5_fwctl", "mlx5_dpll", "mlx_com
 _RDMA = ("ib_core", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_cm", "rdma_ucm", "vfio_pci")
 _GPU = ("nvidia", "nvidia_peermem", "nv_peer_mem", "nvidia_fs", "gdrdrv")
 # Modules that would keep ib_core in use during a driver change: storage over RDMA, other users, other vendors' drivers.
-_HOLDERS = (*STORAGE, *STORAGE_CLIENTS, "knem", "xpmem")
+_HOLDERS = (*CLIENT_MODULES, "knem", "xpmem")
 _OF_INTEREST = frozenset((*_MLX, *_RDMA, *_GPU, *_HOLDERS, *THIRD_PARTY))
 # kmod's tools/modinfo.c; the message is not translated.
 _NOT_FOUND = re.compile(r"^modinfo: ERROR: Module (\S+) not found\.$", re.MULTILINE)

@@ -8,6 +8,9 @@ Sources: NVIDIA's driver container (storage, third-party RDMA, auxiliary drivers
 
 from __future__ import annotations
 
+from types import MappingProxyType
+from typing import Mapping, NamedTuple
+
 # The modules that a vendor stack replaces, in the order of unloading: users before the modules they use.
 REPLACED = (
     "rdma_ucm",
@@ -44,9 +47,42 @@ AUXILIARY = ("mlx5_vdpa", "mlx5_fwctl", "mlx5_dpll")
 ALWAYS_LOADED = ("mlx5_core", "mlx5_ib")
 # The modules whose identity shows whether the installed stack is running, as NVIDIA's driver container compares it.
 IDENTITY = ("mlx5_core", "mlx5_ib", "ib_core")
-STORAGE = ("ib_iser", "ib_isert", "ib_srp", "ib_srpt", "nvme_rdma", "nvmet_rdma", "rpcrdma", "xprtrdma", "svcrdma")
-# File systems and transports that use ib_core or rdma_cm, like storage does.
-STORAGE_CLIENTS = ("ko2iblnd", "mmfs26", "beegfs", "wekafsio", "rds_rdma", "smc")
+
+
+class Client(NamedTuple):
+    """Modules that stand on the stack: a module that was built for one ib_core does not load on another.
+
+    ``package`` is the vendor's without the suffix of a build; where it is empty, whoever built the modules builds them
+    again. ``mounts`` has the kinds of mounts that remote_storage.py finds, and the module that each needs.
+    docs/guide-drivers.md has the sources.
+    """
+
+    modules: tuple[str, ...]
+    title: str
+    package: str = ""
+    mounts: Mapping[str, str] = MappingProxyType({})
+
+
+CLIENTS = (
+    # Disks of this host too, where nvme_core itself is the vendor's.
+    Client(("nvme_rdma", "nvmet_rdma"), "NVMe over RDMA", "mlnx-nvme", {"NVMe/RDMA": "nvme_rdma", "nvme": "nvme_core"}),
+    Client(("rpcrdma", "xprtrdma", "svcrdma"), "NFS over RDMA", "mlnx-nfsrdma", {"NFS over RDMA": "rpcrdma"}),
+    Client(("ib_iser",), "iSCSI over RDMA (iSER)", "iser", {"iscsi_iser": "ib_iser"}),
+    Client(("ib_isert",), "the target of iSCSI over RDMA (iSER)", "isert"),
+    Client(("ib_srp", "ib_srpt"), "SCSI over RDMA (SRP)", "srp", {"ib_srp": "ib_srp"}),
+    Client(("ko2iblnd",), "Lustre", mounts={"lustre": "ko2iblnd"}),
+    Client(("mmfs26",), "IBM Storage Scale", mounts={"gpfs": "mmfs26"}),
+    Client(("beegfs",), "BeeGFS", mounts={"beegfs": "beegfs"}),
+    Client(("wekafsio",), "WekaFS", mounts={"wekafs": "wekafsio"}),
+    Client(("drbd_transport_rdma",), "DRBD over RDMA", mounts={"drbd": "drbd_transport_rdma"}),
+    Client(("ksmbd",), "the SMB server"),
+    Client(("cifs",), "SMB", mounts={"cifs": "cifs", "smb3": "cifs"}),
+    Client(("rds_rdma",), "RDS"),
+    Client(("smc",), "SMC-R"),
+)
+# The kernel has them too, so they may be unloaded and loaded again.
+STORAGE = tuple(name for client in CLIENTS if client.package for name in client.modules)
+CLIENT_MODULES = tuple(name for client in CLIENTS for name in client.modules)
 THIRD_PARTY = (
     "bnxt_re",
     "efa",

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the file systems and swap of this host that are on its network: NFS, iSCSI, iSER, NVMe over fabrics.
+"""Find the file systems and swap of this host that are on its network, or on modules of its RDMA stack.
 
 Sources in the kernel: fs/proc_namespace.c (mountinfo) and fs/nfs/super.c (``addr=`` and ``proto=`` of a mount);
 drivers/scsi/scsi_transport_iscsi.c (sessions below their host, connections named after their session) and
 drivers/infiniband/ulp/iser/iscsi_iser.c; drivers/nvme/host/fabrics.c and tcp.c (``address`` of a controller, with
-``src_addr`` over TCP) and drivers/nvme/host/multipath.c (a disk with several controllers is below their subsystem).
+``src_addr`` over TCP) and drivers/nvme/host/multipath.c (a disk with several controllers is below their subsystem);
+drivers/infiniband/ulp/srp/ib_srp.c (``proc_name``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Iterable, Mapping, NamedTuple
 
 from ..machine.access import MOUNTS
 from ..machine.probe import Address, Probe, address_of, natural, printable
+from .module_graph import CLIENTS
 
 SWAPS = "/proc/swaps"
 SESSIONS = "/sys/class/iscsi_session"
@@ -38,6 +40,9 @@ _NAMESPACE = re.compile(r"/dev/(nvme\d+)n\d+(?:p\d+)?")
 _IN_PLACE = re.compile(
     r"/(?P<host>host\d+)/session(?P<session>\d+)/|/ctl/(?P<ctl>nvme\d+)/|/(?P<subsystem>nvme-subsys\d+)/"
 )
+_KINDS = {kind for client in CLIENTS for kind in client.mounts}
+_OF_BLOCK = re.compile(r"/(nvme|drbd)\d")
+_OF_SCSI = re.compile(r"/(host\d+)/")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _MOST_NAMED = 3
 
@@ -89,12 +94,23 @@ def _used(probe: Probe, has_disks: bool) -> dict[Way, list[str]]:
     used: dict[Way, list[str]] = {}
     for mount in mounts:
         if mount.kind in NFS and "addr" in mount.options:
-            over = "NFS over RDMA" if mount.options.get("proto", "").startswith("rdma") else "NFS"
-            used.setdefault(Way(over, mount.options["addr"]), []).append(mount.point)
+            used.setdefault(Way(_over(mount), mount.options["addr"]), []).append(mount.point)
     for disk, uses in _disks(probe, mounts).items() if has_disks else ():
-        for way in _ways_to(probe, disk):
+        for way in dict.fromkeys(way for part in _parts(probe, disk) for way in _ways_of(probe, part)):
             used.setdefault(way, []).extend(uses)
     return {way: list(dict.fromkeys(uses)) for way, uses in used.items()}
+
+
+def read_mounts(probe: Probe) -> dict[str, list[str]]:
+    """Return what is mounted (or swap) and may need a module of the RDMA stack, by its kind in ``CLIENTS``."""
+    mounts = parse_mounts(probe.content(MOUNTS) or "")
+    found: dict[str, list[str]] = {}
+    for mount in mounts:
+        found.setdefault(_over(mount), []).append(mount.point)
+    for disk, points in _disks(probe, mounts).items():
+        for kind in {kind for part in _parts(probe, disk) for kind in _kinds_of(probe, part)}:
+            found.setdefault(kind, []).extend(points)
+    return {kind: found[kind] for kind in sorted(_KINDS) if kind in found}
 
 
 def parse_mounts(text: str) -> list[Mount]:
@@ -124,6 +140,8 @@ def public_mounts(text: str) -> str:
             lines.append(f"0 0 0:0 / {point} rw - {mount.kind} none {kept}\n")
         elif not mount.device.startswith("0:"):
             lines.append(f"0 0 {mount.device} / {point} rw - disk none rw\n")
+        elif mount.kind in _KINDS:
+            lines.append(f"0 0 0:0 / {point} rw - {mount.kind} none rw\n")
     return "".join(dict.fromkeys(lines))
 
 
@@ -151,6 +169,8 @@ def _disks(probe: Probe, mounts: Iterable[Mount]) -> dict[str, list[str]]:
         namespace = _NAMESPACE.fullmatch(source)
         if not place and namespace is not None:
             place = f"{CONTROLLERS}/{namespace.group(1)}/"
+        elif not place and device:
+            place = source
         if place:
             disks.setdefault(place, []).extend(points)
     return disks
@@ -174,21 +194,31 @@ def _place(probe: Probe, source: str) -> str | None:
     )
 
 
-def _ways_to(probe: Probe, place: str) -> list[Way]:
-    """Return the paths to the servers of a disk and of the disks below it (device mapper, RAID)."""
-    ways: dict[Way, None] = {}
-    seen: set[str] = set()
+def _over(mount: Mount) -> str:
+    """Return the kind of a mounted file system."""
+    if mount.kind not in NFS:
+        return mount.kind
+    return "NFS over RDMA" if mount.options.get("proto", "").startswith("rdma") else "NFS"
+
+
+def _parts(probe: Probe, place: str) -> list[str]:
+    """Return a disk and the disks below it (device mapper, RAID)."""
+    seen = {place: None}
     waiting = [place]
     while waiting:
-        now = waiting.pop()
-        if now in seen:
-            continue
-        seen.add(now)
-        ways.update(dict.fromkeys(_ways_of(probe, now)))
-        for name in now.partition("/block/")[2].split("/"):
+        for name in waiting.pop().partition("/block/")[2].split("/"):
             parts = probe.names(f"{_BLOCK}/{name}/slaves") if name else []
-            waiting += [target for target in (probe.target(f"{_BLOCK}/{part}") for part in parts) if target]
-    return list(ways)
+            targets = [probe.target(f"{_BLOCK}/{part}") for part in parts]
+            waiting += [target for target in targets if target and target not in seen]
+            seen.update(dict.fromkeys(filter(None, targets)))
+    return list(seen)
+
+
+def _kinds_of(probe: Probe, place: str) -> list[str]:
+    """Return the kinds of a disk: its driver, and its transport if that is another one."""
+    host = _OF_SCSI.search(place)
+    driver = probe.text(f"/sys/class/scsi_host/{host[1]}/proc_name") if host else None
+    return [*_OF_BLOCK.findall(place), *filter(None, [driver]), *(way.over for way in _ways_of(probe, place))]
 
 
 def _ways_of(probe: Probe, place: str) -> list[Way]:

@@ -33,7 +33,7 @@ from ..machine.probe import (
 from ..spec.functions import VFIO
 from .devices import VFIO_DRIVERS
 from .host_state import HostState
-from .module_graph import STORAGE, STORAGE_CLIENTS
+from .module_graph import CLIENT_MODULES
 from .netdev import ARPHRD_INFINIBAND, carriers_of
 from .owners import POD_LOGS
 from .remote_storage import RDMA_MODULES, rdma_connections
@@ -61,6 +61,8 @@ _POD = re.compile(r"pod([0-9a-f]{8}([_-]?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\
 _CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 _GIVEN = re.compile(rb"/dev/infiniband/(uverbs\d+)")
 _LINK_LOCAL = "fe80"
+# Of these a reference says nothing: they work without RDMA as well.
+_OVER_TCP = ("cifs", "ksmbd")
 _MOST_NAMED = 4
 _MOST_USERS = 12
 # The parts of a function that may be in another network namespace, by the directory that is empty here in that case.
@@ -405,7 +407,9 @@ def read_rdma_users(probe: Probe, facts: Facts) -> Users:
             connected.add((device, module))
     if kernel is None:
         modules, seen = facts["modules"], {module for _device, module in connected}
-        busy = [name for name in (*STORAGE, *STORAGE_CLIENTS) if name in modules and modules[name]["refcount"]]
+        busy = [
+            name for name in CLIENT_MODULES if name in modules and name not in _OVER_TCP and modules[name]["refcount"]
+        ]
         kernel = [(ANY_DEVICE, name) for name in busy if name not in seen]
     for device, module in kernel:
         if (device, module) not in connected:

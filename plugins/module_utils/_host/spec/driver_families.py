@@ -240,6 +240,11 @@ def wanted_packages(family: Family, build: str, kernels: Iterable[str], with_fir
     return (*built, *family.kernel_packages[build], *family.tools, *family.userspace, *updater)
 
 
+def client_package(family: Family, build: str, client: str) -> str:
+    """Return the name of the vendor's package ``client`` (``mlnx-nvme``, ``iser``) in a build, as of its driver."""
+    return re.sub(r"mlnx-of(?:ed-|a_)kernel", client, family.kernel_packages[build][0])
+
+
 def initrd_command(family: Family, kernel: str) -> Names:
     """Return the command that rebuilds a kernel's initial RAM disk."""
     return tuple(word.format(kernel=kernel) for word in family.rebuild_initrd)

@@ -30,6 +30,24 @@ FIRST_DOCA_ONLY = (25, 1)
 _MAX_LENGTH = 128
 
 
+# Of releases from the first one on: the newest kernel that NVIDIA compiles them for, and the first for which they don't
+# compile; each is empty if unknown. docs/guide-drivers.md has the sources.
+COMPILES = (
+    ("23.04-1.1.3", "", "6.15"),
+    ("23.10-3.2.3", "", ""),
+    ("24.01-0.3.3", "", "6.15"),
+    ("24.10-0.7.0", "6.8", "6.15"),
+    ("24.10-1.1.5", "6.8", ""),
+    ("24.10-3.0.1", "6.11", ""),
+    ("25.01-0.6.0", "6.11", "6.15"),
+    ("25.07-0.9.7", "6.14", ""),
+    ("25.10-3.1.8", "7.0", ""),
+    ("26.01-1.0.0", "6.17", ""),
+    ("26.07-0.4.3", "7.0", ""),
+    ("26.08-0.0.0", "", ""),
+)
+
+
 @dataclass(frozen=True)
 class DriverVersion:
     """A release of the driver.
@@ -74,3 +92,27 @@ def parse_packaged(text: str) -> DriverVersion | None:
 def is_image_digest(text: str) -> bool:
     """Return whether ``text`` pins a container image by digest, which does not contain the release."""
     return bool(_IMAGE_DIGEST.fullmatch(text))
+
+
+def kernel_limit(release: DriverVersion, kernel: str) -> tuple[bool, str]:
+    """Return whether a release does not compile for a kernel, and a clause about it; empty if nothing is known.
+
+    Red Hat's kernels have interfaces of newer ones, so their numbers say nothing.
+    """
+    here, newest, fails = _numbers(kernel)[:2], "", ""
+    for since, compiled, failing in COMPILES:
+        if _numbers(since) <= release.fields:
+            newest, fails = compiled, failing
+    is_beyond = bool(fails) and here >= _numbers(fails)
+    if ".el" in kernel or not (is_beyond or (newest and here > _numbers(newest))):
+        return False, ""
+    fitting = next((since for since, compiled, _fails in COMPILES if here <= _numbers(compiled)), "a newer release")
+    problem = f"is compiled by NVIDIA for Linux up to {newest}, and not known to compile for {kernel}"
+    if is_beyond:
+        problem = f"does not compile for Linux {fails} or newer, such as {kernel}"
+    return is_beyond, f"{problem}; next: ask for {fitting}, or boot an older kernel"
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers of a release or kernel."""
+    return tuple(map(int, re.findall(r"\d+", text)))

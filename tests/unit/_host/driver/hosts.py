@@ -20,11 +20,11 @@ PORTS = ("ens2f0", "ens2f1")
 RELEASE = "24.10-1.1.4"
 PACKAGED = "24.10.OFED.24.10.1.1.4.1-1"
 VENDOR_BUILD, OF_DISTRIBUTION = "2410mlnx54-1.2410114", "50.0-2build2"
-# Distribution: os-release, running kernel, package manager.
+# Distribution: os-release, running kernel (none for which RELEASE does not compile), package manager.
 SYSTEMS: dict[str, tuple[str, str, str]] = {
     "ubuntu-22.04": ('ID=ubuntu\nVERSION_ID="22.04"\n', "5.15.0-122-generic", "apt"),
     "ubuntu-24.04": ('ID=ubuntu\nVERSION_ID="24.04"\n', "6.8.0-45-generic", "apt"),
-    "ubuntu-26.04": ('ID=ubuntu\nVERSION_ID="26.04"\n', "7.0.0-12-generic", "apt"),
+    "ubuntu-26.04": ('ID=ubuntu\nVERSION_ID="26.04"\n', "6.14.0-12-generic", "apt"),
     "debian-12": ('ID=debian\nVERSION_ID="12"\n', "6.1.0-31-amd64", "apt"),
     "debian-13": ('ID=debian\nVERSION_ID="13"\n', "6.12.94+deb13-amd64", "apt"),
     "rocky-9": ('ID="rocky"\nVERSION_ID="9.4"\n', "5.14.0-427.13.1.el9_4.x86_64", "dnf"),
@@ -36,7 +36,7 @@ EACH_FAMILY = ("ubuntu-24.04", "rocky-9", "sles-15")
 EVERY_SYSTEM = [pytest.param(system, marks=() if system in EACH_FAMILY else pytest.mark.slow) for system in SYSTEMS]
 # What each family installs next.
 NEXT_KERNELS = {
-    "apt": "7.0.0-51-generic",
+    "apt": "6.14.0-51-generic",
     "dnf": "6.12.0-211.7.1.el10_2.x86_64",
     "zypper": "6.4.0-150700.53.16-default",
 }

@@ -230,7 +230,7 @@ def test_the_kernels_own_driver_has_to_be_there_for_the_next_kernel() -> None:
     kernel.tree.discard(f"/lib/modules/{release}/kernel/mlx5_core.ko")
     (notice,) = run(kernel, flavour="inbox")["plan"]["notices"]
     assert f"there is no mlx5_core for kernel {release}" in notice
-    assert notice.endswith(f"install linux-modules-{release}")
+    assert notice.endswith(f"install linux-modules-extra-{release}")
 
 
 def test_a_driver_container_brings_its_driver_itself() -> None:

@@ -54,3 +54,24 @@ def test_where_a_package_manager_can_not_list_what_is_offered_the_release_is_rep
     asked = before_removal(family, "mlnx-ofed-kernel-dkms", None)
     assert isinstance(asked, Found)
     assert list(asked.operations(cast(Host, Silent()))) == []
+
+
+@pytest.mark.parametrize("system", ["ubuntu-24.04", "rocky-9", "sles-15"])
+def test_a_package_that_stands_on_the_driver_is_offered_in_its_line_or_nothing_is_changed(system: str) -> None:
+    """The packages of one release differ in their last numbers (microsoft/azurelinux, SPECS/isert/isert.spec)."""
+    kernel = driver_host(system)
+    assert not run(kernel).get("failed")
+    left, fitting = "24.07.OFED.24.07.0.6.1.1-1", "24.10.OFED.24.10.1.0.2.1-1"
+    known = stack.stack_of(kernel) or {}
+    known = {**known, "installed": {**known["installed"], "mlnx-nvme-dkms": left}}
+    for offered in ({}, {"mlnx-nvme-dkms": left}, {"mlnx-nvme-dkms": fitting}):
+        stack.keep(kernel, stack.STACK, {**known, "offered": {**known["offered"], **offered}})
+        kernel.revive()
+        outcome = run(kernel)
+        if offered.get("mlnx-nvme-dkms") == fitting:
+            assert not outcome.get("failed"), outcome["msg"]
+            assert outcome["plan"]["steps"] == []
+        else:
+            assert "no repository of this host offers mlnx-nvme-dkms of 24.10-1.1.4.0" in outcome["msg"]
+            assert not [what for what in ran(kernel) if "install" in what or "dracut" in what or "initramfs" in what]
+    assert (stack.stack_of(kernel) or {})["installed"]["mlnx-nvme-dkms"] == fitting

@@ -25,10 +25,12 @@ from ...spec.driver_families import DKMS, Family, headers_of, initrd_command, wa
 from . import packages
 from .files import ORDER_FILE, ordering_files, repository_files
 from .needs import (
+    OF_LINE,
     Case,
     DriverRequest,
     build_command,
     case_of,
+    clients_packages,
     goes_back,
     interrupted_reload,
     kernels_to_build,
@@ -45,6 +47,8 @@ ERRORS = packages.ERRORS
 _BUILD_SECONDS = 3600.0
 _INITRD_SECONDS = 900.0
 _LOAD_SECONDS = 300.0
+# Of mlnxofedinstall, which installs the others by default (MLNX_OFED, user manual, Additional Installation Procedures).
+_OPTIONS = {"mlnx-nvme": "--with-nvmf", "mlnx-nfsrdma": "--with-nfsrdma"}
 _ARCHIVE_DIRECTORY = "/var/lib/rdma-fabric/driver-archive"
 Verify = Callable[[Host], str]
 
@@ -102,9 +106,11 @@ def _packages(case: Case) -> Work:
     if case.state["unfinished"] and not goes_back(case):
         do += packages.complete()
     removes = vendor_packages(case.state) and (goes_back(case) or former not in {None, case.request.flavour})
-    if removes and case.request.settings["source"] != ARCHIVE:
-        kernel_package = family.kernel_packages[case.request.settings["build"]][0]
-        do.append(before_removal(family, kernel_package, case.request.version))
+    if case.request.settings["source"] != ARCHIVE:
+        if removes:
+            kernel_package = family.kernel_packages[case.request.settings["build"]][0]
+            do.append(before_removal(family, kernel_package, case.request.version))
+        do += [before_removal(family, name, case.request.version, OF_LINE) for name in clients_packages(case)]
     if goes_back(case):
         do += packages.replace_by_distribution(family, builds_to_replace(case.state), vendor_packages(case.state))
     elif former not in {None, case.request.flavour}:
@@ -116,7 +122,8 @@ def _packages(case: Case) -> Work:
 def _installation(case: Case, family: Family) -> list[Operation]:
     settings = case.request.settings
     kernels = [case.state["kernel"], *kernels_to_build(case)]
-    names = wanted_packages(family, settings["build"], kernels, settings["with_firmware_update"])
+    clients = clients_packages(case)
+    names = (*wanted_packages(family, settings["build"], kernels, settings["with_firmware_update"]), *clients)
     archive = settings["archive"] or ""
     if settings["source"] != ARCHIVE:
         return packages.install(family, names, refresh=settings["source"] == DISTRIBUTION)
@@ -133,6 +140,7 @@ def _installer(case: Case, archive: str) -> list[Operation]:
     words = ["--force", "-q"]
     words += [] if settings["with_firmware_update"] else ["--without-fw-update"]
     words += ["--dkms"] if settings["build"] == DKMS else []
+    words += [option for client, option in _OPTIONS.items() if any(client in name for name in clients_packages(case))]
     # 1 and 32: nothing was mounted there.
     leave = Run(("umount", directory), accepted=(0, 1, 32))
     clear = Run(("rm", "-rf", "--one-file-system", directory), 600.0)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Mapping, NamedTuple
 
 from ...engine.context import Context, requests_for
@@ -16,11 +17,13 @@ from ...facts.driver.status import (
     installed_flavour,
     installed_release,
     is_inbox_path,
+    present_packages,
     runs_what_is_installed,
     vendor_packages,
 )
 from ...facts.driver_shapes import DriverState, OnDisk, Snapshot
 from ...facts.host_state import NETDEV_DRIVER, HostState
+from ...facts.module_graph import CLIENTS, Client
 from ...machine.probe import natural
 from ...spec.driver import ABSENT, CONTAINER, REPOSITORY, DriverSpec, Repository, driver_settings
 from ...spec.driver_families import (
@@ -31,6 +34,7 @@ from ...spec.driver_families import (
     MLNX_OFED,
     VENDOR_FLAVOURS,
     Family,
+    client_package,
     family_of,
     inbox_package,
 )
@@ -38,6 +42,7 @@ from ...spec.driver_version import (
     FIRST_DOCA_ONLY,
     DriverVersion,
     is_image_digest,
+    kernel_limit,
     parse_driver_version,
     parse_installed,
     parse_packaged,
@@ -48,6 +53,9 @@ from ...spec.place import Found, Place
 VARIABLE = "rdma_fabric_driver"
 UPGRADE_CONSENT = "driver_upgrade"
 _DOCA_IMAGE = "doca-driver"
+# Of the numbers of a release, those that packages of clients share with the driver's: 24.10 has a driver of
+# OFED.24.10.0.7.0 and an isert of OFED.24.10.0.6.7 (microsoft/azurelinux, SPECS/isert/isert.spec).
+OF_LINE = 2
 
 
 class DriverRequest(NamedTuple):
@@ -213,7 +221,7 @@ def needs_packages(case: Case) -> bool:
         return bool(vendor_packages(state) or builds_to_replace(state) or state["built"])
     if state["packages"] is None and runs_wanted(case):
         return False
-    if state["unfinished"]:
+    if state["unfinished"] or _leaves_clients(case):
         return True
     if request.version is None:
         return installed_flavour(state, stack) != request.flavour
@@ -221,6 +229,55 @@ def needs_packages(case: Case) -> bool:
     if state["packages"] is None:
         release = parse_installed(stack["installed"] or "")
     return release is None or release.fields != request.version.fields
+
+
+class Stake(NamedTuple):
+    """What stands on the stack of a host: its loaded modules, mount points, and the version of its package."""
+
+    client: Client
+    loaded: list[str]
+    mounts: list[str]
+    package: str | None
+
+
+def stakes(case: Case) -> list[Stake]:
+    """Return what stands on the stack: what is loaded, or has a package of the vendor."""
+    state, found = case.state, []
+    for client in CLIENTS:
+        names = dict.fromkeys((*client.modules, *client.mounts.values()))
+        loaded = [name for name in names if name in state["loaded"]]
+        mounts = [
+            point for kind, name in client.mounts.items() if name in loaded for point in state["mounts"].get(kind, ())
+        ]
+        build = re.compile(rf"(?:kmod-)?{client.package}(?:-(?:dkms|modules|kmp-.*))?")
+        versions = [version for name, version in present_packages(state).items() if build.fullmatch(name)]
+        if loaded or versions:
+            found.append(Stake(client, loaded, mounts, versions[0] if versions else None))
+    return found
+
+
+def clients_packages(case: Case) -> list[str]:
+    """Return the vendor's packages that come with its driver: those that are installed, and what mounts need."""
+    family, build = case.family, case.request.settings["build"]
+    if family is None or not case.request.is_vendor:
+        return []
+    return [
+        client_package(family, build, stake.client.package)
+        for stake in stakes(case)
+        if stake.client.package and (stake.package is not None or stake.mounts)
+    ]
+
+
+def _leaves_clients(case: Case) -> bool:
+    """Return whether packages of ``clients_packages`` are of another line of releases, or missing before a load."""
+    wanted, loads = case.request.version, not runs_wanted(case) or runs_what_is_installed(case.state) is False
+    for stake in stakes(case):
+        release = parse_packaged(stake.package or "")
+        if wanted is not None and release is not None and release.fields[:OF_LINE] != wanted.fields[:OF_LINE]:
+            return True
+        if loads and stake.client.package and stake.package is None and stake.mounts:
+            return True
+    return False
 
 
 def goes_back(case: Case) -> bool:
@@ -277,18 +334,25 @@ def kernels_without(case: Case) -> list[str]:
 
 
 def kernels_to_build(case: Case) -> list[str]:
-    """Return those of ``kernels_without`` whose headers are installed or may be available."""
-    state = case.state
+    """Return those of ``kernels_without`` for which the release compiles, and whose headers are or may be there."""
+    request, state = case.request, case.state
 
     def may_have_headers(kernel: str) -> bool:
         offered = state["headers_offered"].get(kernel) is not False
         return state["headers"].get(kernel, False) or (case.family is not None and offered)
 
-    return [kernel for kernel in kernels_without(case) if may_have_headers(kernel)]
+    return [kernel for kernel in kernels_without(case) if may_have_headers(kernel) and not too_new(request, kernel)[0]]
+
+
+def too_new(request: DriverRequest, kernel: str) -> tuple[bool, str]:
+    """Return whether DKMS can't build the requested release for a kernel, and a clause about that or about doubts."""
+    if request.version is None or request.settings["build"] != DKMS:
+        return False, ""
+    return kernel_limit(request.version, kernel)
 
 
 def runs_without_headers(case: Case) -> bool:
-    """Return whether the driver must be built for the running kernel, whose headers are not available."""
+    """Return whether the driver must be built for the running kernel, and can't."""
     kernel = case.state["kernel"]
     return case.family is not None and kernel in kernels_without(case) and kernel not in kernels_to_build(case)
 

@@ -50,6 +50,9 @@ def problems(context: Context, done: Collection[str]) -> list[str]:
 def _driver(case: Case, kernel: str) -> list[str]:
     request, on_disk = case.request, case.state["next_on_disk"]
     without = kernel in needs.kernels_without(case)
+    fails, limit = needs.too_new(request, kernel)
+    if without and fails:
+        return [f"{request.title} {limit}"]
     if without and kernel not in needs.kernels_to_build(case):
         package = headers_of(case.family, kernel)[0].partition("=")[0] if case.family is not None else "its headers"
         return [

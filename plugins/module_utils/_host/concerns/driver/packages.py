@@ -336,15 +336,16 @@ def _sources(url: str, key: str | None) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def before_removal(family: Family, package: str, wanted: DriverVersion | None) -> Operation:
+def before_removal(family: Family, package: str, wanted: DriverVersion | None, numbers: int = 5) -> Operation:
     """Return a check that fails, before any change, if no repository has the package in the wanted release.
 
-    If the package manager can't tell, for example without an index, the check passes.
+    If the package manager can't tell, for example without an index, the check passes. Only the first ``numbers`` of
+    the release are compared.
     """
 
     def operations(host: Host) -> Sequence[Operation]:
         lines = _versions(host, family, package)
-        if lines is None or _is_among(lines, wanted):
+        if lines is None or _is_among(lines, wanted, numbers):
             return ()
         found = {release.release for release in map(parse_packaged, lines) if release is not None}
         has = f"they have {', '.join(sorted(found))}" if found else "they have none"
@@ -368,8 +369,8 @@ def _versions(host: Host, family: Family, package: str) -> list[str] | None:
     return [line for line in lines if _ZYPPER_INSTALLED not in line]
 
 
-def _is_among(lines: Sequence[str], wanted: DriverVersion | None) -> bool:
+def _is_among(lines: Sequence[str], wanted: DriverVersion | None, numbers: int) -> bool:
     releases = [parse_packaged(line) for line in lines]
     if wanted is None or any(release is None for release in releases):
         return bool(lines)
-    return any(release is not None and release.fields == wanted.fields for release in releases)
+    return any(release is not None and release.fields[:numbers] == wanted.fields[:numbers] for release in releases)

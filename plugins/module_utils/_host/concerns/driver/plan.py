@@ -43,7 +43,7 @@ from ...spec.host import CONSENTS
 from . import needs, next_boot
 from .files import ordering_files, repository_files, staying_notices, unwanted_files
 from .needs import VARIABLE, Case, DriverRequest, Unclear, case_of, request_of
-from .preflight import lost_storage, refusals
+from .preflight import losses, refusals
 
 CONSENT = "driver_reload"
 
@@ -71,26 +71,28 @@ def _plan_case(case: Case) -> ConcernPlan:
         return [_packages(case, waits=True), *_unfinished(case.state)], []
     changes = needs.needs_packages(case) or bool(needs.kernels_to_build(case)) or needs.runs_without_headers(case)
     changes = changes or case.state["database_fails"]
+    refused, lost = losses(case)
     if changes or (container_owns(case.state) and not needs.runs_wanted(case)):
-        refused = refusals(request, case.state, case.actual.facts["system"], case.family)
-        if refused:
-            return [*_unfinished(case.state), *(_refused(case, *refusal) for refusal in refused)], []
+        refused += refusals(request, case.state, case.actual.facts["system"], case.family)
+    if refused:
+        return [*_unfinished(case.state), *(_refused(case, *refusal) for refusal in refused)], lost
     steps = [*_files(case), *_disk(case), *_load(case)]
     done = {step["id"] for step in steps if is_executable(step)}
-    return steps, [*_remarks(case), *map(next_boot.noticed, next_boot.problems(case.context, done))]
+    return steps, [*lost, *_remarks(case), *map(next_boot.noticed, next_boot.problems(case.context, done))]
 
 
 def _remarks(case: Case) -> list[str]:
-    """Return notices about what a vendor's driver replaces, and settings of the host that it conflicts with."""
-    lost = lost_storage(case)
-    if not case.request.is_vendor or case.state["openib"]["onboot"] is not False:
-        return lost
-    return [
-        *lost,
-        f"{openib.FILE} has no ONBOOT=yes: at boot openibd loads nothing, and only what udev loads for the cards is "
-        "there (no ib_umad, rdma_ucm or ib_ipoib); next: set ONBOOT=yes there, or name these modules in "
-        "rdma_fabric_kernel_modules",
-    ]
+    """Return notices about builds that may fail, and settings of the host that a vendor's driver conflicts with."""
+    kernels = [*([case.state["kernel"]] if needs.needs_packages(case) else []), *needs.kernels_to_build(case)]
+    limits = [needs.too_new(case.request, kernel)[1] for kernel in kernels]
+    remarks = [f"{case.request.title} {limit}" for limit in limits if limit]
+    if case.request.is_vendor and case.state["openib"]["onboot"] is False:
+        remarks.append(
+            f"{openib.FILE} has no ONBOOT=yes: at boot openibd loads nothing, and only what udev loads for the cards "
+            "is there (no ib_umad, rdma_ucm or ib_ipoib); next: set ONBOOT=yes there, or name these modules in "
+            "rdma_fabric_kernel_modules"
+        )
+    return remarks
 
 
 def _unclear(context: Context, unclear: Unclear) -> Step:
@@ -375,6 +377,9 @@ def _packages_detail(case: Case) -> str:
             parts.append(f"replaces {', '.join(replaced)} by the distribution's")
     elif needs.goes_back(case):
         parts.append("the newer release is removed first, and its builds of the distribution's packages are replaced")
+    clients = needs.clients_packages(case)
+    if clients:
+        parts.append(f"{', '.join(clients)} in the same release")
     if case.state["unfinished"]:
         parts.append(f"{', '.join(sorted(case.state['unfinished']))} half installed")
     if case.request.is_vendor and case.actual.is_loaded("nvidia_peermem"):

@@ -4,12 +4,11 @@
 """Checks for everything that prevents a change of the driver before anything is changed, and what is lost. Pure.
 
 The kernel's own storage modules depend on the kernel's own ``ib_core`` (NVIDIA Network Operator 25.10, driver
-container), so the vendor has packages of its own for them. None of the packages installed here depends on them.
+container), so the vendor has packages of its own for them, on which none of its driver's depends.
 """
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from ...facts.driver.read import CONTAINER_READY
@@ -17,7 +16,7 @@ from ...facts.driver.status import container_owns
 from ...facts.driver_shapes import DriverState, SigningKey
 from ...facts.shapes import System
 from ...spec.driver import ARCHIVE
-from ...spec.driver_families import DKMS, FLAVOUR_TITLES, SUPPORTED, Family, headers_of
+from ...spec.driver_families import DKMS, FLAVOUR_TITLES, SUPPORTED, Family, client_package, headers_of
 from . import needs
 from .needs import Case, DriverRequest
 
@@ -95,9 +94,10 @@ def _platform(request: DriverRequest, state: DriverState, system: System, family
 
 def _build(request: DriverRequest, state: DriverState, system: System, family: Family) -> list[Refusal]:
     """Check the needs of building and loading before anything is unloaded: headers, and a trusted key."""
-    found = []
     kernel = state["kernel"]
     builds = request.settings["build"] == DKMS
+    fails, limit = needs.too_new(request, kernel)
+    found = [Refusal("kernel", "check the kernel", f"{request.title} {limit}")] if fails else []
     if builds and state["headers"].get(kernel) is False and state["headers_offered"].get(kernel) is False:
         detail = (
             f"headers of the running kernel {kernel} are neither installed nor in any repository of this host "
@@ -154,42 +154,40 @@ def _environment(state: DriverState) -> list[Refusal]:
     return found
 
 
-class _Part(NamedTuple):
-    """The modules of a kind of storage, its name, and the vendor's package without the suffix of a build."""
+def losses(case: Case) -> tuple[list[Refusal], list[str]]:
+    """Return what a change of the driver takes away: a refusal of what is mounted, a notice of what is only loaded.
 
-    modules: tuple[str, ...]
-    title: str
-    package: str
-
-
-_PARTS = (
-    _Part(("nvme_rdma", "nvmet_rdma"), "NVMe over RDMA", "mlnx-nvme"),
-    _Part(("rpcrdma", "xprtrdma", "svcrdma"), "NFS over RDMA", "mlnx-nfsrdma"),
-    _Part(("ib_iser",), "iSCSI over RDMA (iSER)", "iser"),
-    _Part(("ib_isert",), "the target of iSCSI over RDMA (iSER)", "isert"),
-    _Part(("ib_srp", "ib_srpt"), "SCSI over RDMA (SRP)", "srp"),
-)
-
-
-def lost_storage(case: Case) -> list[str]:
-    """Return a notice for each kind of loaded storage whose package the vendor's stack lacks."""
-    packages = case.state["packages"]
-    changes = needs.needs_packages(case) or needs.needs_load(case)
-    if not case.request.is_vendor or packages is None or not changes:
-        return []
-    notices = []
-    for part in _PARTS:
-        loaded = [name for name in part.modules if name in case.state["loaded"]]
-        pattern = re.compile(rf"(?:kmod-)?{part.package}(?:-(?:dkms|modules|kmp-.*))?")
-        if loaded and not any(map(pattern.fullmatch, packages)):
-            notices.append(
-                f"{', '.join(loaded)} {'is' if len(loaded) == 1 else 'are'} loaded, and the vendor's package for that "
-                f"({_name(case, part.package)}) is not installed: the kernel's own modules do not load on the ib_core "
-                f"of {case.request.title}, so {part.title} is gone after the reload or reboot; next: install that "
-                "package in the driver's release, or keep this host on the inbox driver"
-            )
-    return notices
-
-
-def _name(case: Case, package: str) -> str:
-    return f"{package}-dkms" if case.family is not None and case.family.manager == "apt" else f"kmod-{package}"
+    What the vendor packages comes with its driver. Modules of the kernel itself load again on the kernel's own stack.
+    """
+    if case.state["packages"] is None or not (needs.needs_packages(case) or needs.needs_load(case)):
+        return [], []
+    mounted, notices = [], []
+    facts, title = case.actual.facts["modules"], case.request.title
+    for client, loaded, mounts, package in needs.stakes(case):
+        names = ", ".join(loaded)
+        comes = package is not None or bool(client.package and mounts)
+        if not case.request.is_vendor:
+            comes = bool(client.package) or not any(name in facts and facts[name]["out_of_tree"] for name in loaded)
+        if comes:
+            continue
+        if mounts:
+            mounted.append(f"{', '.join(mounts)} ({client.title}: {names})")
+            continue
+        lack, way = "the vendor has no package for that", f"build it again once {title} is installed"
+        if client.package and case.family is not None:
+            name = client_package(case.family, case.request.settings["build"], client.package)
+            lack = f"the vendor's package for that ({name}) is not installed"
+            way = "install that package in the driver's release"
+        notices.append(
+            f"{names} {'is' if len(loaded) == 1 else 'are'} loaded, and {lack}: modules for another ib_core do not "
+            f"load on that of {title}, so {client.title} is gone after the reload or reboot; next: {way}, or keep the "
+            "driver of this host"
+        )
+    if not mounted:
+        return [], notices
+    detail = (
+        f"{'; '.join(mounted)} would be gone after the reload or reboot: modules for another ib_core do not load on "
+        f"that of {title}, and the vendor has no package for them; next: unmount that, run again, and build the "
+        f"modules again once {title} is installed, or keep the driver of this host"
+    )
+    return [Refusal("mounts", "check what is mounted", detail)], notices

@@ -101,7 +101,7 @@ def module_blockers(loaded: Mapping[str, Loaded], unload_storage: bool) -> list[
     found = []
     for name, module in loaded.items():
         users = ", ".join(module["users"])
-        if name in module_graph.STORAGE or name in module_graph.STORAGE_CLIENTS:
+        if name in module_graph.CLIENT_MODULES:
             if unload_storage and name in module_graph.STORAGE and not _used_from_outside(module, loaded):
                 continue
             state = "is in use" if module["refcount"] else "is loaded"

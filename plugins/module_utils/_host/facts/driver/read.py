@@ -19,6 +19,7 @@ from ..driver_shapes import Built, DriverState, Identity, Loaded, OnDisk
 from ..host_state import NETDEV_DRIVER
 from ..kernel import MODULES, SYS_MODULE, LoadedModule, parse_modules
 from ..own_files import JOURNAL
+from ..remote_storage import read_mounts
 from ..shapes import System
 from . import openib
 from .blockers import CONTAINER_LOCK, read_open_files
@@ -83,10 +84,10 @@ def read_driver(
 
     ``system`` is that part of the facts, ``settings`` the spec of the driver (it names files to check). ``next_kernel``
     is that of the next boot; if the boot loader does not say, the newest one with an image. ``loaded`` has the modules
-    of the stack and their users, ``on_disk`` those that modprobe would load, ``next_on_disk`` the same for the next
-    kernel if it is another. ``packages`` are those of the stack by name, ``unfinished`` those that dpkg has only
-    unpacked or half configured. ``database_fails``: the program that lists packages exists but failed; a recording may
-    lack its output.
+    of the stack and their users, ``mounts`` what is mounted and may need them, ``on_disk`` those that modprobe would
+    load, ``next_on_disk`` the same for the next kernel if it is another. ``packages`` are those of the stack by name,
+    ``unfinished`` those that dpkg has only unpacked or half configured. ``database_fails``: the program that lists
+    packages exists but failed; a recording may lack its output.
     """
     kernel = system["kernel"]
     following = next_kernel or (_boot_kernels(probe) or [kernel])[-1]
@@ -111,6 +112,7 @@ def read_driver(
         "on_disk": on_disk,
         "next_on_disk": next_on_disk,
         "loaded": _loaded(probe),
+        "mounts": read_mounts(probe),
         "built": _built(probe),
         "headers": {name: _has_headers(probe, name) for name in kernels},
         "headers_offered": {name: _headers_offered(probe, family, name) for name in kernels},

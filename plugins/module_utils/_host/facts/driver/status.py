@@ -35,6 +35,7 @@ UNREAD: DriverState = {
     "on_disk": None,
     "next_on_disk": None,
     "loaded": {},
+    "mounts": {},
     "built": [],
     "headers": {},
     "headers_offered": {},
