@@ -171,14 +171,15 @@ class FakeServer:
             if kind == plural and namespace in ("", place) and self._matches(body, label)
         ]
         start = int(query.get("continue", "0"))
+        end = start + min(self.page_size, int(query.get("limit", "500")))
         metadata = {"resourceVersion": str(self._version)}
-        if start + self.page_size < len(found):
-            metadata["continue"] = str(start + self.page_size)
+        if end < len(found):
+            metadata["continue"] = str(end)
         return good(
             {
                 "kind": f"{self.plurals[plural]}List",
                 "metadata": metadata,
-                "items": found[start : start + self.page_size],
+                "items": found[start:end],
             }
         )
 

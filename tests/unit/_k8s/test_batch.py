@@ -10,9 +10,10 @@ import json
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.kinds import Resource
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.snapshot import list_objects
-from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Reply
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport import Connection, Reply
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchError
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.objects.objects import Key
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
@@ -205,6 +206,29 @@ class TestPresent:
         scope = Key("v1", "ConfigMap", "ns", "")
         found = list_objects(connect(server), scope, Resource("configmaps", True), {})
         assert [body["metadata"]["name"] for body in found] == ["a", "b", "c"]
+
+    def test_a_page_too_large_for_memory_is_asked_for_in_parts(self) -> None:
+        server, most = FakeServer(), 2500
+        names = [f"{size}{number}" for size in ("large", "small") for number in range(5)]
+        for name in names:
+            server.put("configmaps", config_map(name, key="x" * 1000 if name < "small" else ""))
+
+        class Measured:
+            def send(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
+                reply = server.send(method, path, body, content_type)
+                if len(reply.body) > most:
+                    raise ApiFault(Fault.TOO_LARGE, f"the answer is longer than {most} bytes")
+                return reply
+
+        def listed() -> list[str]:
+            scope, resource = Key("v1", "ConfigMap", "ns", ""), Resource("configmaps", True)
+            return [body["metadata"]["name"] for body in list_objects(Connection(Measured()), scope, resource, {})]
+
+        assert listed() == names
+        most = 1000
+        with pytest.raises(ApiFault, match="longer than 1000 bytes"):
+            listed()
+        assert server.requests[-1][2]["limit"] == "1", "nobody is asked for ever"
 
     def test_a_kind_in_one_namespace_is_listed_there_and_one_in_several_everywhere(self) -> None:
         server = FakeServer(namespaces=("ns", "more"))

@@ -10,6 +10,7 @@ import http.server
 import json
 import socket
 import threading
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -273,7 +274,53 @@ def test_an_answer_without_measure_is_not_kept(server: RecordingServer, monkeypa
     monkeypatch.setattr(client, "MOST_BYTES", 1)
     with pytest.raises(ApiFault, match="the answer is longer than") as refused:
         client_under_test.send("GET", "/x", None, None)
-    assert refused.value.fault is Fault.INVALID
+    assert refused.value.fault is Fault.TOO_LARGE
+
+
+@contextmanager
+def dripping(*said: bytes) -> Iterator[str]:
+    """A server that says what it is given to whoever connects, and then one byte after the other."""
+    ended = threading.Event()
+
+    def talk(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection = listening.accept()[0]
+                with connection, suppress(OSError):
+                    connection.sendall(b"".join(said))
+                    while not ended.wait(0.02):
+                        connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=talk, args=[listening])
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        ended.set()
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "said", [[], [HEAD, b"X-Word: "], [HEAD, b"Content-Length: 99999\r\n\r\n"]], ids=["status", "header", "body"]
+)
+def test_an_answer_of_one_byte_now_and_then_is_a_timeout(said: list[bytes]) -> None:
+    with dripping(*said) as host, pytest.raises(ApiFault, match=r"GET http://\S+/x: .* not whole after 0\.8 s") as late:
+        Client({"host": host, "api_key": "t"}, read_timeout=0.2).send("GET", "/x?secret", None, None)
+    assert late.value.fault is Fault.TIMEOUT
+
+
+def test_a_watch_of_bytes_that_are_no_line_is_silent() -> None:
+    with dripping(HEAD, b"\r\n") as host:
+        lines = Client({"host": host, "api_key": "t"}).stream("/x", 0.2)
+        assert not isinstance(lines, Reply)
+        assert lines.receive(0.0) == b""
+        with pytest.raises(ApiFault, match=r"no line came for 0\.2 s") as silent:
+            lines.receive(0.4)
+        assert silent.value.passing
+        lines.close()
 
 
 def test_a_silent_server_is_a_timeout() -> None:

@@ -13,10 +13,11 @@ import base64
 import os
 import re
 import ssl
+import threading
 import traceback
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
@@ -47,8 +48,10 @@ except ImportError:
 
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 30.0
-# A page holds at most 500 objects, and etcd takes none above 1.5 MiB; real pages are a few MiB.
-MOST_BYTES = 256 * 1024 * 1024
+# A read's time begins anew with each byte; a whole answer gets that of so many.
+_READS = 4
+# Pages of 500 objects are a few MiB, and etcd takes no object above 1.5 MiB. A longer page is asked for in parts.
+MOST_BYTES = 32 * 1024 * 1024
 _CHUNK = 256 * 1024
 # What urllib3 takes where an http:// proxy's address has no port.
 _PROXY_PORT = 80
@@ -64,6 +67,7 @@ _OTHER_KUBECONFIG = (
 )
 # With one of these beside the host, kubernetes.core looks for no kubeconfig.
 _CREDENTIALS = (("username", "password"), ("api_key",), ("cert_file", "key_file"))
+_Found = TypeVar("_Found")
 
 
 def auth_options() -> frozenset[str]:
@@ -111,7 +115,6 @@ class Client:
         except Exception as err:  # a broken kubeconfig makes the client raise whatever its parts provoke
             raise _no_connection(given, err) from err
         self.server = _without_credentials(str(self._configuration.host)).rstrip("/")
-        self._timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout)
 
     def _read_certificates(self, files: credentials.PrivateFiles) -> None:
         """Read CA, certificate and key into memory, and make the pool forget files that are about to go."""
@@ -138,12 +141,11 @@ class Client:
         return self._sent(method, path, body, content_type) if reply.code == 401 and self._renewed() else reply
 
     def _sent(self, method: str, path: str, body: bytes | None, content_type: str | None) -> Reply:
-        what = f"{method} {self.server}{path.partition('?')[0]}"
-        response = self._opened(method, path, body, content_type, self._timeout)
-        with self._telling_faults(what):
-            content = _read_limited(response, what)
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return Reply(int(response.status), headers, content)
+        def whole(response: Any, what: str) -> Reply:
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Reply(int(response.status), headers, _read_limited(response, what))
+
+        return self._answered(method, path, whole, body=body, content_type=content_type)
 
     def stream(self, path: str, silence: float) -> Lines | Reply:
         """Open an answer that goes on; see :class:`~..transport.Streams`. Credentials are renewed as in ``send``."""
@@ -152,33 +154,43 @@ class Client:
         return self._opened_stream(path, silence) if refused and self._renewed() else found
 
     def _opened_stream(self, path: str, silence: float) -> Lines | Reply:
-        what = f"GET {self.server}{path.partition('?')[0]}"
-        response = self._opened("GET", path, None, None, urllib3.Timeout(connect=CONNECT_TIMEOUT, read=silence))
-        if int(response.status) == 200:
-            return ResponseLines(response, what)
-        with self._telling_faults(what):
-            content = _read_limited(response, what)
-        return Reply(int(response.status), {}, content)
+        def begun(response: Any, what: str) -> Lines | Reply:
+            if int(response.status) == 200:
+                return ResponseLines(response, what, silence)
+            return Reply(int(response.status), {}, _read_limited(response, what))
 
-    def _opened(self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: Any) -> Any:
-        """Send one request and return its answer, of which only the head is read. Raises ApiFault."""
-        with self._telling_faults(f"{method} {self.server}{path.partition('?')[0]}"):
-            return self._pool.request(
+        return self._answered("GET", path, begun, silence=silence)
+
+    def _answered(
+        self,
+        method: str,
+        path: str,
+        read: Callable[[Any, str], _Found],
+        *,
+        body: bytes | None = None,
+        content_type: str | None = None,
+        silence: float | None = None,
+    ) -> _Found:
+        """Send one request and return what ``read`` makes of its answer. Raises ApiFault."""
+        what = f"{method} {self.server}{path.partition('?')[0]}"
+        timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=silence or self._read_timeout)
+
+        def asked() -> _Found:
+            response = self._pool.request(
                 method,
                 self.server + path,
                 body=body,
-                headers=self._headers(content_type),
+                headers=headers,
                 timeout=timeout,
                 retries=False,
                 redirect=False,
                 preload_content=False,
             )
+            return read(response, what)
 
-    @staticmethod
-    @contextmanager
-    def _telling_faults(what: str) -> Iterator[None]:
         try:
-            yield
+            headers = self._headers(content_type)
+            return in_time(asked, _READS * self._read_timeout, what)
         except urllib3.exceptions.HTTPError as err:
             raise _fault_of(err, what) from err
         except OSError as err:
@@ -348,6 +360,26 @@ def _require_libraries() -> None:
     )
 
 
+def in_time(asked: Callable[[], _Found], seconds: float, what: str) -> _Found:
+    """Return what ``asked`` returns, or raise what it raises; a TIMEOUT when it takes longer.
+
+    A thread asks, as nothing ends a read in which now and then a byte comes. It is left to itself then: what it keeps
+    is bounded.
+    """
+    ended: Future[_Found] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(asked())
+        except BaseException as err:  # it is raised where it is waited for
+            ended.set_exception(err)
+
+    threading.Thread(target=run, name="request", daemon=True).start()
+    if not wait([ended], seconds).done:
+        raise ApiFault(Fault.TIMEOUT, f"{what}: the answer is not whole after {seconds:g} s")
+    return ended.result()
+
+
 def _read_limited(response: Any, what: str) -> bytes:
     """Return the whole body of an answer, and give its connection back. Raises ApiFault for one without measure."""
     content = bytearray()
@@ -356,8 +388,7 @@ def _read_limited(response: Any, what: str) -> bytes:
             content += chunk
             if len(content) > MOST_BYTES:
                 response.close()
-                problem = f"{what}: the answer is longer than {MOST_BYTES // 1024 // 1024} MiB"
-                raise ApiFault(Fault.INVALID, problem, hint="check what answers at the server's address")
+                raise ApiFault(Fault.TOO_LARGE, f"{what}: the answer is longer than {MOST_BYTES // 1024 // 1024} MiB")
     finally:
         response.release_conn()
     return bytes(content)

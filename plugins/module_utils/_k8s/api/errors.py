@@ -28,6 +28,7 @@ class Fault(Enum):
     INVALID = "invalid"
     UNKNOWN_FIELD = "unknown_field"
     THROTTLED = "throttled"
+    TOO_LARGE = "too_large"
     SERVER = "server"
 
 
@@ -45,6 +46,7 @@ _NEXT_STEP = {
     Fault.INVALID: "correct the field; where it can't be changed in place, delete the object and run again",
     Fault.UNKNOWN_FIELD: "correct or remove the field",
     Fault.THROTTLED: "run again when the API server is less busy",
+    Fault.TOO_LARGE: "check what answers at the server's address",
     Fault.SERVER: "look at the API server's log, then run again",
 }
 _BY_STATUS = {

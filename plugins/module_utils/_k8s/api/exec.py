@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence
 from urllib.parse import quote, urlencode
 
-from .client import Client
+from .client import Client, in_time
 from .errors import PROXY_LOGIN, ApiFault, Fault, fault_from_response
 from .transport import Clock
 
@@ -32,6 +32,7 @@ PROTOCOL = "v4.channel.k8s.io"
 MOST_BYTES = 1024 * 1024
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 _SLICE = 0.5
+_GRACE = 5.0
 _OPENING_TRIES = 3
 _MOST_CHARACTERS = 300
 _OPENING_PAUSE = 2.0
@@ -105,9 +106,13 @@ class Executor:
     def run(self, namespace: str, pod: str, container: str, argv: Sequence[str], *, limit: float) -> Executed:
         """Run ``argv`` and return what it left; raises ExecFault when it does not end within ``limit`` seconds."""
         deadline = self.clock.now() + limit
-        stream = self._opened(exec_path(namespace, pod, container, argv), deadline)
+        path = exec_path(namespace, pod, container, argv)
+        stream = self._opened(path, deadline)
         try:
-            return self._read(stream, deadline, limit)
+            # A message of which now and then a byte comes has no end either.
+            return in_time(lambda: self._read(stream, deadline, limit), limit + _GRACE, _what(path))
+        except ApiFault as fault:
+            raise ExecFault(kind_of(fault), fault.message) from fault
         finally:
             stream.close()
 
@@ -199,8 +204,9 @@ class WebSockets:
         """Open one websocket; see :class:`Opener`. The answer comes when the node has started the command."""
         options = dict(self._options)
         socket = WEBSOCKET.WebSocket(sslopt=options.pop("sslopt"), skip_utf8_validation=True)
-        what = f"exec {path.partition('?')[0]}"
-        try:
+        what = _what(path)
+
+        def connect() -> None:
             socket.connect(
                 self._server + path,
                 subprotocols=[PROTOCOL],
@@ -209,6 +215,9 @@ class WebSockets:
                 suppress_origin=True,
                 **options,
             )
+
+        try:
+            in_time(connect, seconds + _GRACE, what)
         except WEBSOCKET.WebSocketBadStatusException as err:
             raise fault_from_response(int(err.status_code), _status_of(err), what) from err
         except WEBSOCKET.WebSocketTimeoutException as err:
@@ -237,6 +246,10 @@ class _WebSocketStream:
     def close(self) -> None:
         # Without waiting for the other end's own close: a hung one would cost its timeout again.
         self._socket.shutdown()
+
+
+def _what(path: str) -> str:
+    return f"exec {path.partition('?')[0]}"
 
 
 def _status_of(err: Any) -> dict[str, Any]:

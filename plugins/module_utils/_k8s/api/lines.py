@@ -8,6 +8,7 @@ from __future__ import annotations
 import queue
 import socket
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -23,11 +24,12 @@ class ResponseLines:
     """The :class:`~..transport.Lines` of a urllib3 response.
 
     A thread reads them: neither urllib3 nor http.client can go on with an answer once a read of it has timed out, and
-    who waits for a line has to wake up in between.
+    who waits for a line has to wake up in between. One that sends bytes and for ``silence`` seconds no line is silent.
     """
 
-    def __init__(self, response: Any, what: str) -> None:
-        self._response, self._what = response, what
+    def __init__(self, response: Any, what: str, silence: float) -> None:
+        self._response, self._what, self._silence = response, what, silence
+        self._heard = time.monotonic()
         self._lines: queue.SimpleQueue[bytes | ApiFault | None] = queue.SimpleQueue()
         self._end: ApiFault | None = None
         self._ended = False
@@ -40,7 +42,9 @@ class ResponseLines:
             try:
                 line = self._lines.get(timeout=max(seconds, 0.0)) if seconds > 0 else self._lines.get_nowait()
             except queue.Empty:
-                return b""
+                if time.monotonic() - self._heard <= self._silence:
+                    return b""
+                line = ApiFault(Fault.UNREACHABLE, f"{self._what}: no line came for {self._silence:g} s")
             if isinstance(line, bytes):
                 return line
             self._ended, self._end = True, line
@@ -63,6 +67,7 @@ class ResponseLines:
             for chunk in self._response.stream(_CHUNK, decode_content=True):
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in filter(None, lines):
+                    self._heard = time.monotonic()
                     self._lines.put(line)
                 if len(rest) > MOST_BYTES:
                     problem = f"{self._what}: a line is longer than {MOST_BYTES // 1024 // 1024} MiB"

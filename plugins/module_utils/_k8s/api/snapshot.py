@@ -145,22 +145,29 @@ def list_objects(connection: Connection, scope: Key, resource: Resource, selecto
 def list_versioned(
     connection: Connection, scope: Key, resource: Resource, selectors: dict[str, str]
 ) -> tuple[list[Json], str]:
-    """Return what :func:`list_objects` does, and the one version of the collection that all pages are of."""
+    """Return what :func:`list_objects` does, and the one version of the collection that all pages are of.
+
+    Of objects that make a page too large for memory it asks for half as many at a time, from the first one on: the
+    rest of a LIST is only promised to who asks for it as before.
+    """
     path = collection_path(scope.api_version, resource, scope.namespace)
     where = f" in namespace {scope.namespace}" if scope.namespace else ""
     what = f"{resource.plural}{where}"
     bodies: list[Json] = []
-    query = {**selectors, "limit": str(PAGE_SIZE)}
-    starts = 1
+    size, starts = PAGE_SIZE, 1
+    query = {**selectors, "limit": str(size)}
     tokens: set[str] = set()
     while True:
         try:
             page = connection.request("list", path, what=what, query=query)[1]
         except ApiFault as err:
-            if err.fault is not Fault.GONE or "continue" not in query or starts == _MOST_STARTS:
+            if err.fault is Fault.TOO_LARGE and size > 1:
+                size //= 2
+            elif err.fault is Fault.GONE and "continue" in query and starts < _MOST_STARTS:
+                starts += 1
+            else:
                 raise
-            starts += 1
-            del query["continue"]
+            query = {**selectors, "limit": str(size)}
             bodies, tokens = [], set()
             continue
         found, token, version = checked_page(page, scope, f"list {what}", selectors.get("labelSelector", ""))
