@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Violation, one_line
 
 MOST_CHARACTERS = 32 * 1024 * 1024
 """A longer text is refused: no run of a test program prints that much."""
@@ -55,8 +55,8 @@ def output_lines(text: Any) -> list[str]:
 
 
 def quoted(line: str) -> str:
-    """Return a line of an output as it may stand in a message: one blank between words and a bounded length."""
-    words = " ".join(line.split())
+    """Return a line of an output as a message may have it: printable, one blank between words, of bounded length."""
+    words = one_line(" ".join(line.split())[: MOST_QUOTED_CHARACTERS + 1])
     return words if len(words) <= MOST_QUOTED_CHARACTERS else words[: MOST_QUOTED_CHARACTERS - 3] + "..."
 
 

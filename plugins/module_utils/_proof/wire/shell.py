@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
+
 from ..problem import Problem
 
 
@@ -70,4 +72,4 @@ TROUBLES: dict[str, tuple[str, str]] = {
 def trouble_problem(trouble: ShellTrouble) -> Problem:
     """Return what a trouble means and what to do about it."""
     cause, next_step = TROUBLES[trouble.kind]
-    return {"problem": str(trouble), "cause": cause, "next_step": next_step}
+    return {"problem": one_line(str(trouble)), "cause": cause, "next_step": next_step}

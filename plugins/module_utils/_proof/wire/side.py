@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Callable, NamedTuple
 
+from ..output_text import quoted
 from ..problem import Problem
 from . import outputs, scripts
 from .endpoint import Attached, Choice, Seen, attached_network, choose, interface_problem, placement_of, read_probe
@@ -117,7 +118,7 @@ def _unreadable(output: Output) -> Problem:
     if cause and cause.problem:
         return cause.problem
     return {
-        "problem": f"what is in the pod cannot be read: {' '.join(output.text.split())[:160] or 'nothing was printed'}",
+        "problem": f"what is in the pod cannot be read: {quoted(output.text) or 'nothing was printed'}",
         "cause": "the image's shell is not a POSIX shell, or it was ended",
         "next_step": "use an image with sh (rdma_fabric_verify_image)",
     }
