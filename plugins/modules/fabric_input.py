@@ -154,7 +154,7 @@ options:
         where known C(precompiled), C(runtime), C(ostree_version) and C(toolkit_image).
       - By default they are those of the hosts that were read in the run.
     type: list
-    elements: dict
+    elements: raw
   cni_bin_dir:
     description: Directory of CNI programs on the nodes, by default V(/opt/cni/bin), V(/var/lib/cni/bin) on OpenShift.
     type: str

@@ -30,7 +30,13 @@ from ansible.plugins.loader import fragment_loader
 from ansible.utils.display import Display
 from ansible.utils.plugin_docs import get_docstring
 
-from ansible_collections.rdma.fabric.plugins.module_utils._violations import Finding, InvalidInput, one_line, shortened
+from ansible_collections.rdma.fabric.plugins.module_utils._violations import (
+    Finding,
+    InvalidInput,
+    Violation,
+    one_line,
+    shortened,
+)
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.said import hidden
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.vaulted import HIDDEN, opens_vaults, texts_of
@@ -181,10 +187,19 @@ class FabricAction(ActionBase):
         return plain(self._templar.template(value))
 
     def find_file(self, path: str) -> Path:
-        """Return a controller file: as the user's shell sees the name, or beside the playbook."""
-        given = Path(path).expanduser()
-        beside_playbook = Path(self._loader.path_dwim(str(given)))
-        return beside_playbook if not given.exists() and beside_playbook.exists() else given
+        """Return a controller file: as the user's shell sees the name, or beside the playbook.
+
+        Raises InvalidInput for what can be no name: too long, with a null byte, or in the home of nobody.
+        """
+        try:
+            given = Path(path).expanduser()
+            if "\0" in path:
+                raise ValueError("it has a null byte")
+            beside_playbook = Path(self._loader.path_dwim(str(given)))
+            return beside_playbook if not given.exists() and beside_playbook.exists() else given
+        except (OSError, RuntimeError, ValueError) as error:
+            problem = f"is no name of a file on the controller: {getattr(error, 'strerror', '') or error}"
+            raise InvalidInput([Violation(path, "", problem, "give the path of a file")]) from error
 
     def _validated_arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         """Return the task's arguments, checked and converted as documented, as plain data."""
@@ -304,14 +319,14 @@ def plain(value: Any) -> Any:
     """Return a value as builtin types only: without tags, lazy containers or trust for templating.
 
     Text that came from a host or a file therefore never becomes a template. Dates, which YAML makes of unquoted text
-    such as ``2024-01-01``, become text again.
+    such as ``2024-01-01``, become text again; so does a key that is a tuple, which only a template can make.
     """
     # Most values are such, and typing's Mapping is slow to ask.
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is dict or isinstance(value, Mapping):
-        return {plain(key): plain(item) for key, item in value.items()}
+        return {plain(str(key) if isinstance(key, tuple) else key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set)):
         return [plain(item) for item in value]
     if isinstance(value, str):

@@ -27,6 +27,8 @@ from .run_hosts import CONTROLLER, taking_part
 _DEFAULT_INVENTORY = "/etc/ansible/hosts"
 _DOCUMENTS = (".yml", ".yaml", ".json")
 _SECTIONS = ("hosts", "children", "vars")
+# Linux gives the name of a file 255 bytes, and files of hosts have endings (.json.gz).
+_LONGEST_NAME = 240
 _GRAPH = "ansible-inventory -i INVENTORY --graph shows its groups and hosts"
 
 
@@ -79,6 +81,8 @@ def unusable_names(hosts: Iterable[str]) -> list[Violation]:
             problem = "is a name that Ansible reads as several, so that no play finds the host"
         elif "/" in host:
             problem = "is a name with a slash, which no file of the run directory can have"
+        elif len(host.encode("utf-8", "surrogatepass")) > _LONGEST_NAME:
+            problem = f"is a name of more than {_LONGEST_NAME} bytes, which no file of the run directory can have"
         elif host in _SECTIONS:
             problem = "is a section of a group, which became a host because it is indented as one"
             hint = f"write {host}: in the column of hosts:, and what is below it as much to the left"

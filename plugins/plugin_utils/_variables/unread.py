@@ -135,7 +135,7 @@ class VariableSurvey:
 
     def _note_unknown(self, variables: Mapping[str, Any]) -> None:
         known = KNOWN_VARIABLES | REGISTERED
-        for name in variables:
+        for name in map(str, variables):  # YAML has other keys too
             ours = _as_ours(name)
             # Somebody's own rdma_interfaces may be what rdma_fabric_interfaces is made of.
             if name not in known and ours.startswith(PREFIX) and (name.startswith(PREFIX) or ours not in variables):

@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 import pytest
 from ansible.errors import AnsibleError
+from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import nearest
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput, Notice, Violation
@@ -314,3 +315,11 @@ def test_a_file_is_found_beside_the_playbook_when_the_shell_does_not_see_it(tmp_
     action = SimpleNamespace(_loader=SimpleNamespace(path_dwim=lambda name: str(tmp_path / name)))
     assert FabricAction.find_file(action, "policy.yaml") == beside  # type: ignore[arg-type]  # only the loader is used
     assert FabricAction.find_file(action, "other.yaml") == Path("other.yaml")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 300, "x/" * 3000, "~nobody-of-this-name/x"])
+def test_what_can_be_no_name_of_a_file_is_refused_in_one_line(name: str) -> None:
+    action = SimpleNamespace(_loader=DataLoader())
+    with pytest.raises(InvalidInput, match=": is no name of a file on the controller: ") as refused:
+        FabricAction.find_file(action, name)  # type: ignore[arg-type]  # only the loader is used
+    assert refused.value.violations[0].sentence().isprintable()

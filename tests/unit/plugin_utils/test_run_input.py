@@ -73,6 +73,11 @@ def test_a_section_that_became_a_host_by_its_indentation_is_refused() -> None:
     assert "in the column of hosts:" in said.hint
 
 
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    (said,) = unusable_names(["g" * 240, "\u00fc" * 121])
+    assert said.problem == "is a name of more than 240 bytes, which no file of the run directory can have"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -42,7 +42,14 @@ def run_action(
     """Return the result of an action with these arguments."""
     module = importlib.import_module(f"{PREFIX}.{name}")
     task = SimpleNamespace(
-        args=arguments, check_mode=check, diff=diff, async_val=0, action=f"rdma.fabric.{name}", environment=[]
+        args=arguments,
+        check_mode=check,
+        diff=diff,
+        async_val=0,
+        action=f"rdma.fabric.{name}",
+        environment=[],
+        get_name=lambda: name,
+        get_path=lambda: "tasks.yml:1",
     )
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere", env_prefix=lambda **_variables: ""))
     loader = loader or DataLoader()
