@@ -9,7 +9,7 @@ import contextlib
 from typing import Any, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.qos_paths import RDMA_CM, tos
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, preview
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import check_spec
 from ansible_collections.rdma.fabric.tests.unit._host import full_hosts, igb
@@ -19,6 +19,7 @@ from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import KILL
 from ansible_collections.rdma.fabric.tests.unit._host.qos.hosts import PORT
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
 
+CHECK = Run(check=True, diff=True, mode="apply", recorded=False)
 APPLY = Run(check=False, diff=True, mode="apply", recorded=False)
 REMOVE = Run(check=False, diff=True, mode="apply", recorded=False, state="absent")
 CONSENTS = {"consents": {"vf_reset": True}}
@@ -43,6 +44,18 @@ def test_what_a_mode_of_ours_gave_a_port_is_no_original_value() -> None:
     day(kernel, {"pci": PF, "eswitch_mode": "legacy", "queues": {"rx_ring": 2048}})
     day(kernel, {})
     assert queues.numbers(kernel, PORT) == before
+
+
+def test_what_a_mode_makes_a_port_forget_is_told_before_it_is_set_again() -> None:
+    kernel = full_hosts.HOSTS["mlx5"].host()
+    entry = {"pci": PF, "queues": {"channels": 16}, "qos": {"trust": "dscp"}}
+    assert "set again" not in str(day(kernel, entry))
+    wish = check_spec({"interfaces": [{**entry, "eswitch_mode": "switchdev"}], **CONSENTS})
+    notices = preview(kernel, wish, CHECK, None)["plan"]["notices"]
+    told = [each.partition("away: ")[2] for each in notices if "set again after the change of its e-switch" in each]
+    assert told == ["channels to 16", "trust to dscp"]
+    outcome = apply(kernel, wish, APPLY, None, kernel)
+    assert (outcome["executed"][-1]["id"], queues.numbers(kernel, PORT)["combined"]) == (f"queues:{PF}", 16)
 
 
 def test_a_link_that_goes_down_takes_the_routes_that_go_with_it() -> None:

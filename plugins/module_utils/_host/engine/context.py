@@ -22,6 +22,7 @@ from typing import (
     cast,
 )
 
+from ..facts.eswitch import SWITCHDEV, present_mode
 from ..facts.host_state import NETDEV_DRIVER, HostState, Interface, binds_functions
 from ..facts.labels import fits
 from ..facts.matching import selector_of
@@ -45,6 +46,7 @@ DRIVER = ":driver"
 FUNCTIONS = ":vfs"
 # Among the settings of a function: it must be bound to its driver.
 BOUND = "bound"
+_MODE = "change of its e-switch mode"
 
 
 @dataclass(frozen=True)
@@ -169,14 +171,18 @@ class Context:
         return None if created is None else steps.as_planned(created["to"], int)
 
     def set_again(self, interface: Interface, settings: Iterable[str]) -> list[str]:
-        """Return the notice about settings that hold now and that a reload of the driver by an earlier step loses.
+        """Return the notice about settings that hold now and that an earlier step loses: see ``makes_forget``.
 
         ``settings`` is only evaluated if such a step is planned.
         """
-        if interface.driver != NETDEV_DRIVER or self.planned("driver:load") is None:
+        if interface.driver != NETDEV_DRIVER:
             return []
-        held = ", ".join(settings)
-        text = f"{self.target_of(interface)}: set again after the reload of its driver, where that takes it away: "
+        losses = {"driver:load": "reload of its driver", f"eswitch:{interface.key}": _MODE}
+        if present_mode(self.actual, interface) == SWITCHDEV:
+            losses[f"vfs:{interface.key}"] = _MODE  # a change of their number ends in legacy mode
+        loss = next((loss for step, loss in losses.items() if self.planned(step) is not None), "")
+        held = ", ".join(settings) if loss else ""
+        text = f"{self.target_of(interface)}: set again after the {loss}, where that takes it away: "
         return [f"{text}{held}"] if held else []
 
     def destroys(self, nic: Nic | None) -> bool:

@@ -172,7 +172,8 @@ class Kernel:
     def remove(self, path: str) -> None:
         self.tree.discard(temporary_name(path))
         parent = posixpath.dirname(path)
-        if self.tree.exists(path):
+        # A link that leads nowhere is there too.
+        if self.tree.exists(path) or path in self.tree.links:
             self._mutate("unlink", path)
             self.tree.discard(path)
         if is_own_directory(parent) and self.tree.exists(parent) and not self.tree.list(parent):
