@@ -25,7 +25,7 @@ READING := licences format ruff rooms yaml types docs changelog sanity-quick ans
 FIRST := $(READING) api-programs artifact host-syntax unit try-demo paths
 REST := programs roce-shared sanity slow own importer try-preview oldest newest sanity-oldest targets molecule turns integration
 ALONE := bench-host bench-apply bench-kubectl
-NIGHTLY := guests quick-starts mutants sweeps matrix bench
+NIGHTLY := guests quick-starts mutants sweeps campaigns matrix bench
 GATES := $(FIRST) $(REST) $(ALONE) $(filter-out matrix bench,$(NIGHTLY))
 
 .PHONY: help gates pictures preview demo demo-lab lab lab-down lab-status lab-ssh test test-all nightly lint matrix bench \
@@ -115,6 +115,7 @@ INTEGRATION = python -m pytest tests/integration -p ansible_collections.rdma.fab
 # They take the nodes of a cluster in turn: most of the time each waits for playbooks, so they share workers by test.
 IN_TURN := $(patsubst %,tests/integration/test_%.py,drift failure_domains hooks join killed_anywhere readme_path rollback \
 	sealed_upgrade teardown upgrade upgrade_bad_days upgrade_killed upgrade_policies upgrade_report upgrade_wire)
+CAMPAIGNS := tests/unit/campaigns tests/unit/_host/test_converge_properties.py
 OWN := tests/unit/lab tests/unit/tools tests/unit/bench
 # It renders below a folder with a random name, and reStructuredText takes one that ends in _ (one in 37) for a reference.
 DOCS = antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs=dependent .
@@ -197,7 +198,9 @@ guests: env-test programs artifact  ## the tests on booted hosts and the cluster
 quick-starts: env-test programs artifact  ## the molecule scenarios of the quick starts against a real API server
 	$(GATE) $(LONG) $@ python -m tools.scenario quick-starts $(GIVE_BACK)
 sweeps: env-test  ## unit tests with whole sweeps
-	$(GATE) $(LONG) $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest tests/unit $(GIVE_BACK)
+	$(GATE) $(LONG) $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest tests/unit $(addprefix --ignore=,$(CAMPAIGNS)) $(GIVE_BACK)
+campaigns: env-test  ## 200,000 mutated inputs, 50,000 mutated hosts, and a removal after each of 3,000 sequences of days
+	$(GATE) --limit 28800 $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest $(CAMPAIGNS) $(GIVE_BACK)
 mutants: env-test programs artifact  ## mistakes made on purpose, each of which a test has to find
 	$(GATE) --limit 14400 $@ python -m tests.mutants $(GIVE_BACK)
 matrix: env-test programs artifact  ## every supported release and Python found here; writes docs/support.md

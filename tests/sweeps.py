@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from itertools import product
-from typing import Any, Iterable, Sequence, TypeVar
+from typing import Any, Callable, Iterable, Sequence, TypeVar
 
 import pytest
 
@@ -18,6 +18,8 @@ Other = TypeVar("Other")
 
 # One of so many random examples is in a sample.
 _SHARE = 5
+# So many cases of a campaign are one test.
+_AT_ONCE = 500
 
 
 def whole() -> bool:
@@ -40,6 +42,26 @@ def some_of(cases: Sequence[Case], count: int) -> list[Case]:
 def examples(count: int) -> int:
     """Return how many random examples a property is tried with: ``count`` in a whole sweep, else a fifth of them."""
     return count if whole() else count // _SHARE
+
+
+def shares_of(count: int, sampled: int) -> list[range]:
+    """Return the seeds of a campaign to parametrize with: ``count`` in a whole sweep, else ``sampled``."""
+    chosen = count if whole() else sampled
+    return [range(first, min(first + _AT_ONCE, chosen)) for first in range(0, chosen, _AT_ONCE)]
+
+
+def smallest(case: Case, smaller: Callable[[Case], Iterable[Case]], problem: Callable[[Case], str]) -> tuple[Case, str]:
+    """Return what is left of a case without all that its problem does not need, and the problem; "" of a good case.
+
+    ``smaller`` gives the cases with one part less, and ``problem`` what is wrong with one.
+    """
+    said = problem(case)
+    left = iter(smaller(case) if said else ())
+    while (each := next(left, None)) is not None:
+        found = problem(each)
+        if found:
+            case, said, left = each, found, iter(smaller(each))
+    return case, said
 
 
 def first_of(cases: Iterable[Any]) -> list[Any]:

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.sweeps import examples, some_of, some_pairs, whole
+from ansible_collections.rdma.fabric.tests.sweeps import (
+    examples,
+    shares_of,
+    smallest,
+    some_of,
+    some_pairs,
+    whole,
+)
 
 
 def test_a_sample_is_even_and_holds_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,6 +40,24 @@ def test_a_whole_sweep_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> No
     assert some_of(range(10), 2) == list(range(10))
     assert examples(200) == 200
     assert some_pairs("ab", [1, 2]) == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+
+
+def test_a_campaign_is_some_seeds_or_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RDMA_FABRIC_SWEEPS", raising=False)
+    assert shares_of(1200, 30) == [range(30)]
+    monkeypatch.setenv("RDMA_FABRIC_SWEEPS", "whole")
+    assert shares_of(1200, 30) == [range(500), range(500, 1000), range(1000, 1200)]
+
+
+def test_a_case_is_left_with_what_its_problem_needs() -> None:
+    def fewer(word: str) -> list[str]:
+        return [word[:at] + word[at + 1 :] for at in range(len(word))]
+
+    def problem(word: str) -> str:
+        return "has a and c" if {"a", "c"} <= set(word) else ""
+
+    assert smallest("xaybcz", fewer, problem) == ("ac", "has a and c")
+    assert smallest("xyz", fewer, problem) == ("xyz", "")
 
 
 def test_a_slip_in_the_environment_samples_nothing_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
