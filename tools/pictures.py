@@ -37,6 +37,8 @@ WIDTH = 1280
 END = {"report.png": "#rails", "demo.png": "main"}
 MARGIN = 24
 _TIME = re.compile(r"<time datetime=.*?</time>")
+# Where this machine has the inventory.
+_RUN = re.compile(r'<dl class="run">.*?</dl>', re.DOTALL)
 _TERMINAL = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>make demo-lab</title><style>
 body {{ margin: 0; background: #0d1117; color: #e6edf3; }}
@@ -64,8 +66,8 @@ def previewed(folder: Path) -> Path:
 
 
 def sources(run_dir: Path, images: Path = IMAGES) -> dict[str, Source]:
-    """Return what each picture is made of: the page of a previewed fleet without its time, and a terminal."""
-    page = _TIME.sub("", (run_dir / "report.html").read_text(encoding="utf-8"), count=1)
+    """Return what each picture is made of: the page of a previewed fleet without time and command, and a terminal."""
+    page = _RUN.sub("", _TIME.sub("", (run_dir / "report.html").read_text(encoding="utf-8"), count=1), count=1)
     start, end = page.index('<section id="fleet">'), page.index("</main>")
     shown = terminal(demo_lines(json.loads((images / DEMO).read_text(encoding="utf-8"))))
     return {"report.png": Source(page, page[:start] + page[end:]), "demo.png": Source(shown, shown)}

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Mapping
+
+from ansible import context
 
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
     cluster_violations,
@@ -23,11 +26,14 @@ from ansible_collections.rdma.fabric.plugins.module_utils._report.report import 
     recap_lines,
     report_text,
 )
+from ansible_collections.rdma.fabric.plugins.module_utils._version import VERSION
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.base import ActionFailure, FabricAction
 from ansible_collections.rdma.fabric.plugins.plugin_utils._actions.run_dir import make_run_directory
 from ansible_collections.rdma.fabric.plugins.plugin_utils._clock import now
+from ansible_collections.rdma.fabric.plugins.plugin_utils._endings import started_by, without_passing
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import write_if_different
+from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.awx_slices import template_of
 from ansible_collections.rdma.fabric.plugins.plugin_utils._hosts.documents import (
     earlier_notice,
     never_read,
@@ -89,6 +95,10 @@ class ActionModule(FabricAction):
             wanted=arguments["wanted"],
             proof=arguments["proof"],
             turns=read_turns(run_dir / "turns", {document["host"] for document in hosts}),
+            run={
+                "version": VERSION,
+                **started_by(without_passing(context.CLIARGS, os.environ), template_of(task_vars)),
+            },
             check=self.check_mode,
         )
         data_file, page_file = run_dir / "report.json", run_dir / "report.html"

@@ -138,6 +138,17 @@ def command(cli: Mapping[str, Any], step: Step) -> str:
     return shlex.join([*words, *step.options, *(["--check"] if step.check else []), *(["--diff"] if looks else [])])
 
 
+def started_by(cli: Mapping[str, Any], template: str = "") -> dict[str, Any]:
+    """Return how a run was started: its command without what may be a secret, or its job template; limit, inventory."""
+    again = command(cli, Step("", _AGAIN, (), bool(cli.get("check"))))
+    inventory = [] if template else [str(each) for each in cli.get("inventory") or ()]
+    return {
+        "command": f"job template {template}" if template else again,
+        "limit": str(cli.get("subset") or ""),
+        "inventory": inventory,
+    }
+
+
 def is_shown(variables: str) -> bool:
     """Tell whether the variables of one ``-e`` are shown: a file, or this collection's without a secret.
 

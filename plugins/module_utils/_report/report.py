@@ -69,6 +69,7 @@ def build_report(
     wanted: Sequence[str] = (),
     proof: Mapping[str, Any] | None = None,
     turns: Sequence[dict[str, Any]] = (),
+    run: Mapping[str, Any] | None = None,
     check: bool = False,
 ) -> dict[str, Any]:
     """Return the report of one run. ``check``: it was one of check mode.
@@ -80,7 +81,8 @@ def build_report(
     parts that the run was to bring about beside the hosts (``report_parts.PARTS``). ``proof`` is the result of the task
     that proves; without one ``validation`` is shown and not counted. ``turns`` are what the turns of hosts took, of
     this run or one before it. ``unknown_interfaces`` are notices of interfaces that the cluster side names and no host
-    has. ``generated_at`` is an ISO 8601 time in UTC.
+    has. ``generated_at`` is an ISO 8601 time in UTC. ``run`` is how the run was started: the collection's ``version``,
+    ``command``, ``limit`` and ``inventory``.
     """
     documents = sorted(hosts, key=lambda document: natural_key(document["host"]))
     expected = None if spec is None else sorted(spec.get("hosts") or {}, key=natural_key)
@@ -100,6 +102,7 @@ def build_report(
         "format": FORMAT,
         "title": title,
         "generated_at": generated_at,
+        "run": {"version": "", "command": "", "limit": "", "inventory": [], **(run or {})},
         "measured": _measured(cluster),
         "asked": _asked(spec),
         "hosts": rows,

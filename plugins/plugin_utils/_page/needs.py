@@ -25,9 +25,9 @@ class Need(NamedTuple):
 
 
 def needs_view(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the first lines of what needs a person, faults before consents and reboots, and how many follow."""
+    """Return the first lines of what needs a person, faults before consents and reboots, and those that follow."""
     needs = [*_failures(report), *_remarks(report), *_steps(report)]
-    return {"entries": needs[:MOST], "more": len(needs) - len(needs[:MOST])}
+    return {"entries": needs[:MOST], "more": needs[MOST:]}
 
 
 def _failures(report: dict[str, Any]) -> Iterator[Need]:

@@ -89,6 +89,15 @@ def _environment(detail: Detail) -> Environment:
     def folds(names: Iterable[str]) -> list[Fold]:
         return [Fold(name(each.text), each.hosts) for each in fold(names)]
 
+    def rest(names: Iterable[str], most: int) -> dict[str, Any] | None:
+        """Return the first of many names, and how many hosts the others are, with their names; None for few."""
+        found = folds(names)
+        if len(found) <= most + 1:
+            return None
+        first, others = _unbroken(", ".join(each.text for each in found[:most])), found[most:]
+        told = Markup.escape(host_list(others, detail.hosts))
+        return {"first": first, "told": told, "hosts": sum(each.hosts for each in others)}
+
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -100,6 +109,7 @@ def _environment(detail: Detail) -> Environment:
     environment.filters.update(
         name=name,
         names=lambda names, most=6: _unbroken(host_list(folds(names), most)),
+        rest=rest,
         folds=lambda names: Markup(",").join(each.text for each in folds(names)),
         counted=counted,
         short=lambda address: name(short_address(address)),

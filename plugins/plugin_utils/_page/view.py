@@ -204,6 +204,7 @@ def _tile(title: str, value: int, note: str, parts: list[tuple[str, int]] | None
 
 
 def _remark_groups(report: dict[str, Any], detail: Detail) -> list[dict[str, Any]]:
+    earlier = {row["name"] for row in report["hosts"] if row["earlier"]}
     grouped: dict[str, list[dict[str, Any]]] = {}
     for remark in report["remarks"]:
         grouped.setdefault(remark["kind"], []).append(remark)
@@ -211,10 +212,11 @@ def _remark_groups(report: dict[str, Any], detail: Detail) -> list[dict[str, Any
     # The remarks are in the order of their weight, also in a report that was read from a file; its keys are not.
     for kind, members in grouped.items():
         text = report["remark_kinds"][kind]
-        alike = _alike(members, lambda remark: remark["devices"])
+        alike = _alike(members, lambda remark: [remark["devices"], remark["host"] in earlier])
         entries = [
             {
                 "hosts": [remark["host"] for remark in remarks],
+                "earlier": remarks[0]["host"] in earlier,
                 "sightings": _sightings(remarks[0]["devices"], detail),
             }
             for remarks in alike[: detail.remark_hosts]

@@ -397,7 +397,7 @@ def test_hosts_that_need_a_person_stand_first_and_equal_ones_in_one_row() -> Non
     html = page_of(hosts)
     table = html[html.index('<section id="fleet">') : html.index('<section id="nodes">')]
     order = ["y-refused", "z-down-8", "d-consent", "c-reboot", "b-planned", "idle-[1:5]"]
-    assert re.findall(r'<th scope="row"><bdi><span class="name">([^<,]*)', table) == order
+    assert re.findall(r'<th scope="row"><div class="whose"><bdi><span class="name">([^<,]*)', table) == order
     for status in ("refused", "needs_consent", "needs_reboot"):
         assert f'<span class="chip {status}">1 {status.replace("_", " ")}</span>' in table
 
@@ -436,9 +436,36 @@ def test_hosts_without_gpus_and_nics_are_told_from_no_host() -> None:
     assert "No host was read." not in html
 
 
+def test_the_head_says_how_the_run_was_started_and_the_verdict_before_all_numbers() -> None:
+    run = {
+        "version": "0.1.0",
+        "command": "ansible-playbook rdma.fabric.preview -i <b>",
+        "limit": "egx*",
+        "inventory": ["<b>"],
+    }
+    html = page_of(run=run)
+    body = " ".join(Page(html[html.index("<body>") :]).text.split())
+    order = [run["command"], "egx*", "Inventory", "rdma.fabric 0.1.0", "Needs attention", "7 recorded hosts planned"]
+    places = [body.index(words) for words in order]
+    assert places == sorted(places)
+    assert 'class="run"' not in page_of()
+
+
+def test_hosts_that_an_earlier_run_has_read_are_marked_and_need_nobody_now() -> None:
+    hosts = sample_fleet.fleet()
+    earlier = [entry["host"] for entry in hosts if entry["host"] != "cpu-01"]
+    html = page_of(hosts, cluster=None, earlier=earlier, left_out=earlier)
+    assert 'class="needs"' not in html
+    fleet = html[html.index('<section id="fleet">') : html.index('<section id="nodes">')]
+    rows = [row.partition("</tr>")[0] for row in fleet.split("<tr data-hosts=")[1:]]
+    assert len(rows) > 3
+    for row in rows:
+        assert ("of an earlier run" in row) is not row.startswith('"cpu-01"')
+
+
 def test_the_heading_begins_as_a_sentence_does() -> None:
     html = page_of([], cluster={"failed": True, "msg": "no route to host"})
-    assert "<h1><span>The push failed,</span>" in html
+    assert '<p class="counts"><span>The push failed,</span>' in html
 
 
 def palette(block: str) -> dict[str, str]:

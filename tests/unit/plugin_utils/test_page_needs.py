@@ -93,7 +93,7 @@ def test_what_has_long_names_says_how_many_there_are() -> None:
 
 def test_where_nothing_needs_a_person_nothing_is_listed() -> None:
     hosts = [sample_fleet.document("a", sample_fleet.h100_facts("a"), [sample_fleet.step("mtu:a", "x")])]
-    assert needs_view(report_of(hosts, cluster=None)) == {"entries": [], "more": 0}
+    assert needs_view(report_of(hosts, cluster=None)) == {"entries": [], "more": []}
     assert 'class="needs"' not in page_of(hosts, cluster=None)
 
 
@@ -104,8 +104,9 @@ def test_what_does_not_fit_is_counted() -> None:
     ]
     hosts = [sample_fleet.document("a", sample_fleet.h100_facts("a"), steps)]
     found = needs_view(report_of(hosts, cluster=None))
-    assert (len(found["entries"]), found["more"]) == (MOST, 3)
-    assert "and 3 more below" in page_of(hosts, cluster=None)
+    assert (len(found["entries"]), len(found["more"])) == (MOST, 3)
+    folded = page_of(hosts, cluster=None).partition("<summary>and 3 more</summary>")[2].partition("</details>")[0]
+    assert f"rdma_fabric_allow_{MOST + 2}" in folded
 
 
 def test_the_lines_stand_before_the_tiles_and_lead_to_their_sections() -> None:
@@ -113,4 +114,7 @@ def test_the_lines_stand_before_the_tiles_and_lead_to_their_sections() -> None:
     listed = html[html.index('<ul class="needs"') : html.index('<dl class="tiles">')]
     for place in ("remarks", "plans", "cluster"):
         assert f'<a href="#{place}">' in listed
-    assert "gpu-0012 and 47 more</span>" in listed
+    assert "gpu-0012</span></bdi> <details" in listed
+    # What is folded has every name, and is printed in full.
+    folded = listed.partition("<summary>and 47 more</summary>")[2].partition("</details>")[0]
+    assert "gpu-0200" in folded
