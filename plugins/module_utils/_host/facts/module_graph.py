@@ -67,7 +67,7 @@ CLIENTS = (
     # Disks of this host too, where nvme_core itself is the vendor's.
     Client(("nvme_rdma", "nvmet_rdma"), "NVMe over RDMA", "mlnx-nvme", {"NVMe/RDMA": "nvme_rdma", "nvme": "nvme_core"}),
     Client(("rpcrdma", "xprtrdma", "svcrdma"), "NFS over RDMA", "mlnx-nfsrdma", {"NFS over RDMA": "rpcrdma"}),
-    Client(("ib_iser",), "iSCSI over RDMA (iSER)", "iser", {"iscsi_iser": "ib_iser"}),
+    Client(("ib_iser",), "iSCSI over RDMA (iSER)", "iser", {"iSER": "ib_iser"}),
     Client(("ib_isert",), "the target of iSCSI over RDMA (iSER)", "isert"),
     Client(("ib_srp", "ib_srpt"), "SCSI over RDMA (SRP)", "srp", {"ib_srp": "ib_srp"}),
     Client(("ko2iblnd",), "Lustre", mounts={"lustre": "ko2iblnd"}),
@@ -82,6 +82,7 @@ CLIENTS = (
 )
 # The kernel has them too, so they may be unloaded and loaded again.
 STORAGE = tuple(name for client in CLIENTS if client.package for name in client.modules)
+MODULES_OF_MOUNTS = {kind: name for client in CLIENTS for kind, name in client.mounts.items()}
 CLIENT_MODULES = tuple(name for client in CLIENTS for name in client.modules)
 THIRD_PARTY = (
     "bnxt_re",

@@ -14,20 +14,17 @@ from __future__ import annotations
 
 import posixpath
 import re
-from types import MappingProxyType
 from typing import Iterable, Mapping, NamedTuple
 
 from ..machine.access import MOUNTS
 from ..machine.probe import Address, Probe, address_of, natural, printable
-from .module_graph import CLIENTS
+from .module_graph import MODULES_OF_MOUNTS
 
 SWAPS = "/proc/swaps"
 SESSIONS = "/sys/class/iscsi_session"
 CONNECTIONS = "/sys/class/iscsi_connection"
 ISCSI_HOSTS = "/sys/class/iscsi_host"
 CONTROLLERS = "/sys/devices/virtual/nvme-fabrics/ctl"
-# The kernel modules of paths over RDMA.
-RDMA_MODULES = MappingProxyType({"NFS over RDMA": "rpcrdma", "iSER": "ib_iser", "NVMe/RDMA": "nvme_rdma"})
 NFS = ("nfs", "nfs4")
 SWAP = "swap"
 _BLOCK = "/sys/class/block"
@@ -40,9 +37,7 @@ _NAMESPACE = re.compile(r"/dev/(nvme\d+)n\d+(?:p\d+)?")
 _IN_PLACE = re.compile(
     r"/(?P<host>host\d+)/session(?P<session>\d+)/|/ctl/(?P<ctl>nvme\d+)/|/(?P<subsystem>nvme-subsys\d+)/"
 )
-_KINDS = {kind for client in CLIENTS for kind in client.mounts}
-_OF_BLOCK = re.compile(r"/(nvme|drbd)\d")
-_OF_SCSI = re.compile(r"/(host\d+)/")
+_OF_DISK = re.compile(r"/(?P<block>nvme|drbd)\d|/(?P<host>host\d+)/")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _MOST_NAMED = 3
 
@@ -86,7 +81,7 @@ def rdma_connections(probe: Probe) -> dict[Way, list[str]]:
         way = _way_of_controller(probe, name)
         if way is not None:
             ways.setdefault(way, [])
-    return {way: uses for way, uses in ways.items() if way.over in RDMA_MODULES}
+    return {way: uses for way, uses in ways.items() if way.over in MODULES_OF_MOUNTS}
 
 
 def _used(probe: Probe, has_disks: bool) -> dict[Way, list[str]]:
@@ -94,23 +89,26 @@ def _used(probe: Probe, has_disks: bool) -> dict[Way, list[str]]:
     used: dict[Way, list[str]] = {}
     for mount in mounts:
         if mount.kind in NFS and "addr" in mount.options:
-            used.setdefault(Way(_over(mount), mount.options["addr"]), []).append(mount.point)
+            over = "NFS over RDMA" if mount.options.get("proto", "").startswith("rdma") else "NFS"
+            used.setdefault(Way(over, mount.options["addr"]), []).append(mount.point)
     for disk, uses in _disks(probe, mounts).items() if has_disks else ():
-        for way in dict.fromkeys(way for part in _parts(probe, disk) for way in _ways_of(probe, part)):
+        for way in (way for part in _parts(probe, disk) for way in _ways_of(probe, part)):
             used.setdefault(way, []).extend(uses)
     return {way: list(dict.fromkeys(uses)) for way, uses in used.items()}
 
 
 def read_mounts(probe: Probe) -> dict[str, list[str]]:
-    """Return what is mounted (or swap) and may need a module of the RDMA stack, by its kind in ``CLIENTS``."""
+    """Return what needs a module of the RDMA stack, by its kind in ``CLIENTS``: mount points, swap, or a server."""
     mounts = parse_mounts(probe.content(MOUNTS) or "")
     found: dict[str, list[str]] = {}
     for mount in mounts:
-        found.setdefault(_over(mount), []).append(mount.point)
+        found.setdefault(mount.kind, []).append(mount.point)
     for disk, points in _disks(probe, mounts).items():
-        for kind in {kind for part in _parts(probe, disk) for kind in _kinds_of(probe, part)}:
+        for kind in {_kind_of(probe, part) for part in _parts(probe, disk)}:
             found.setdefault(kind, []).extend(points)
-    return {kind: found[kind] for kind in sorted(_KINDS) if kind in found}
+    for way, uses in rdma_connections(probe).items():
+        found.setdefault(way.over, []).extend(uses or [way.server])
+    return {kind: found[kind] for kind in sorted(MODULES_OF_MOUNTS) if kind in found}
 
 
 def parse_mounts(text: str) -> list[Mount]:
@@ -140,7 +138,7 @@ def public_mounts(text: str) -> str:
             lines.append(f"0 0 0:0 / {point} rw - {mount.kind} none {kept}\n")
         elif not mount.device.startswith("0:"):
             lines.append(f"0 0 {mount.device} / {point} rw - disk none rw\n")
-        elif mount.kind in _KINDS:
+        elif mount.kind in MODULES_OF_MOUNTS:
             lines.append(f"0 0 0:0 / {point} rw - {mount.kind} none rw\n")
     return "".join(dict.fromkeys(lines))
 
@@ -169,8 +167,6 @@ def _disks(probe: Probe, mounts: Iterable[Mount]) -> dict[str, list[str]]:
         namespace = _NAMESPACE.fullmatch(source)
         if not place and namespace is not None:
             place = f"{CONTROLLERS}/{namespace.group(1)}/"
-        elif not place and device:
-            place = source
         if place:
             disks.setdefault(place, []).extend(points)
     return disks
@@ -194,13 +190,6 @@ def _place(probe: Probe, source: str) -> str | None:
     )
 
 
-def _over(mount: Mount) -> str:
-    """Return the kind of a mounted file system."""
-    if mount.kind not in NFS:
-        return mount.kind
-    return "NFS over RDMA" if mount.options.get("proto", "").startswith("rdma") else "NFS"
-
-
 def _parts(probe: Probe, place: str) -> list[str]:
     """Return a disk and the disks below it (device mapper, RAID)."""
     seen = {place: None}
@@ -214,11 +203,12 @@ def _parts(probe: Probe, place: str) -> list[str]:
     return list(seen)
 
 
-def _kinds_of(probe: Probe, place: str) -> list[str]:
-    """Return the kinds of a disk: its driver, and its transport if that is another one."""
-    host = _OF_SCSI.search(place)
-    driver = probe.text(f"/sys/class/scsi_host/{host[1]}/proc_name") if host else None
-    return [*_OF_BLOCK.findall(place), *filter(None, [driver]), *(way.over for way in _ways_of(probe, place))]
+def _kind_of(probe: Probe, place: str) -> str:
+    """Return the kind of a disk by its driver, empty for others."""
+    found = _OF_DISK.search(place)
+    if found is None:
+        return ""
+    return found["block"] or probe.text(f"/sys/class/scsi_host/{found['host']}/proc_name") or ""
 
 
 def _ways_of(probe: Probe, place: str) -> list[Way]:

@@ -33,10 +33,10 @@ from ..machine.probe import (
 from ..spec.functions import VFIO
 from .devices import VFIO_DRIVERS
 from .host_state import HostState
-from .module_graph import CLIENT_MODULES
+from .module_graph import CLIENT_MODULES, MODULES_OF_MOUNTS
 from .netdev import ARPHRD_INFINIBAND, carriers_of
 from .owners import POD_LOGS
-from .remote_storage import RDMA_MODULES, rdma_connections
+from .remote_storage import rdma_connections
 from .settings import parse_addresses
 from .shapes import Facts, Nic, ReadNetdev
 from .uplink import IP_ADDRESSES, IPV6_ADDRESSES, ROUTE, netdevs_of, read_tables
@@ -398,7 +398,7 @@ def read_rdma_users(probe: Probe, facts: Facts) -> Users:
     # Without default routes: a device that is only guessed is not told.
     tables = read_tables(probe, every_hop=False)._replace(defaults={})
     for way, uses in rdma_connections(probe).items():
-        module = RDMA_MODULES[way.over]
+        module = MODULES_OF_MOUNTS[way.over]
         text = f"{module} to {way.server}" + (f" with {', '.join(uses)} on it" if uses else "")
         devices = _devices_of(probe, facts, netdevs_of(probe, tables, way))
         devices = devices or [device for device, name in kernel or () if name == module] or [ANY_DEVICE]
@@ -407,9 +407,8 @@ def read_rdma_users(probe: Probe, facts: Facts) -> Users:
             connected.add((device, module))
     if kernel is None:
         modules, seen = facts["modules"], {module for _device, module in connected}
-        busy = [
-            name for name in CLIENT_MODULES if name in modules and name not in _OVER_TCP and modules[name]["refcount"]
-        ]
+        clients = [name for name in CLIENT_MODULES if name in modules and name not in _OVER_TCP]
+        busy = [name for name in clients if modules[name]["refcount"]]
         kernel = [(ANY_DEVICE, name) for name in busy if name not in seen]
     for device, module in kernel:
         if (device, module) not in connected:
