@@ -437,7 +437,7 @@ def test_hosts_without_gpus_and_nics_are_told_from_no_host() -> None:
 
 
 def test_the_head_says_how_the_run_was_started_and_the_verdict_before_all_numbers() -> None:
-    run = {
+    run: dict[str, Any] = {
         "version": "0.1.0",
         "command": "ansible-playbook rdma.fabric.preview -i <b>",
         "limit": "egx*",

@@ -114,7 +114,7 @@ def test_a_misspelt_variable_is_refused_wherever_it_is_set(name: str, meant: str
 
 
 def test_what_a_variable_is_made_of_may_have_its_name_without_the_prefix() -> None:
-    made = {"rdma_interfaces": [], "rdma_fabric_interfaces": []}
+    made: dict[str, Any] = {"rdma_interfaces": [], "rdma_fabric_interfaces": []}
     assert survey({}, {"a": made}) == ([], [])
 
 

@@ -35,7 +35,7 @@ class Cleaned(NamedTuple):
     """A text without blanks that no parser takes, how many there were between tokens, and the line of the first."""
 
     text: str
-    count: int
+    blanks: int
     line: int
 
 
