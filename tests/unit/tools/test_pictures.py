@@ -94,3 +94,13 @@ def test_without_a_browser_nothing_is_made_and_what_is_missing_is_named(
         main([])
     assert main(["--dmeo"]) == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_a_browser_that_does_not_start_is_told_with_what_it_said(tmp_path: Path) -> None:
+    program = tmp_path / "browser"
+    program.write_text("#!/bin/sh\necho no display >&2\n", encoding="utf-8")
+    program.chmod(0o755)
+    with pytest.raises(browser.BrowserError, match=r"has ended .*no display"), browser.browser(
+        browser.Program(str(program), {})
+    ):
+        pass
