@@ -116,24 +116,27 @@ def build_report(
         "remark_kinds": {kind: KINDS[kind] for kind in KINDS if any(r["kind"] == kind for r in remarks)},
         "notices": list(dict.fromkeys([*notices, *unknown_interfaces, *((cluster or {}).get("notices") or [])])),
     }
-    own = of_this_run({**report, "validation": report["validation"] if proof is not None else None})
+    own = of_this_run(report, proved=proof is not None)
     summary = _summary(own, parts, unknown_interfaces, check=check)
     report["summary"] = summary
     summary["outcome"] = outcome_of({**own, "summary": summary}, [*reasons], check=check)
     return report
 
 
-def of_this_run(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the report without what it shows of hosts as an earlier run found them: what a run's result is made of.
+def of_this_run(report: dict[str, Any], *, proved: bool | None = None) -> dict[str, Any]:
+    """Return the report without what it shows of earlier runs, of hosts and a proof: what a run's result is made of.
 
-    That a host was not brought to its end is of this run also where its facts are not.
+    That a host was not brought to its end is of this run also where its facts are not. Whether the run ``proved`` its
+    summary says, once there is one.
     """
+    proved = bool(report["summary"]["pairs"]) if proved is None else proved
     earlier = {row["name"] for row in report["hosts"] if row["earlier"]}
     plans = [{**plan, "hosts": [host for host in plan["hosts"] if host not in earlier]} for plan in report["plans"]]
     return {
         **report,
         "hosts": [row for row in report["hosts"] if not row["earlier"]],
         "plans": [plan for plan in plans if plan["hosts"]],
+        "validation": report["validation"] if proved else None,
         "remarks": [each for each in report["remarks"] if each["host"] not in earlier or each["kind"] == UNFINISHED],
     }
 
@@ -158,8 +161,7 @@ def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
     """
     report = of_this_run(report)
     summary = report["summary"]
-    proof = report["validation"] if summary["pairs"] else None
-    lines = [_headline(summary, {**report, "validation": proof}, check=check)]
+    lines = [_headline(summary, report, check=check)]
     # In the order of the remarks, which also a report that was read from a file has; its keys are sorted.
     for kind in dict.fromkeys(remark["kind"] for remark in report["remarks"]):
         text = report["remark_kinds"][kind]
@@ -167,7 +169,7 @@ def recap_lines(report: dict[str, Any], *, check: bool = False) -> list[str]:
         if text["severity"] == ATTENTION:
             lines.append(f"attention: {text['title']}: {_listed(names)}")
     lines += [f"attention: {each}" for each in summary["unknown_interfaces"]]
-    if summary["pairs"]:
+    if report["validation"]:
         lines += [f"attention: {line}" for line in failure_lines(report["validation"], 5)]
     lines += refusals(report)
     lines += _waiting_steps(report["plans"], summary["steps"])
