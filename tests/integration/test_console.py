@@ -28,6 +28,7 @@ def test_a_run_ends_with_where_its_report_is_and_names_hosts_that_only_an_earlie
     place = f"report:   {run_dir / 'report.html'}\nplans:    {run_dir / 'hosts'}\nnext:     "
     output = user.run("preview", inventory=INVENTORY).succeeded().output
     assert place in output
+    assert "\nroce-h100-01: 39 steps\n  planned: " in output, "the plan is what a preview is for"
     assert "not read in this run" not in output
     limited = user.run("preview", "--limit", "roce_h100", inventory=INVENTORY).succeeded()
     assert place in limited.output

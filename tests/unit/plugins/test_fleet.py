@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from ansible import context
@@ -270,6 +271,20 @@ def test_a_quiet_run_prints_plays_and_what_changed_failed_or_has_something_to_sa
     for name, data in (("odd", {"warnings": ["odd"]}), ("said", {"_ansible_verbose_always": True, "msg": "hello"})):
         alone.whole(alone.task(name), "localhost", **data)
     assert alone.printed()[:3] == ["PLAY [play]", "warning: odd", "== TASK [said]"]
+
+
+def test_where_ansible_runner_takes_its_place_the_options_have_their_defaults() -> None:
+    """Its awx_display is made from this callback, and documents Ansible's options only."""
+    run = Run(FLEET)
+    run.printed()
+    own = ("show_unchanged", "progress_seconds")
+    run.callback.get_option = {name: value for name, value in OPTIONS.items() if name not in own}.__getitem__
+    run.play(FLEET)
+    task = run.task("one")
+    run.start(task, *FLEET)
+    run.now = 31.0
+    run.end(task, *FLEET)
+    assert run.printed()[:3] == ["PLAY [play]", "== TASK [one]", ANY]
 
 
 def test_a_quiet_run_says_how_far_a_long_task_is() -> None:
