@@ -102,6 +102,7 @@ def test_only_faults_that_concern_every_request_end_the_run_at_once() -> None:
             "Policy p refuses it",
         ),
         (403, 'pods "a" is forbidden: violates PodSecurity "restricted:latest": x', "level above restricted"),
+        (500, "etcdserver: mvcc: database space exceeded", "etcdctl alarm disarm"),
         (403, 'pods "a" is forbidden: exceeded quota: small, requested: pods=1', "raise the ResourceQuota small"),
     ],
 )

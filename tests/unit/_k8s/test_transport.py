@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Callable
 
 import pytest
@@ -168,14 +169,21 @@ def test_an_unusable_retry_after_does_no_harm(header: str) -> None:
     assert time.slept == [0.25]
 
 
-def test_a_500_about_the_object_itself_is_not_tried_again() -> None:
-    text = (
-        "failed to create typed patch object (ns/a; apps/v1, Kind=DaemonSet): .spec.foo: field not declared in schema"
-    )
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (
+            "failed to create typed patch object (a/b; v1, Kind=C): .data.x: field not declared in schema",
+            Fault.UNKNOWN_FIELD,
+        ),
+        ("etcdserver: mvcc: database space exceeded", Fault.SERVER),
+    ],
+)
+def test_a_500_about_the_object_itself_or_a_full_etcd_is_not_tried_again(text: str, fault: Fault) -> None:
     script = Script(failure(500, "InternalError", text))
-    with pytest.raises(ApiFault, match=r"\.spec\.foo") as refused:
+    with pytest.raises(ApiFault, match=re.escape(text)) as refused:
         ask(script)
-    assert refused.value.fault is Fault.UNKNOWN_FIELD
+    assert refused.value.fault is fault
 
 
 def test_every_attempt_is_counted_and_announced() -> None:

@@ -51,12 +51,12 @@ def repeat(dice: random.Random, owner: Any, key: Any) -> None:
 
 def retype(dice: random.Random, owner: Any, key: Any) -> None:
     value = owner[key]
-    owner[key] = dice.choice([*VALUES, [value], {"a": value}, str(value), None, [value, value]])
+    owner[key] = copy.deepcopy(dice.choice([*VALUES, [value], {"a": value}, str(value), None]))
 
 
 def rename(dice: random.Random, owner: Any, key: Any) -> None:
     if isinstance(owner, list):
-        owner[key] = dice.choice(VALUES)
+        owner[key] = copy.deepcopy(dice.choice(VALUES))
         return
     value, name = owner.pop(key), str(key)
     owner[dice.choice([name[1:], name.upper(), f" {name}", f"{name}:", *SHELL, *BROKEN, 1, True, None])] = value
@@ -71,7 +71,7 @@ def taint(dice: random.Random, owner: Any, key: Any) -> None:
     elif isinstance(value, (int, float)):
         owner[key] = dice.choice([-value, value + 1, value * 1000, value - 1, value / 3])
     else:
-        owner[key] = dice.choice(VALUES)
+        owner[key] = copy.deepcopy(dice.choice(VALUES))
 
 
 def move(dice: random.Random, owner: Any, key: Any) -> None:

@@ -86,6 +86,8 @@ PROXY_LOGIN = (
     "the proxy requires credentials, or rejects these: give them by proxy_headers (proxy_basic_auth: USER:PASSWORD),"
     " K8S_AUTH_PROXY_HEADERS_PROXY_BASIC_AUTH or the proxy's address (http://USER:PASSWORD@...)"
 )
+# etcd's api/v3rpc/rpctypes (ErrGRPCNoSpace): it reads and deletes, and takes nothing more until somebody helps it.
+_NO_SPACE = "etcdserver: mvcc: database space exceeded"
 # Who refuses is not the API server itself; the words are those of k8s.io/apiserver's admission plugins.
 _POLICIES = (
     (
@@ -113,6 +115,11 @@ _POLICIES = (
     (
         re.compile(r"exceeded quota: ([^\s,]+)"),
         "raise the ResourceQuota {0}, or free some of it",
+    ),
+    (
+        re.compile(_NO_SPACE),
+        "etcd is full: delete what is not needed, compact and defragment it or raise its --quota-backend-bytes, end the"
+        " alarm (etcdctl alarm disarm), then run again",
     ),
 )
 
@@ -168,8 +175,8 @@ def seen_or_told(look: Callable[[], Seen], untold: str) -> tuple[Seen | None, li
 
 
 def is_hopeless(code: int, status: Mapping[str, Any]) -> bool:
-    """Tell whether a 5xx answer is about the object itself, so that sending it again can't help."""
-    return code == 500 and _TYPED_PATCH in str(status.get("message", ""))
+    """Tell whether a 5xx answer is about the object itself, or etcd full, so that sending it again can't help."""
+    return code == 500 and any(words in str(status.get("message", "")) for words in (_TYPED_PATCH, _NO_SPACE))
 
 
 def fault_from_response(code: int, status: Mapping[str, Any], what: str) -> ApiFault:
