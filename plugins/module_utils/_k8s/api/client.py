@@ -388,6 +388,7 @@ def _read_limited(response: Any, what: str) -> bytes:
             content += chunk
             if len(content) > MOST_BYTES:
                 response.close()
+                content.clear()  # the traceback of the fault keeps it
                 raise ApiFault(Fault.TOO_LARGE, f"{what}: the answer is longer than {MOST_BYTES // 1024 // 1024} MiB")
     finally:
         response.release_conn()
