@@ -19,6 +19,7 @@ import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils import _version
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api import client
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api import exec as pods
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.client import Client, auth_options
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import WebSockets
@@ -321,6 +322,15 @@ def test_a_watch_of_bytes_that_are_no_line_is_silent() -> None:
             lines.receive(0.4)
         assert silent.value.passing
         lines.close()
+
+
+def test_a_stream_that_is_not_opened_in_its_time_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pods, "_GRACE", 0.1)
+    with dripping(b"HTTP/1.1 101 Switching Protocols\r\nX-Word: ") as host:
+        open_stream = WebSockets(Client({"host": host, "api_key": "t"}))
+        with pytest.raises(ApiFault, match=r"exec /x: .* not whole after 0\.3 s") as late:
+            open_stream("/x?command=secret", 0.2)
+    assert late.value.fault is Fault.TIMEOUT
 
 
 def test_a_silent_server_is_a_timeout() -> None:

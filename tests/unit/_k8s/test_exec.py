@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api import exec as pods
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.errors import ApiFault, Fault, fault_from_response
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.exec import (
     MOST_BYTES,
@@ -214,3 +216,21 @@ def test_an_interrupted_run_waits_no_longer() -> None:
     fault_of(streams, stopped=True)
     assert streams.time.value < 1
     assert streams.closed == 1
+
+
+def test_a_message_without_an_end_ends_with_the_time_of_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reads it wakes up for each byte, and never asks how late it is."""
+    ended = threading.Event()
+
+    class Dripping(FakeStreams):
+        def receive(self, seconds: float) -> bytes | None:
+            ended.wait()
+            return None
+
+        def close(self) -> None:
+            ended.set()
+
+    monkeypatch.setattr(pods, "_GRACE", 0.1)
+    with pytest.raises(ExecFault, match="not whole after") as late:
+        Executor(Dripping([])).run("ns", "a", "c", ["x"], limit=0.1)
+    assert (late.value.kind, ended.is_set()) == ("timed_out", True)
