@@ -169,6 +169,16 @@ def test_an_unusable_retry_after_does_no_harm(header: str) -> None:
     assert time.slept == [0.25]
 
 
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_server_that_has_just_come_back_may_not_know_its_users_yet(code: int) -> None:
+    assert ask(Script(RESET, status(code), status(code), good({"ok": True}))) == (200, {"ok": True})
+    script, time = Script(RESET, *[status(code)] * 20), FakeTime()
+    with pytest.raises(ApiFault, match="get Thing a: words") as refused:
+        ask(script, time)
+    assert refused.value.fault in (Fault.UNAUTHORIZED, Fault.FORBIDDEN)
+    assert 10 < time.seconds < 30
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

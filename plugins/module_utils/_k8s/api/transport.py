@@ -22,6 +22,9 @@ _METHODS = {"get": "GET", "list": "GET", "patch": "PATCH", "delete": "DELETE", "
 _GUARDED = frozenset(("patch", "delete"))
 _RETRIED_STATUS = frozenset((429, 500, 502, 503, 504))
 _RETRIED_FAULTS = frozenset((Fault.UNREACHABLE, Fault.TIMEOUT))
+# A server that has just started knows neither tokens of OpenID Connect nor the rights of users yet (RBAC's informers).
+_REFUSED_STATUS = frozenset((401, 403))
+_SETTLING_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ class Connection:
     limit: float = math.inf
     guard: Callable[[], None] = lambda: None
     streams: Streams | None = None
+    _last_outage: float = -math.inf
 
     @contextmanager
     def until(self, deadline: float) -> Iterator[None]:
@@ -152,12 +156,15 @@ class Connection:
                 if reply.code < 300:
                     return reply.code, parsed
                 fault = fault_from_response(reply.code, parsed, f"{verb} {what}")
-                again = reply.code in _RETRIED_STATUS and not is_hopeless(reply.code, parsed)
+                is_outage = reply.code in _RETRIED_STATUS and not is_hopeless(reply.code, parsed)
                 retry_after = _retry_after(reply.headers)
+                is_settling = reply.code in _REFUSED_STATUS and self._was_away()
             except ApiFault as err:
-                fault = err
-                again = err.fault in _RETRIED_FAULTS
-            if not again:
+                fault, is_settling = err, False
+                is_outage = err.fault in _RETRIED_FAULTS
+            if is_outage:
+                self._last_outage = self.clock.now()
+            elif not is_settling:
                 raise fault
             self._pause_or_give_up(fault, attempt, retry_after, started)
 
@@ -178,6 +185,9 @@ class Connection:
         if isinstance(answer, Reply):
             raise fault_from_response(answer.code, _parse(answer, f"watch {what}"), f"watch {what}")
         return answer
+
+    def _was_away(self) -> bool:
+        return self.clock.now() - self._last_outage < _SETTLING_SECONDS
 
     def _pause_or_give_up(self, fault: ApiFault, attempt: int, retry_after: float | None, started: float) -> None:
         pause, now = self.patience.pause(attempt, retry_after), self.clock.now()
