@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Collection, Iterable, Iterator, Mapping, NoReturn, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import has_half_character
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.jsontext import half_characters
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import completed
 from ansible_collections.rdma.fabric.plugins.module_utils._report.documents import (
     host_document_violations,
@@ -170,8 +170,8 @@ def parse_document(path: Path, most_bytes: int | None = None) -> Any:
         raise ValueError(f"is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
         raise ValueError("is nested too deep") from error
-    if has_half_character(text, value):
-        raise ValueError("holds half of a character (\\ud800 to \\udfff)")
+    for half in half_characters(value, text):
+        raise ValueError(half.problem)
     return value
 
 

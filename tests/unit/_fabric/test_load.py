@@ -654,6 +654,13 @@ class TestWhole:
         many = {"apiVersion": "v1", "data": [0] * 300_000}
         assert "more than" in Fabric([Document("p.yaml", many)], []).wrong("").problem
 
+    @pytest.mark.parametrize("spec", [{"master": "rail0\ud800"}, {"\udc00": 1}, {"ipam": '{"type": "\ud800"}'}])
+    def test_half_a_character_is_refused_wherever_it_came_from(self, spec: dict[str, Any]) -> None:
+        for where in ({"variables": {"macvlan_networks": {"a": spec}}}, {"settings": {"proxy": spec}}):
+            (found,) = of_text(**where).violations
+            assert "half of a character" in found.problem
+            assert found.sentence().isprintable()
+
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -51,7 +51,7 @@ TEXTS = (
 
 def drop_tree(dice: random.Random, document: Any) -> None:
     """Take a directory away with all below it, or let nobody look into it."""
-    path = dice.choice(sorted(document["files"]))
+    path = dice.choice(sorted({**document["files"], **document["links"]}))
     folder = "/".join(path.split("/")[: dice.randint(2, max(path.count("/"), 2))])
     for section in ("files", "links", "binary", "errors"):
         for each in [each for each in document.get(section, {}) if each.startswith(f"{folder}/")]:
@@ -111,8 +111,16 @@ def garbled(dice: random.Random, text: str) -> str:
 def change_host(dice: random.Random, document: Any) -> None:
     """Change one thing of a recorded host."""
     host = document["recording"]
-    kinds = [drop_tree, *([change_file] * 5), change_link, *([change_command] if host["commands"] else [])]
-    dice.choice(kinds)(dice, host)
+    kinds = [
+        ("files", drop_tree),
+        *([("files", change_file)] * 5),
+        ("links", change_link),
+        ("commands", change_command),
+    ]
+    # What an earlier mutation took away can't be changed.
+    left = [change for section, change in kinds if host[section]]
+    if left:
+        dice.choice(left)(dice, host)
 
 
 def wanted(dice: random.Random, address: str, at: int) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def refusal_problem(result: Mapping[str, Any]) -> str:
 
 
 def taken_problem(result: Mapping[str, Any]) -> str:
-    json.dumps(result)
+    json.dumps(result, ensure_ascii=False).encode()
     render(result["spec"])
     for spec in result["spec"]["hosts"].values():
         desired = check_spec(spec)

@@ -52,9 +52,8 @@ def parse_json(text: str, *, listed: bool = False) -> tuple[Any, list[Problem]]:
         return None, [Problem("", str(error))]
     except RecursionError:
         return None, [Problem("", "is not valid JSON: nested too deep")]
-    if has_half_character(text, value):
-        return None, [Problem("", "holds half of a character (\\ud800 to \\udfff)", "write the character itself")]
-    return value, []
+    halves = half_characters(value, text)
+    return (None if halves else value), halves
 
 
 def compact(value: Any) -> str:
@@ -108,15 +107,18 @@ def _counted(digits: str) -> int:
     return int(digits)
 
 
-def has_half_character(text: str, value: Any) -> bool:
-    """Return whether the value of a JSON text holds half of a character, which no file and no request can."""
+def half_characters(value: Any, text: str = "\\u") -> list[Problem]:
+    """Return what is wrong with a value that holds half of a character, which no file and no request can.
+
+    ``text`` is the JSON text of the value, if it has one: most show that there is none.
+    """
     if text.isascii() and "\\u" not in text:
-        return False
+        return []
     try:
-        compact(value).encode()
+        json.dumps(value, ensure_ascii=False, default=str, skipkeys=True).encode()
     except UnicodeEncodeError:
-        return True
-    return False
+        return [Problem("", "holds half of a character (\\ud800 to \\udfff)", "write the character itself")]
+    return []
 
 
 def _near(text: str, position: int) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, Sequence
 
 from ..common.findings import Document, Findings, Place, described
+from ..common.jsontext import half_characters
 from . import attachments, functions, operator_config, policy
 from .attachments import Network
 from .functions import FunctionPolicy, PoolConfig
@@ -103,7 +104,7 @@ def place_of(name: str, value: Any, findings: Findings) -> Place:
 
 
 def fits(document: Document, findings: Findings) -> bool:
-    """Return whether a document is of a size that can be worked on; note it when not."""
+    """Return whether a document is of a size that can be worked on, and text that can be sent; note it when not."""
     level, depth, count = [document.content], 0, 0
     while level:
         depth, count = depth + 1, count + len(level)
@@ -114,7 +115,9 @@ def fits(document: Document, findings: Findings) -> bool:
             Place(findings, document).violation(problem, "no fabric needs that; split or flatten it")
             return False
         level = [item for value in level for item in _members(value)]
-    return True
+    halves = half_characters(document.content)
+    Place(findings, document).violations(halves)
+    return not halves
 
 
 def _members(value: Any) -> Iterable[Any]:

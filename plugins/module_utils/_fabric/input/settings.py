@@ -12,7 +12,7 @@ from ..checks import driver_container
 from ..common import openshift
 from ..common.findings import Document, Findings, Place
 from ..common.images import BILL
-from ..common.jsontext import Problem
+from ..common.jsontext import Problem, half_characters
 from ..common.names import dns_label, dns_subdomain, image, or_empty, repository, version
 from ..common.schema import Model, flag, in_effect, mapping, record, series, text
 from ..common.taints import taint
@@ -147,7 +147,9 @@ def read_settings(given: Mapping[str, Any], findings: Findings) -> dict[str, Any
         # Every setting is a variable of its own: that is the name its user knows.
         place = Place(findings, Document(f"{VARIABLES}{name}", value))
         is_default = value is None or (value == {} and bool((SETTINGS.root.fields or {})[name].idle))
-        found = None if is_default else model.read_field(name, value, place)
+        halves = half_characters(value)
+        place.violations(halves)
+        found = None if is_default or halves else model.read_field(name, value, place)
         if found is not None:
             read[name] = found
     return read
