@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rdma.fabric.tests.integration.drifting import NAMES, Pushed
-from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Outcome, writes
+from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, Json, Outcome, writes
 from ansible_collections.rdma.fabric.tests.integration.test_rights import ROLES, person
 from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS
+from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 DIFFERS = 2  # what Ansible ends with when a host failed
 
@@ -21,20 +22,6 @@ DIFFERS = 2  # what Ansible ends with when a host failed
 def screen(outcome: Outcome) -> str:
     """Return what is printed from the number of hosts to the next task."""
     return f"hosts: {outcome.output.partition(chr(10) + 'hosts: ')[2]}".partition("\n\n")[0]
-
-
-@pytest.mark.repeated
-def test_after_a_run_nothing_differs_and_nothing_is_sent(pushed: Pushed) -> None:
-    mark = pushed.cluster.audit.mark()
-    outcome = pushed.drift().succeeded()
-    assert writes(pushed.cluster.audit.requests(mark, user=ADMINISTRATOR)) == [], "not even a dry run"
-    assert set(outcome.changed.values()) == {0}
-    assert "result: nothing differs; next: nothing to do" in screen(outcome)
-    found = pushed.document()
-    assert (found["outcome"], pushed.states()) == ("same", {})
-    assert found["summary"]["hosts"] == {"total": 2, "same": 2, "different": 0, "not_compared": 0}
-    assert set(pushed.junit().values()) == {""}
-    assert set(NAMES) < set(pushed.junit())
 
 
 @pytest.mark.repeated
@@ -87,22 +74,26 @@ def test_what_was_changed_by_hand_is_listed_with_who_did_it(pushed: Pushed) -> N
     assert pushed.document()["outcome"] == "drift"
     assert (again.status, screen(again)) == (DIFFERS, printed)
     pushed.user.run("site", **pushed.given()).succeeded()
-    pushed.drift().succeeded()
+    mark = pushed.cluster.audit.mark()
+    outcome = pushed.drift().succeeded()
+    assert writes(pushed.cluster.audit.requests(mark, user=ADMINISTRATOR)) == [], "not even a dry run"
+    assert set(outcome.changed.values()) == {0}
+    assert "result: nothing differs; next: nothing to do" in screen(outcome)
+    found = pushed.document()
+    assert (found["outcome"], pushed.states()) == ("same", {})
+    assert found["summary"]["hosts"] == {"total": 2, "same": 2, "different": 0, "not_compared": 0}
+    assert set(pushed.junit().values()) == {""}
+    assert set(NAMES) < set(pushed.junit())
 
 
-def test_equal_differences_of_hosts_are_one_class(pushed: Pushed) -> None:
-    outcome = pushed.drift(**pushed.given(rdma_fabric_limits={"memlock": 65536}))
-    assert outcome.status == DIFFERS
-    assert "  one,two (2 hosts): 2 steps" in screen(outcome)
-    reasons = {row["host"]: row["differences"] for row in pushed.document()["hosts"]}
-    assert reasons["one"] == reasons["two"]
-
-
-def test_the_input_of_a_host_that_is_to_be_given_back_counts(pushed: Pushed) -> None:
+def test_a_limit_compares_its_hosts_only_with_what_is_to_be_given_back_and_the_whole_cluster(pushed: Pushed) -> None:
     outcome = pushed.drift("--limit", "one", **pushed.given(rdma_fabric_host_state="absent"))
     assert outcome.status == DIFFERS
     assert pushed.states() == {"one": "differs"}
     assert f"remove {LIMITS}" in screen(outcome)
+    found = pushed.document()
+    assert [row["host"] for row in found["hosts"]] == ["one"]
+    assert {row["name"] for row in found["cluster"]["objects"]} >= {"edited", "agent"}
 
 
 @pytest.mark.repeated
@@ -140,59 +131,37 @@ def kubeconfig_of(path: Path, server: str) -> Path:
     return path
 
 
+def compared(pushed: Pushed, kubeconfig: Path) -> Json:
+    """Return the document of a comparison of the cluster by the action alone."""
+    given = {"manifests": [str(pushed.manifest)], "namespace": pushed.namespace}
+    spec = run_action("fabric_input", given)["spec"]
+    run_dir = pushed.user.here / "compared"
+    asked = {"set": pushed.namespace, "run_dir": str(run_dir), "kubeconfig": str(kubeconfig)}
+    run_action("fabric_drift", {"spec": spec, **asked})
+    found: Json = json.loads((run_dir / "drift.json").read_text(encoding="utf-8"))
+    return found
+
+
 def test_an_api_server_that_can_not_be_reached_is_no_difference(pushed: Pushed, tmp_path: Path) -> None:
-    outcome = pushed.drift(kubeconfig=kubeconfig_of(tmp_path / "nowhere", "https://127.0.0.1:1"))
-    assert outcome.status == DIFFERS, outcome.output
-    found = pushed.document()
+    found = compared(pushed, kubeconfig_of(tmp_path / "nowhere", "https://127.0.0.1:1"))
     (error,) = found["cluster"]["errors"]
     assert (found["outcome"], error["fault"]) == ("error", "unreachable")
     assert found["summary"]["objects"]["different"] == 0
-    junit = pushed.junit()
-    assert junit["https://127.0.0.1:1"] == "error unreachable"
-    assert {junit[name] for name in NAMES} == {""}
-    assert {state for name, state in junit.items() if "/" in name and "https" not in name} == {"skipped None"}
-    assert "the cluster was not compared" in outcome.failures["localhost"]["msg"]
 
 
 def test_the_shipped_role_is_enough_and_its_user_finds_what_an_administrator_does(pushed: Pushed) -> None:
     reader = person(pushed.cluster, *ROLES["rdma-fabric-drift"]["rules"])
-    pushed.drift(kubeconfig=reader).succeeded()
+    assert compared(pushed, reader)["outcome"] == "same"
     pushed.patch("configmap", "edited", {"data": {"key": "theirs"}})
     pushed.delete("configmap", "deleted")
     pushed.objects(*(pushed.config(name) for name in ("edited", "deleted", "kept")), pushed.daemons())
-    assert pushed.drift().status == DIFFERS
-    by_administrator = pushed.document()
-    outcome = pushed.drift(kubeconfig=reader)
-    assert outcome.status == DIFFERS, outcome.output
-    by_reader = pushed.document()
+    by_administrator, by_reader = (compared(pushed, each) for each in (pushed.cluster.kubeconfig, reader))
+    assert by_reader["outcome"] == "drift"
     assert by_reader["cluster"]["objects"] == by_administrator["cluster"]["objects"]
     assert "the user has no right to send it" in " ".join(by_reader["notices"])
 
 
 def test_who_may_not_even_read_is_told_so_and_finds_no_difference(pushed: Pushed) -> None:
-    outcome = pushed.drift(kubeconfig=pushed.cluster.client_kubeconfig("nobody-of-drift"))
-    assert outcome.status == DIFFERS, outcome.output
-    (error,) = pushed.document()["cluster"]["errors"]
+    (error,) = compared(pushed, pushed.cluster.client_kubeconfig("nobody-of-drift"))["cluster"]["errors"]
     assert error["fault"] == "forbidden"
     assert 'User "nobody-of-drift" cannot' in error["message"]
-
-
-def test_a_limit_compares_its_hosts_only_and_the_whole_cluster(pushed: Pushed) -> None:
-    pushed.drift("--limit", "two").succeeded()
-    found = pushed.document()
-    assert [row["host"] for row in found["hosts"]] == ["two"]
-    assert {row["name"] for row in found["cluster"]["objects"]} >= {"edited", "agent"}
-
-
-def test_input_that_is_wrong_ends_the_run_before_anything_is_compared(pushed: Pushed) -> None:
-    outcome = pushed.drift(**pushed.given(rdma_fabric_limits={"memlock": ["much"]}))
-    assert outcome.status == DIFFERS
-    assert any("limits" in str(violation) for violation in outcome.violations())
-    assert "rdma-fabric-run/drift.json" not in pushed.user.files()
-
-
-def test_a_run_directory_that_can_not_be_written_is_named(pushed: Pushed) -> None:
-    (pushed.user.here / "file").write_text("")
-    outcome = pushed.drift("-e", "rdma_fabric_run_dir=file/run")
-    assert outcome.status == DIFFERS
-    assert "the run directory" in outcome.message and "give another one" in outcome.message
