@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import json
-import time
-from typing import Any, Callable
+from typing import Any
 
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.audit import AuditLog
-from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 
 Json = dict[str, Any]
@@ -154,13 +153,6 @@ def without_daemon_sets(api: Api) -> None:
             if meta["uid"] in {owner["uid"] for owner in pod["metadata"].get("ownerReferences", ())}:
                 api.request("DELETE", f"{pods}/{pod['metadata']['name']}", {"gracePeriodSeconds": 0})
     until(lambda: not api.call("GET", path)["items"])
-
-
-def until(condition: Callable[[], bool]) -> None:
-    budget = Budget(ENOUGH_SECONDS)
-    while not condition():
-        assert budget.left() > 0, "it did not come to that"
-        time.sleep(0.05)
 
 
 def offer(api: Api, node: str, amount: str) -> None:

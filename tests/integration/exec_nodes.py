@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator
@@ -195,11 +194,3 @@ def running(cluster: ControlPlane, programs: Programs, nodes: ExecNodes) -> Iter
         process.terminate()
         if process.wait(5) is None:
             process.kill()
-
-
-def wait_until(condition: Any, seconds: float = SETTLED_SECONDS) -> None:
-    """Wait until ``condition()`` is true; fail the test when it never is."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "this never came true"
-        time.sleep(0.1)

@@ -13,13 +13,14 @@ import copy
 import json
 import time
 import uuid
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 import yaml
 
 from ansible_collections.rdma.fabric.tests.integration.batch_objects import path_of
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, kwok_nodes
 from ansible_collections.rdma.fabric.tests.recorded_operator import FOLDER, rendered
 
@@ -206,8 +207,5 @@ class Operated:
         self._until(is_created)
         return dict(answers[-1])
 
-    def _until(self, is_so: Any) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not is_so():
-            assert time.monotonic() < deadline, "the cluster does not get there"
-            time.sleep(0.2)
+    def _until(self, is_so: Callable[[], bool]) -> None:
+        until(is_so, WAIT_SECONDS, "the cluster does not get there", every=0.2)

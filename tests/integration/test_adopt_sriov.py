@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Iterator
 
 import pytest
 
@@ -25,6 +24,7 @@ from ansible_collections.rdma.fabric.tests.integration.operated import ATTACHMEN
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 
 GROUP = "sriovnetwork.openshift.io"
@@ -62,20 +62,12 @@ SPECS: dict[str, Json] = {
         "logLevel": 2,
     },
 }
-WAIT_SECONDS = 120.0
 
 
 def commands(heading: str) -> list[str]:
     """Return the commands of a section of the guide, in its order."""
     section = guide("guide-adopt.md").partition(f"\n### {heading}\n")[2].partition("\n### ")[0]
     return [line for line in section.splitlines() if line.startswith("kubectl ")]
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, "the cluster does not get there"
-        time.sleep(0.2)
 
 
 class Way:

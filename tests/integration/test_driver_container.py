@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any, Iterator
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.driver_container import WAIT_LABEL
 from ansible_collections.rdma.fabric.tests.integration.playbooks import ADMINISTRATOR, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes, kwok_nodes
 from tools.fleet import INVENTORY
 
@@ -21,7 +21,6 @@ Json = dict[str, Any]
 NAMESPACE = "nvidia-network-operator"
 CONTAINER = ("-e", "rdma_fabric_driver_source=container")
 NODE = "driver-1"
-ENOUGH_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +57,11 @@ def node(fleet_cluster: ControlPlane, limited: tuple[str, ...]) -> Iterator[str]
     (body,) = kwok_nodes([NODE])
     body["metadata"]["labels"].update(driver["spec"]["template"]["spec"]["nodeSelector"])
     fleet_cluster.api.call("POST", "/api/v1/nodes", body)
-    deadline = time.monotonic() + ENOUGH_SECONDS
-    while not is_ready(fleet_cluster, driver, NODE):
-        assert time.monotonic() < deadline, "the driver's pod does not become ready"
-        time.sleep(0.2)
+    until(
+        lambda: is_ready(fleet_cluster, driver, NODE),
+        said="the driver's pod does not become ready",
+        every=0.2,
+    )
     yield NODE
     delete_nodes(fleet_cluster.api, [NODE])
 

@@ -19,8 +19,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster import nodes as requests
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.cluster.nodes import apply_labels
 from ansible_collections.rdma.fabric.plugins.plugin_utils._turns.teardown import Written, clean_nodes
-from ansible_collections.rdma.fabric.tests.integration.exec_nodes import wait_until
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.nodes import delete_nodes, kwok_nodes
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS, driver_container
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
@@ -255,7 +255,7 @@ class TestDrivers:
         nodes.api.call("POST", "/api/v1/namespaces/drivers/pods", {"apiVersion": "v1", "kind": "Pod", **pod})
         # KWOK calls each new pod ready, once.
         where = f"/api/v1/namespaces/drivers/pods/{name}"
-        wait_until(lambda: "podIP" in nodes.api.call("GET", where)["status"])
+        until(lambda: "podIP" in nodes.api.call("GET", where)["status"])
         self.set(nodes, name, ready=name == NODES[0])
 
     def set(self, nodes: Nodes, name: str, *, ready: bool) -> None:

@@ -16,12 +16,13 @@ from typing import Iterator
 
 import pytest
 
-from ansible_collections.rdma.fabric.tests.integration.draining import ENOUGH_SECONDS, until
+from ansible_collections.rdma.fabric.tests.integration.draining import ENOUGH_SECONDS
 from ansible_collections.rdma.fabric.tests.integration.faulty_proxy import FaultyProxy, Plan
 from ansible_collections.rdma.fabric.tests.integration.slot_place import Json, Place, made_place
 from ansible_collections.rdma.fabric.tests.integration.test_playbooks_faults import kubeconfig_for
 from ansible_collections.rdma.fabric.tests.lab.audit import ADMIN_USER, AuditLog
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from tools.checkout import COLLECTIONS
 
 # How soon a slot that is given back has its next holder: far less than the pause of one that looks at intervals.

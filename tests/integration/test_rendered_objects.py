@@ -19,8 +19,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.api.transport imp
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.batch import run
 from ansible_collections.rdma.fabric.plugins.module_utils._k8s.batch.session import BatchRequest
 from ansible_collections.rdma.fabric.tests.integration.cert_manager import cert_manager_kinds
-from ansible_collections.rdma.fabric.tests.integration.exec_nodes import wait_until
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.unit._fabric.inputs import QUICK_STARTS, SEEDS, of_files
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import (
     SPECS,
@@ -247,7 +247,7 @@ def applied(control_plane: ControlPlane, waves: list[Json]) -> Any:
         found[0] = apply(control_plane, waves) if going else found[0]
         return not going
 
-    wait_until(is_settled)
+    until(is_settled)
     return found[0]
 
 

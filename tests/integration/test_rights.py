@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from functools import lru_cache
 from pathlib import Path
@@ -44,10 +43,10 @@ from ansible_collections.rdma.fabric.plugins.module_utils._k8s.preflight.rights 
     rollout_needs,
 )
 from ansible_collections.rdma.fabric.tests.integration.cert_manager import cert_manager_kinds
-from ansible_collections.rdma.fabric.tests.integration.draining import until
 from ansible_collections.rdma.fabric.tests.integration.playbooks import User, stored
 from ansible_collections.rdma.fabric.tests.lab.api import Api
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.servers import SERVICE_RANGE
 from ansible_collections.rdma.fabric.tests.unit._fabric.specs import SPECS
@@ -89,10 +88,11 @@ def person(cluster: ControlPlane, *rules: Json) -> Path:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    deadline = time.monotonic() + 60
-    while missing_rights(connection_of(kubeconfig), needs).needs:
-        assert time.monotonic() < deadline, "the server takes no notice of a new ClusterRole"
-        time.sleep(0.05)
+    until(
+        lambda: not missing_rights(connection_of(kubeconfig), needs).needs,
+        said="the server takes no notice of a new ClusterRole",
+        every=0.05,
+    )
     return kubeconfig
 
 

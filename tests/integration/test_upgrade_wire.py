@@ -19,7 +19,8 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._proof.wire.neighbours import in_order
 from ansible_collections.rdma.fabric.plugins.module_utils._rollout.cordon import ANNOTATION
-from ansible_collections.rdma.fabric.tests.integration.exec_nodes import ExecNodes, running, wait_until
+from ansible_collections.rdma.fabric.tests.integration.after_site import States
+from ansible_collections.rdma.fabric.tests.integration.exec_nodes import ExecNodes, running
 from ansible_collections.rdma.fabric.tests.integration.guides import blocks_of, guide
 from ansible_collections.rdma.fabric.tests.integration.killing import kill
 from ansible_collections.rdma.fabric.tests.integration.own_files import OwnFiles, inventory_of
@@ -30,9 +31,10 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
     User,
     stored_writes,
 )
-from ansible_collections.rdma.fabric.tests.integration.test_verify import OURS, RESOURCE, fabric_in
+from ansible_collections.rdma.fabric.tests.integration.test_verify import OURS, RESOURCE, fabric_in, prove, push_fabric
 from ansible_collections.rdma.fabric.tests.integration.upgrading import LIMITS
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 from tools.checkout import PROGRAMS
 
@@ -67,6 +69,12 @@ class Turns:
         given = {**self.arguments, "rdma_fabric_limits": limits or NEW, **variables}
         return self.user.run(
             "upgrade", "--limit", "one", *arguments, inventory=self.inventory, variables=given, cluster=self.cluster
+        )
+
+    def proof(self, *, check: bool = False) -> Json:
+        """Return what the test of the node comes to, in this process."""
+        return prove(
+            self.cluster, self.fabric, self.nodes.names, self.user, check=check, node=self.node, test_timeout=10
         )
 
     def kubectl(self, *words: str) -> str:
@@ -111,7 +119,7 @@ def pushed(
     folder, fabric = tmp_path_factory.mktemp("wire-turns"), fabric_in(module_namespace)
     nodes = ExecNodes(folder / "nodes", f"turn-{module_namespace[-6:]}", 3, RESOURCE, f"{module_namespace}/rail0")
     with running(control_plane, lab_programs, nodes):
-        User(folder / "pusher").run("site", variables=fabric, cluster=control_plane).succeeded()
+        push_fabric(control_plane, fabric)
         yield nodes, fabric
 
 
@@ -138,19 +146,10 @@ def flat(outcome: Outcome) -> str:
     return " ".join(outcome.output.split())
 
 
-def test_a_node_that_passes_is_given_back_and_one_that_fails_twice_goes_back_and_stays_cordoned(turns: Turns) -> None:
-    mark = turns.cluster.audit.mark()
-    turns.run(limits=OLD).succeeded()
-    assert (turns.limits(), turns.cordoned(), turns.pods()) == ("65536", [], [])
-    (network,) = turns.wire()["networks"]
-    assert (network["verdict"], network["neighbours"]) == ("pass", turns.neighbours[:1])
-    requests = turns.cluster.audit.requests(mark, user=ADMINISTRATOR)
-    stored = [each for each in requests if each.resource == "pods" and each.verb == "patch" and not each.dry_run]
-    assert len({each.name for each in stored}) == 2
-    assert [
-        each.uri for each in requests if each.uri.split("?")[0] == "/api/v1/pods" and "nodeName" not in each.uri
-    ] == []
-
+def test_a_node_that_passes_is_given_back_and_one_that_fails_twice_goes_back_and_stays_cordoned(
+    turns: Turns, states: States
+) -> None:
+    states.give([turns.host], rdma_fabric_limits=OLD)
     turns.nodes.cut(turns.node)
     said = flat(turns.run().refused())
     reason = f"{turns.node} fails with {turns.neighbours[0]} and with {turns.neighbours[1]}"
@@ -163,33 +162,41 @@ def test_a_node_that_passes_is_given_back_and_one_that_fails_twice_goes_back_and
     assert [network["verdict"] for network in turns.wire()["networks"]] == ["fail"]
 
     turns.nodes.pull_wire(pulled=False)
+    mark = turns.cluster.audit.mark()
     turns.run().succeeded()
-    assert (turns.limits(), turns.cordoned()) == ("unlimited", [])
+    assert (turns.limits(), turns.cordoned(), turns.pods()) == ("unlimited", [], [])
+    (network,) = turns.wire()["networks"]
+    assert (network["verdict"], network["neighbours"]) == ("pass", turns.neighbours[:1])
+    requests = turns.cluster.audit.requests(mark, user=ADMINISTRATOR)
+    stored = [each for each in requests if each.resource == "pods" and each.verb == "patch" and not each.dry_run]
+    assert len({each.name for each in stored}) == 2
+    assert [
+        each.uri for each in requests if each.uri.split("?")[0] == "/api/v1/pods" and "nodeName" not in each.uri
+    ] == []
 
 
-def test_a_neighbour_that_is_at_fault_is_named_and_the_node_given_back(turns: Turns) -> None:
+def test_a_neighbour_that_is_at_fault_is_named_and_the_node_passes(turns: Turns) -> None:
     first, second = turns.neighbours
     turns.nodes.cut(first)
-    said = flat(turns.run().succeeded())
-    assert f"{first} fails with {turns.node}, which passes with {second}: look at {first}" in said
-    assert (turns.limits(), turns.cordoned()) == ("unlimited", [])
+    result = turns.proof()
+    assert f"{first} fails with {turns.node}, which passes with {second}: look at {first}" in str(result["notices"])
     (network,) = turns.wire()["networks"]
     assert (network["verdict"], network["neighbours"]) == ("pass", [first, second])
 
 
-def test_without_a_neighbour_the_node_is_given_back_with_a_notice(turns: Turns) -> None:
+def test_without_a_neighbour_nothing_is_tested_and_that_is_said(turns: Turns) -> None:
     turns.kubectl("cordon", *turns.neighbours)
     mark = turns.cluster.audit.mark()
-    said = flat(turns.run().succeeded())
-    assert f"{turns.node} is not tested: no other node of the fabric is in service with a free device" in said
-    assert (turns.limits(), turns.cordoned()) == ("unlimited", sorted(turns.neighbours))
-    writes = stored_writes(turns.cluster.audit, mark)
-    assert [each for each in writes if "/pods/" in str(each)] == []
+    result = turns.proof()
+    assert not result.get("failed"), result
+    said = f"{turns.node} is not tested: no other node of the fabric is in service with a free device"
+    assert said in str(result["notices"])
+    assert [each for each in stored_writes(turns.cluster.audit, mark) if "/pods/" in each] == []
 
 
 def test_check_mode_shows_the_pair_and_makes_no_pod(turns: Turns) -> None:
     mark = turns.cluster.audit.mark()
-    said = flat(turns.run("--check").succeeded())
+    said = str(turns.proof(check=True)["notices"])
     assert f"{turns.namespace}/rail0: {turns.node} is to be tested with {turns.neighbours[0]}" in said
     assert stored_writes(turns.cluster.audit, mark) == []
 
@@ -210,7 +217,7 @@ def test_what_a_killed_test_leaves_is_removed_by_the_next_run_which_tests_the_no
         start_new_session=True,
     ) as process:
         try:
-            wait_until(pinging.exists, 180)
+            until(pinging.exists, 180)
         finally:
             kill(process, alone=False)
     assert (len(turns.pods()), turns.limits(), turns.cordoned()) == (2, "unlimited", [turns.node])
@@ -219,12 +226,6 @@ def test_what_a_killed_test_leaves_is_removed_by_the_next_run_which_tests_the_no
     assert f"removed test pods that an earlier run left in {turns.namespace}" in flat(outcome)
     assert (turns.cordoned(), turns.pods()) == ([], [])
     assert [network["verdict"] for network in turns.wire()["networks"]] == ["pass"]
-
-
-def test_what_keeps_the_test_from_its_end_is_told_before_a_host_is_looked_at(turns: Turns) -> None:
-    outcome = turns.run(rdma_fabric_verify_networks=["rail9"]).refused()
-    assert "the wire test: verify: networks: 'rail9' is not a network of the fabric" in outcome.message
-    assert [action for action in outcome.counts["one"] if "rdma_host" in action] == []
 
 
 def test_the_play_of_the_guide_tests_a_cordoned_node(turns: Turns, tmp_path: Path) -> None:

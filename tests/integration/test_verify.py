@@ -13,15 +13,17 @@ import sys
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 from urllib.parse import quote
 
 import pytest
 import yaml
 
-from ansible_collections.rdma.fabric.tests.integration.exec_nodes import GPU, ExecNodes, running, wait_until
+from ansible_collections.rdma.fabric.tests.integration.after_site import push
+from ansible_collections.rdma.fabric.tests.integration.exec_nodes import GPU, ExecNodes, running
 from ansible_collections.rdma.fabric.tests.integration.playbooks import Json, Outcome, User, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 from ansible_collections.rdma.fabric.tests.unit.plugins.actions import run_action
 from tools.rights import FILE
@@ -65,13 +67,7 @@ class Wire:
 
     def proof(self, kubeconfig: Path | None = None, **options: Any) -> Json:
         """Return what the action comes to with options of its own, in this process."""
-        given = {name.removeprefix("rdma_fabric_"): value for name, value in self.fabric.items()}
-        read = {name: given[name] for name in ("nic_cluster_policy", "macvlan_networks", "namespace", "nfd")}
-        around = {"hostvars": {name: {} for name in self.nodes.names}, "groups": {"all": self.nodes.names}}
-        spec = run_action("fabric_input", {**read, "hosts": self.nodes.names}, task_vars=around)["spec"]
-        run_dir, config = self.user.here / "rdma-fabric-run", kubeconfig or self.cluster.kubeconfig
-        options = {"spec": spec, "run_dir": str(run_dir), "kubeconfig": str(config), **options}
-        return run_action("fabric_verify", options, task_vars=around)
+        return prove(self.cluster, self.fabric, self.nodes.names, self.user, kubeconfig=kubeconfig, **options)
 
     def refused(self, **options: Any) -> str:
         """Return why the action fails."""
@@ -120,6 +116,31 @@ def fabric_in(namespace: str) -> Json:
     }
 
 
+def push_fabric(cluster: ControlPlane, fabric: Json) -> None:
+    """Have a cluster hold what ``site`` pushes of such a fabric."""
+    wanted = {name: fabric[f"rdma_fabric_{name}"] for name in ("nic_cluster_policy", "macvlan_networks", "nfd")}
+    push(cluster, fabric["rdma_fabric_namespace"], wanted, set=fabric["rdma_fabric_set"], wait=False)
+
+
+def prove(
+    cluster: ControlPlane,
+    fabric: Json,
+    names: Sequence[str],
+    user: User,
+    *,
+    kubeconfig: Path | None = None,
+    check: bool = False,
+    **options: Any,
+) -> Json:
+    """Return what the proof of such a fabric comes to, in this process; its hosts are called as their nodes."""
+    read = ("nic_cluster_policy", "macvlan_networks", "namespace", "nfd")
+    given = {name: fabric[f"rdma_fabric_{name}"] for name in read}
+    around = {"hostvars": {name: {} for name in names}, "groups": {"all": list(names)}}
+    spec = run_action("fabric_input", {**given, "hosts": list(names)}, task_vars=around)["spec"]
+    place = {"run_dir": str(user.here / "rdma-fabric-run"), "kubeconfig": str(kubeconfig or cluster.kubeconfig)}
+    return run_action("fabric_verify", {"spec": spec, **place, **options}, check=check, task_vars=around)
+
+
 @pytest.fixture(scope="module")
 def pushed(
     control_plane: ControlPlane,
@@ -134,8 +155,7 @@ def pushed(
     inventory.write_text(json.dumps({"rdma_fabric": {"hosts": dict.fromkeys(nodes.names, host)}}), encoding="utf-8")
     wire = Wire(control_plane, nodes, module_namespace, fabric, inventory, User(folder / "pusher"))
     with running(control_plane, lab_programs, nodes):
-        # Both hosts are this machine, and one run at a time changes a host.
-        wire.user.run("site", "--forks", "1", inventory=inventory, variables=fabric, cluster=control_plane).succeeded()
+        push_fabric(control_plane, fabric)
         yield wire
 
 
@@ -154,7 +174,8 @@ def wire(pushed: Wire, tmp_path: Path) -> Iterator[Wire]:
 def test_two_nodes_pass_with_pods_that_the_scheduler_places(wire: Wire) -> None:
     mark = wire.cluster.audit.mark()
     outcome = wire.verify().succeeded()
-    bound = [each for each in wire.cluster.audit.requests(mark) if each.verb == "create" and "/binding" in each.uri]
+    made = [each for each in wire.cluster.audit.requests(mark) if each.verb == "create"]
+    bound = [each for each in made if each.subresource == "binding" and each.namespace == wire.namespace]
     assert len(bound) == 2, "the scheduler has to place the pods"
     assert "1 pair tested: 1 pass" in outcome.output
     for name in wire.nodes.names:
@@ -336,11 +357,12 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_pod(wire: Wire) -> None:
         start_new_session=True,
     ) as process:
         try:
-            wait_until(pinging.exists)
+            until(pinging.exists)
             assert len(wire.pods()) == 2
             process.send_signal(signal.SIGINT)
-            wait_until(lambda: wire.pods() == [])
-            assert process.wait(60) != 0
+            until(lambda: wire.pods() == [])
+            until(lambda: process.poll() is not None)
+            assert process.returncode != 0
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

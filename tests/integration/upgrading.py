@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import (
 )
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
-from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.nodes import NIC_LABEL, apply_nodes, kwok_node
 
 LIMITS = "/etc/security/limits.d/90-rdma-fabric.conf"
@@ -296,11 +295,8 @@ class Fleet:
         return [event["object"] for event in events]
 
     def until(self, condition: Callable[[], bool], seconds: float = ENOUGH_SECONDS) -> None:
-        """Wait for what takes so many seconds at most on an idle machine; on a busy one it has as much longer."""
-        budget = Budget(seconds)
-        while not condition():
-            assert budget.left() > 0, "it did not come to that"
-            time.sleep(LOOK_SECONDS)
+        """Wait as :func:`until` does."""
+        until(condition, seconds, every=LOOK_SECONDS)
 
 
 def stages(turn: Json) -> list[str]:

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from ansible_collections.rdma.fabric.tests.lab.api import Api, ApiError, collection_path
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import Budget
 
 # What comes and goes by itself: events, Leases of nodes and servers, pods, which drains evict, and what servers make of
 # definitions and DaemonSets.
@@ -35,13 +36,13 @@ def everything(api: Api) -> dict[str, dict[str, Any]]:
 
 def listed(api: Api, path: str) -> list[dict[str, Any]]:
     """Return the objects of a kind; the server answers 429 while it makes the storage of one that was just defined."""
-    deadline = time.monotonic() + STORED_SECONDS
+    budget = Budget(STORED_SECONDS)
     while True:
         try:
             found: list[dict[str, Any]] = api.call("GET", path)["items"]
             return found
         except ApiError as error:
-            if error.answer.status != http.client.TOO_MANY_REQUESTS or time.monotonic() > deadline:
+            if error.answer.status != http.client.TOO_MANY_REQUESTS or budget.left() == 0:
                 raise
         time.sleep(0.2)
 

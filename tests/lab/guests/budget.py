@@ -53,3 +53,13 @@ class Budget:
     def spent(self) -> float:
         """Return the seconds since it began, on the clock of this machine."""
         return self._clock() - self._started
+
+
+def until(
+    condition: Callable[[], bool], seconds: float = 120.0, said: str = "it did not come to that", *, every: float = 0.1
+) -> None:
+    """Wait for what takes so many seconds at most on an idle machine; on a busy one it has as much longer."""
+    budget = Budget(seconds)
+    while not condition():
+        assert budget.left() > 0, said
+        time.sleep(every)
