@@ -33,7 +33,9 @@ class ChartAction(ClusterAction):
 
     def helm(self, module: str, arguments: Json, task_vars: Json, *, check: bool) -> Json:
         """Run a module of kubernetes.core, in check mode or not; raises ActionFailure with what helm said."""
-        mode, self._task.check_mode = self._task.check_mode, check
+        before = self._task.check_mode, self._task.no_log
+        # The module would write its arguments, values of the chart among them, to the log of the controller.
+        self._task.check_mode, self._task.no_log = check, True
         try:
             # Before ansible-core 2.19 the text of an answer is no builtin one, of which alone YAML can be written.
             answer: Json = plain(
@@ -42,7 +44,7 @@ class ChartAction(ClusterAction):
                 )
             )
         finally:
-            self._task.check_mode = mode
+            self._task.check_mode, self._task.no_log = before
         if answer.get("failed"):
             raise ActionFailure(failure(answer), command=answer.get("command", ""))
         return answer

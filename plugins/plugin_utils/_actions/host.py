@@ -18,6 +18,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     load_recording,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.said import without_logins
 
 from .base import ActionFailure, FabricAction
 from .payload import compact
@@ -46,7 +47,7 @@ class HostAction(FabricAction):
         result: dict[str, Any] = self._execute_module(
             module_name=f"rdma.fabric.{name}", module_args=dict(arguments), task_vars=task_vars
         )
-        return _without_python({key: value for key, value in result.items() if key not in _OF_ANSIBLE})
+        return _without_python({key: without_logins(result[key]) for key in result if key not in _OF_ANSIBLE})
 
     def recorded_host(self, recording: str) -> RecordedHost:
         """Return the host of a recording on the controller; raises ActionFailure with what to do about the file."""

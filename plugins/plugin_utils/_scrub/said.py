@@ -11,7 +11,11 @@ import re
 from typing import Any, Iterable, Iterator, Mapping
 from urllib.parse import quote, unquote
 
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import one_line
+
+LOGIN = re.compile(r"(?<=://)[^\s/?#\"'<>]+(?=@)")
+"""Credentials in a URL."""
 
 # Shorter ones are words that messages have anyway: they are hidden where they stand alone.
 _LONG = 8
@@ -23,6 +27,15 @@ def hidden(value: Any, texts: Iterable[str], mark: str) -> Any:
     """Return a value of results with a mark in place of these texts."""
     ordered = sorted(texts, key=lambda text: (-len(text), text))
     return _hidden(value, [form for text in ordered for form in _forms(text)], mark) if ordered else value
+
+
+def without_logins(value: Any) -> Any:
+    """Return an answer of a host without credentials in URLs: its package manager names those of its own mirrors."""
+    if isinstance(value, str):
+        return LOGIN.sub(MASK, value) if "@" in value and "://" in value else value
+    if isinstance(value, dict):
+        return {key: without_logins(item) for key, item in value.items()}
+    return [without_logins(item) for item in value] if isinstance(value, list) else value
 
 
 def _hidden(value: Any, forms: list[str], mark: str) -> Any:

@@ -23,6 +23,7 @@ from typing import Any, Callable
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK, looks_secret
 
 from .programs import in_line, patterns
+from .said import LOGIN
 
 # Words that hold one of those of secrets and say nothing of one: names of references, of API groups, of results.
 _HARMLESS = re.compile(
@@ -56,7 +57,6 @@ _HASHES = re.compile(
     r"\$(?:1|2[abxy]|5|6|7|y|gy)\$[./\w$=,-]{20,}|\bgrub\.pbkdf2\.[\w.]+"
     r"|\b(?:DHHC-1|NVMeTLSkey-1):\d\d:[\w+/=]+|\bAQ[A-Za-z0-9+/]{36}=="
 )
-_CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^\s/?#\"'<>]+(?=@)")
 # Proxies are also written without a scheme, and with characters in the password that a URL may not hold.
 _CREDENTIALS_IN_PROXY = re.compile(
     r"(?P<head>proxy\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?(?:\w{1,8}://)?)[^\s\"'<>\\,@]{1,256}(?=@)", re.IGNORECASE
@@ -170,7 +170,7 @@ def scrubbed_prose(text: str) -> str:
     """Return text that speaks of names, as messages do, with a mask in place of what its form alone tells."""
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _ENCODED_PEM.sub(_without_encoded_key, text)
-    for form in (_TOKENS, _HASHES, _CREDENTIALS_IN_URL):
+    for form in (_TOKENS, _HASHES, LOGIN):
         text = form.sub(MASK, text)
     return _CREDENTIALS_IN_PROXY.sub(rf"\g<head>{MASK}", text)
 

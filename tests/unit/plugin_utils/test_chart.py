@@ -82,6 +82,7 @@ class Answered(ChartAction):
     """An action whose Helm has a release."""
 
     def _execute_module(self, **_asked: Any) -> dict[str, Any]:
+        assert self._task.no_log, "or the module writes values of the chart to the controller's log"
         values = {Unsafe("old"): Unsafe("value")}
         return {
             "status": {"values": {"declared": {**LIVE, "chart": Unsafe("network-operator-26.1.0"), "values": values}}}
@@ -89,12 +90,12 @@ class Answered(ChartAction):
 
 
 def test_the_answer_of_helm_is_plain_data_that_a_difference_can_be_written_of() -> None:
-    action = Answered(
-        SimpleNamespace(action="a", check_mode=False), SimpleNamespace(), SimpleNamespace(), None, None, None
-    )
+    task = SimpleNamespace(action="a", check_mode=False, no_log=False)
+    action = Answered(task, SimpleNamespace(), SimpleNamespace(), None, None, None)
     live = chart_release.release_of(action.helm("helm", {}, {}, check=True))
     before = chart_release.difference(CHART, live)["before"]
     assert before == "chart: network-operator-26.1.0\nvalues:\n  old: value\n"
+    assert (task.check_mode, task.no_log) == (False, False)
 
 
 def test_the_module_is_asked_for_the_release_and_told_nothing_that_is_not_given() -> None:

@@ -47,6 +47,14 @@ def test_a_python_that_is_too_old_is_told_with_what_to_do(last: str, key: str) -
     assert {*told} == {"failed", "msg", "rc"}
 
 
+def test_credentials_of_the_mirrors_of_a_host_are_in_no_answer() -> None:
+    said = "E: Failed to fetch http://me:hunter2@mirror.example/doca  401"
+    answer = {"failed": True, "msg": said, "executed": [{"error": said}], "facts": {"a": ["user@host", 1]}}
+    told = Answered(answer).execute({}, {})
+    assert "hunter2" not in str(told) and "http://********@mirror.example" in told["msg"]
+    assert told["facts"] == answer["facts"]
+
+
 @pytest.mark.parametrize(
     "answer",
     [
