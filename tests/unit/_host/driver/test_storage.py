@@ -131,9 +131,12 @@ def test_an_installed_package_comes_along_to_another_release() -> None:
 
 
 def test_a_package_that_an_earlier_change_left_behind_is_installed_in_the_release_of_the_driver() -> None:
-    state = installed(loaded=running("BBBB"), packages={**VENDOR_PACKAGES, "srp-dkms": "24.04.OFED.24.04.0.7.0.1-1"})
-    found = steps(host(state, stack=stack("doca-ofed", "24.07-0.6.1")), asked())
-    assert "srp-dkms in the same release" in step_named(found, "packages")["detail"]
+    packages = {**VENDOR_PACKAGES, "srp-dkms": "24.04.OFED.24.04.0.7.0.1-1"}
+    state = installed(loaded=running("BBBB", ko2iblnd=USED), packages=packages, mounts={"lustre": ["/data"]})
+    made = plan(host(state, stack=stack("doca-ofed", "24.07-0.6.1")), asked())
+    assert "srp-dkms in the same release" in step_named(made["steps"], "packages")["detail"]
+    # The driver stays, and with it what was built for it.
+    assert "refused" not in statuses(made["steps"]).values() and made["notices"] == []
 
 
 @pytest.mark.parametrize(

@@ -157,9 +157,10 @@ def _environment(state: DriverState) -> list[Refusal]:
 def losses(case: Case) -> tuple[list[Refusal], list[str]]:
     """Return what a change of the driver takes away: a refusal of what is mounted, a notice of what is only loaded.
 
-    What the vendor packages comes with its driver. Modules of the kernel itself load again on the kernel's own stack.
+    What the vendor packages comes with its driver. Modules of the kernel itself load again on the kernel's own stack,
+    and all that is loaded does on the driver that already runs.
     """
-    if case.state["packages"] is None or not (needs.needs_packages(case) or needs.needs_load(case)):
+    if case.state["packages"] is None or not needs.needs_load(case):
         return [], []
     mounted, notices = [], []
     facts, title = case.actual.facts["modules"], case.request.title
