@@ -209,7 +209,9 @@ def statistic(ending: Ending, cli: Mapping[str, Any], template: str = "") -> dic
     """Return what programs and the end of the screen get: the ending as plain data."""
     name = called(cli) or PurePath(str(([*(cli.get("args") or ())] or [""])[-1])).name
     run = {"format": FORMAT, "playbook": name, "check": bool(cli.get("check")), "limit": cli.get("subset") or ""}
-    said = {"result": ending.result, "counts": ending.counts, "findings": [*ending.findings], "paths": ending.paths}
+    # Words of hosts and pods are in findings, and an escape sequence could rewrite what the screen shows.
+    findings = [one_line(each) for each in ending.findings]
+    said = {"result": ending.result, "counts": ending.counts, "findings": findings, "paths": ending.paths}
     return {**run, "outcome": ending.result, **ending.data, **said, "next": next_step(cli, ending.step, template)}
 
 

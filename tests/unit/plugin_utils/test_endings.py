@@ -370,6 +370,12 @@ def test_what_discovery_wrote_is_given_beside_the_inventory_of_before() -> None:
     assert after("discover", result, "discover", check=True)["result"] == "pending"
 
 
+def test_what_hosts_and_pods_say_reaches_no_terminal_as_it_is() -> None:
+    result = report("failed")
+    result["recap"].append("not ready: Pod/x: \x1b[2Jall\nis \u202ewell")
+    assert all(line.isprintable() for line in block(after("report", result)))
+
+
 def test_findings_are_lines_of_the_block() -> None:
     found = after("report", report("pending", needs_consent=1))
     assert block(found) == [
