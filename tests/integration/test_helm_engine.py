@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -26,8 +26,9 @@ from ansible_collections.rdma.fabric.tests.integration.charts import (
     repository,
 )
 from ansible_collections.rdma.fabric.tests.integration.guides import guide
-from ansible_collections.rdma.fabric.tests.integration.playbooks import User, stored, stored_writes
+from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome, User, stored, stored_writes
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
+from ansible_collections.rdma.fabric.tests.lab.guests.budget import until
 from ansible_collections.rdma.fabric.tests.lab.nodes import apply_nodes, delete_nodes, kwok_node
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
 from tools.rights import FILE
@@ -67,10 +68,9 @@ class Emptied:
             self._delete(f"{RBAC}/{kind}", labelSelector="kubernetes.io/bootstrapping!=rbac-defaults")
         for name in self._names(NAMESPACES) - self._own[1]:
             self._delete(f"{NAMESPACES}/{name}")
-        deadline = time.monotonic() + WAIT_SECONDS
-        while (self._groups(), self._names(NAMESPACES)) != self._own:
-            assert time.monotonic() < deadline, "what a test has made does not go"
-            time.sleep(0.1)
+        until(
+            lambda: (self._groups(), self._names(NAMESPACES)) == self._own, WAIT_SECONDS, "what a test made does not go"
+        )
         delete_nodes(self.cluster.api, ["gpu-01"])
 
     def _delete(self, path: str, **query: str) -> None:
@@ -111,14 +111,34 @@ def given(cluster: ControlPlane) -> dict[str, Json]:
     return {name: stored(cluster, kind, found, NAMESPACE)["spec"] for name, (kind, found) in named.items()}
 
 
-def test_the_chart_is_installed_and_given_what_the_user_gave(cluster: ControlPlane, user: User) -> None:
-    foretold = user.run("site", "--check", "--diff", variables=INPUT, cluster=cluster).succeeded()
-    assert releases(cluster) == {}
+@dataclass(frozen=True)
+class Installed:
+    """A cluster with the chart that a user has installed, what check mode said of that, and the releases it left."""
+
+    cluster: ControlPlane
+    user: User
+    foretold: Outcome
+    releases_before: Json
+
+
+@pytest.fixture(scope="module")
+def installed(emptied: Emptied, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """What the first tests of the file have in common; the last one of them takes it back."""
+    cluster, user = emptied.cluster, HelmUser(tmp_path_factory.mktemp("installed"))
+    make_chart(user.here / "network-operator")
+    apply_nodes(cluster.api, [kwok_node("gpu-01")])
+    foretold, before = user.run("site", "--check", "--diff", variables=INPUT, cluster=cluster), releases(cluster)
+    with operator(cluster):
+        user.run("site", variables=INPUT, cluster=cluster).succeeded()
+    return Installed(cluster, user, foretold, before)
+
+
+def test_the_chart_is_installed_and_given_what_the_user_gave(installed: Installed) -> None:
+    cluster, user, foretold = installed.cluster, installed.user, installed.foretold.succeeded()
+    assert installed.releases_before == {}
     assert "mood: curious" in foretold.output
     assert "would be installed" in foretold.output
 
-    with operator(cluster):
-        user.run("site", variables=INPUT, cluster=cluster).succeeded()
     assert given(cluster) == GIVEN
     (labels,) = releases(cluster).values()
     assert (labels["name"], labels["status"]) == ("network-operator", "deployed")
@@ -135,13 +155,52 @@ def test_the_chart_is_installed_and_given_what_the_user_gave(cluster: ControlPla
     user.run("drift", variables=INPUT, cluster=cluster).succeeded()
 
 
-def test_another_value_upgrades_and_a_teardown_takes_all_of_it_back(cluster: ControlPlane, user: User) -> None:
-    with operator(cluster):
-        user.run("site", variables=INPUT, cluster=cluster).succeeded()
+DIRECT = {"rdma_fabric_nic_cluster_policy": {"rdmaSharedDevicePlugin": {"config": SHARED}}, "rdma_fabric_nfd": False}
+
+
+def test_the_engine_direct_and_another_release_take_nothing_of_it(installed: Installed) -> None:
+    cluster, user = installed.cluster, installed.user
+    mark = cluster.audit.mark()
+    for playbook in ("site", "teardown"):
+        consent = {"rdma_fabric_allow_teardown": True, "rdma_fabric_wait": False}
+        refused = user.run(playbook, variables={**DIRECT, **consent}, cluster=cluster).refused()
+        assert "was made by the engine helm, not direct" in refused.message
+    other = {**INPUT, "rdma_fabric_helm_release": "other", "rdma_fabric_namespace": "other", "rdma_fabric_set": "other"}
+    refused = user.run("site", variables=other, cluster=cluster).refused()
+    theirs = "nvidia-network-operator/network-operator (Helm's release network-operator in nvidia-network-operator)"
+    assert f"that is not of the release other in other: {theirs}" in refused.message
+    assert "rdma_fabric_helm_release and rdma_fabric_namespace" in refused.message
+    assert stored_writes(cluster.audit, mark) == []
+
+
+def test_the_shipped_role_is_enough_where_the_release_is_as_wanted(installed: Installed) -> None:
+    """Who installs the chart holds what it makes; who brings another network does not have to."""
+    cluster, user = installed.cluster, installed.user
+    ci = cluster.client_kubeconfig("ci")
+    refused = user.run("site", variables=INPUT, cluster=cluster, kubeconfig=ci).refused()
+    assert "secrets" in refused.message
+    assert "rdma-fabric-helm" in refused.message
+    cluster.kubectl("apply", f"--filename={FILE}")
+    cluster.kubectl("create", "clusterrolebinding", "ci", "--clusterrole=rdma-fabric-helm", "--user=ci")
+    section = guide("rights.md").partition("## With the engine helm")[2]
+    for line in re.findall(r"^kubectl .*$", section.partition("## ")[0], re.MULTILINE):
+        cluster.kubectl(*shlex.split(line)[1:])
+    networks = {"rail0": {**INPUT["rdma_fabric_macvlan_networks"]["rail0"], "mtu": 9000}}
+    other = {**INPUT, "rdma_fabric_macvlan_networks": networks}
+    user.run("site", variables=other, cluster=cluster, kubeconfig=ci).succeeded()
+    assert stored(cluster, "macvlannetwork", "rail0")["spec"]["mtu"] == 9000
+    shown = user.run("status", variables=other, cluster=cluster, kubeconfig=ci).refused()
+    assert shown.message.startswith("no node offers rdma/shared;"), shown.output
+    assert "were not read" not in shown.output
+    assert "engine: helm, release network-operator in nvidia-network-operator" in shown.output
+
+
+def test_another_value_upgrades_and_a_teardown_takes_all_of_it_back(installed: Installed) -> None:
+    cluster, user = installed.cluster, installed.user
     other = {**INPUT, "rdma_fabric_helm_values": {"operator": {"mood": "bright"}}}
     foretold = user.run("site", "--check", "--diff", variables=other, cluster=cluster).succeeded()
     assert re.search(r"^-\s+mood: curious$", foretold.output, re.MULTILINE), foretold.output
-    assert foretold.changed["localhost"] == 1
+    assert foretold.changed["localhost"]
     assert "would be upgraded (from network-operator-26.4.1)" in foretold.output
     assert "without the plugin helm-diff" in foretold.output
     user.run("site", variables=other, cluster=cluster).succeeded()
@@ -150,8 +209,6 @@ def test_another_value_upgrades_and_a_teardown_takes_all_of_it_back(cluster: Con
         "mood": "bright",
     }
     assert {labels["version"] for labels in releases(cluster).values()} == {"1", "2"}
-    shown = user.run("status", variables=other, cluster=cluster)
-    assert "engine: helm, release network-operator in nvidia-network-operator" in shown.output
 
     consents = {"rdma_fabric_allow_teardown": True, "rdma_fabric_delete_definitions": True}
     user.run("teardown", variables={**other, **consents}, cluster=cluster).succeeded()
@@ -161,36 +218,12 @@ def test_another_value_upgrades_and_a_teardown_takes_all_of_it_back(cluster: Con
     assert f"namespace/{NAMESPACE}" not in cluster.kubectl("get", "namespaces", "--output=name")
 
 
-def test_neither_engine_takes_what_the_other_one_made_nor_another_release(
-    emptied: Emptied, cluster: ControlPlane, user: User
-) -> None:
-    direct = {
-        "rdma_fabric_nic_cluster_policy": {"rdmaSharedDevicePlugin": {"config": SHARED}},
-        "rdma_fabric_nfd": False,
-        "rdma_fabric_wait": False,
-    }
-    given = {name: value for name, value in direct.items() if name != "rdma_fabric_wait"}
-    push(cluster, NAMESPACE, given, wait=False)
+def test_the_engine_helm_takes_nothing_that_direct_has_made(cluster: ControlPlane, user: User) -> None:
+    push(cluster, NAMESPACE, DIRECT, wait=False)
     mark = cluster.audit.mark()
     refused = user.run("site", variables=INPUT, cluster=cluster).refused()
     assert "was made by the engine direct, not helm" in refused.message
     assert "rdma.fabric.teardown and rdma_fabric_engine: direct" in refused.message
-    assert stored_writes(cluster.audit, mark) == []
-    emptied.empty()
-    apply_nodes(cluster.api, [kwok_node("gpu-01")])
-
-    with operator(cluster):
-        user.run("site", variables=INPUT, cluster=cluster).succeeded()
-    mark = cluster.audit.mark()
-    for playbook in ("site", "teardown"):
-        consent = {"rdma_fabric_allow_teardown": True}
-        refused = user.run(playbook, variables={**direct, **consent}, cluster=cluster).refused()
-        assert "was made by the engine helm, not direct" in refused.message
-    other = {**INPUT, "rdma_fabric_helm_release": "other", "rdma_fabric_namespace": "other", "rdma_fabric_set": "other"}
-    refused = user.run("site", variables=other, cluster=cluster).refused()
-    theirs = "nvidia-network-operator/network-operator (Helm's release network-operator in nvidia-network-operator)"
-    assert f"that is not of the release other in other: {theirs}" in refused.message
-    assert "rdma_fabric_helm_release and rdma_fabric_namespace" in refused.message
     assert stored_writes(cluster.audit, mark) == []
 
 
@@ -301,27 +334,3 @@ def test_what_operator_and_host_would_both_do_is_refused_with_all_that_is_wrong(
         "rdma_fabric_nic_cluster_policy": INPUT["rdma_fabric_nic_cluster_policy"],
     }
     user.run("preflight", inventory=inventory, variables=apart).succeeded()
-
-
-def test_the_shipped_role_is_enough_where_the_release_is_as_wanted(cluster: ControlPlane, user: User) -> None:
-    """Who installs the chart holds what it makes; who brings another network does not have to."""
-    with operator(cluster):
-        user.run("site", variables=INPUT, cluster=cluster).succeeded()
-    ci = cluster.client_kubeconfig("ci")
-    refused = user.run("site", variables=INPUT, cluster=cluster, kubeconfig=ci).refused()
-    assert "secrets" in refused.message
-    assert "rdma-fabric-helm" in refused.message
-    cluster.kubectl("apply", f"--filename={FILE}")
-    cluster.kubectl("create", "clusterrolebinding", "ci", "--clusterrole=rdma-fabric-helm", "--user=ci")
-    section = guide("rights.md").partition("## With the engine helm")[2]
-    for line in re.findall(r"^kubectl .*$", section.partition("## ")[0], re.MULTILINE):
-        cluster.kubectl(*shlex.split(line)[1:])
-    networks = {"rail0": {**INPUT["rdma_fabric_macvlan_networks"]["rail0"], "mtu": 9000}}
-    other = {**INPUT, "rdma_fabric_macvlan_networks": networks}
-    user.run("site", variables=other, cluster=cluster, kubeconfig=ci).succeeded()
-    assert stored(cluster, "macvlannetwork", "rail0")["spec"]["mtu"] == 9000
-    again = user.run("site", variables=other, cluster=cluster, kubeconfig=ci).succeeded()
-    assert again.changed["localhost"] == 0, again.output
-    shown = user.run("status", variables=other, cluster=cluster, kubeconfig=ci).refused()
-    assert shown.message.startswith("no node offers rdma/shared;"), shown.output
-    assert "were not read" not in shown.output
