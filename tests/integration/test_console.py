@@ -73,7 +73,7 @@ def of_a_fleet(folder: Path, size: int, lost: int, wanted: dict[str, Any]) -> tu
 
 
 def test_a_run_of_a_healthy_fleet_is_25_lines_with_the_callback_of_the_collection(tmp_path: Path) -> None:
-    status, lines = of_a_fleet(tmp_path, 60, 0, {})
+    status, lines = of_a_fleet(tmp_path, 24, 0, {})
     assert (status, lines.count("result:   unchanged")) == (0, 1)
     quiet = [line for line in lines if not line.startswith("\tRUN: ")]  # the statistic, which tests ask for
     assert len(quiet) <= 25, "\n".join(lines)
@@ -81,13 +81,13 @@ def test_a_run_of_a_healthy_fleet_is_25_lines_with_the_callback_of_the_collectio
 
 
 def test_the_callback_of_the_collection_folds_hosts_and_names_the_one_that_failed(tmp_path: Path) -> None:
-    status, lines = of_a_fleet(tmp_path, 60, 1, {"rdma_fabric_kernel_modules": ["ib_umad"]})
+    status, lines = of_a_fleet(tmp_path, 24, 1, {"rdma_fabric_kernel_modules": ["ib_umad"]})
     assert status != 0
     assert len([line for line in lines if line.startswith("fatal: [gpu-000]: FAILED!")]) == 1
-    assert "gpu-[001:059] (59 hosts): 1 step" in lines
+    assert "gpu-[001:023] (23 hosts): 1 step" in lines
     below = lines[lines.index(next(filter(is_recap, lines))) + 1 :]
     recap = [line.split(" : ")[0].rstrip() for line in below if " : ok=" in line]
-    assert recap == ["gpu-000", "localhost", "gpu-[001:059] (59 hosts)"]
+    assert recap == ["gpu-000", "localhost", "gpu-[001:023] (23 hosts)"]
     assert len(lines) < 60, "\n".join(lines)
 
 
