@@ -13,6 +13,7 @@ import copy
 import json
 import shlex
 import uuid
+from itertools import count
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -44,6 +45,7 @@ from ansible_collections.rdma.fabric.tests.integration.test_k8s_batch_faults imp
 from ansible_collections.rdma.fabric.tests.lab.api import collection_path
 from ansible_collections.rdma.fabric.tests.lab.control_plane import ControlPlane
 from ansible_collections.rdma.fabric.tests.lab.programs import Programs
+from ansible_collections.rdma.fabric.tests.sweeps import whole
 
 SET = "rdma.fabric/set"
 STATE = "nvidia.network-operator.state"
@@ -326,13 +328,12 @@ def owned(run: Run, cluster: ControlPlane) -> Iterator[Owned]:
     cluster.delete_namespace(name)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before sending", "after the commit"])
-def test_killed_at_every_request(owned: Owned, cluster: ControlPlane, after: bool) -> None:
+def test_killed_at_every_request(owned: Owned, cluster: ControlPlane) -> None:
     number = 0
     while True:
         number += 1
         owned.reset()
-        mortal = Mortal(Client({"kubeconfig": str(cluster.kubeconfig)}), number, after)
+        mortal = Mortal(Client({"kubeconfig": str(cluster.kubeconfig)}), number)
         with contextlib.suppress(Killed):
             apply_through(mortal, owned.namespace, *owned.wanted, adopted=True)
         owned.assert_converges()
@@ -341,13 +342,15 @@ def test_killed_at_every_request(owned: Owned, cluster: ControlPlane, after: boo
     assert number > 12
 
 
-@pytest.mark.parametrize("fault", ["409", "end of stream", "reset after commit"])
+FAULTS = ("409", "end of stream", "reset after commit")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_every_request_broken(owned: Owned, cluster: ControlPlane, fault: str) -> None:
+    """By default each request by one of them."""
     with FaultyProxy(cluster) as proxy:
         faulty = Faulty(cluster, proxy)
-        number, was_broken = 0, True
-        while was_broken:
-            number += 1
+        for number in count(1) if whole() else count(1 + FAULTS.index(fault), len(FAULTS)):
             owned.reset()
             plan = faulty.proxy.break_request(number, fault)
             with contextlib.suppress(BatchError):
@@ -355,4 +358,6 @@ def test_every_request_broken(owned: Owned, cluster: ControlPlane, fault: str) -
             was_broken = plan.seen >= number
             faulty.proxy.break_request(0, "")
             owned.assert_converges()
+            if not was_broken:
+                break
     assert number > 12
