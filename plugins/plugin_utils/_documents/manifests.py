@@ -16,6 +16,7 @@ from typing import Any, Iterable
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import replace_file
+from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.said import LOGIN
 
 READABLE = 0o644  # the folder is made to be shared
 FOR_THE_OWNER = 0o600
@@ -124,7 +125,8 @@ def apply_folder(folder: Path, change: FolderChange) -> None:
     # Everything that may lie here by the end is recorded first, so that no file of ours can become a foreign one.
     _record(folder, {*change.files, *_owned(folder)})
     for name, (_before, after) in change.written.items():
-        replace_file(folder / name, after.encode("utf-8"), FOR_THE_OWNER if is_secret(name) else READABLE)
+        private = is_secret(name) or LOGIN.search(after)
+        replace_file(folder / name, after.encode("utf-8"), FOR_THE_OWNER if private else READABLE)
     for name in change.removed:
         (folder / name).unlink(missing_ok=True)
         if (folder / name).parent != folder and not any((folder / name).parent.iterdir()):

@@ -242,6 +242,15 @@ def test_a_secret_is_for_its_owner_alone_and_no_difference_shows_it(tmp_path: Pa
     assert yaml.safe_load(path.read_text())["stringData"] == {"PASSWORD": "hush"}
 
 
+def test_a_file_with_the_password_of_a_proxy_is_for_its_owner_alone(tmp_path: Path) -> None:
+    spec = driver_container()
+    proxy = {"httpProxy": "http://me:hunter2@proxy.example:3128"}
+    render({**spec, "settings": {**spec["settings"], "proxy": proxy}}, tmp_path)
+    modes = {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*.yaml") if "hunter2" in path.read_text()}
+    assert modes == {0o600}
+    assert (tmp_path / "kustomization.yaml").stat().st_mode & 0o777 == 0o644
+
+
 class TestNodesOfTheDriver:
     """The driver's container runs where hosts say that their nodes are, unless the input does."""
 
