@@ -39,7 +39,7 @@ help:
 	@echo
 	@echo "make test         the first answer about a change, in minutes"
 	@echo "make test-all     make test, then all that a change has to pass before it lands (most of an hour)"
-	@echo "make nightly      guests, whole sweeps, mutants, every release, every bench (hours)"
+	@echo "make nightly      guests, whole sweeps, campaigns, mutants, every release, every bench (hours)"
 	@echo "make unit         unit tests but the slow ones; make unit ROOM=_rollout (or a path) those of a room"
 	@echo "make lint         the gates that only read: formatting, types, rooms, documentation, licences"
 	@echo "make gates        list every gate with its layer; make NAME runs one"
@@ -200,7 +200,7 @@ quick-starts: env-test programs artifact  ## the molecule scenarios of the quick
 sweeps: env-test  ## unit tests with whole sweeps
 	$(GATE) $(LONG) $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest tests/unit $(addprefix --ignore=,$(CAMPAIGNS)) $(GIVE_BACK)
 campaigns: env-test  ## 200,000 mutated inputs, 50,000 mutated hosts, and a removal after each of 3,000 sequences of days
-	$(GATE) --limit 28800 $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest $(CAMPAIGNS) $(GIVE_BACK)
+	$(GATE) --limit 14400 $@ env RDMA_FABRIC_SWEEPS=whole python -m pytest $(CAMPAIGNS) $(GIVE_BACK)
 mutants: env-test programs artifact  ## mistakes made on purpose, each of which a test has to find
 	$(GATE) --limit 14400 $@ python -m tests.mutants $(GIVE_BACK)
 matrix: env-test programs artifact  ## every supported release and Python found here; writes docs/support.md
