@@ -150,7 +150,6 @@ def apply(
     """Bring the host to the spec and return the outcome; a host that matches already is only read.
 
     A host whose plan is not the sealed one of ``run`` is only read, too. ``watch`` is called before every step.
-    runs.
     """
     seen = assess(machine, desired, run, address)
     verdict = _verdict(seen, run)
