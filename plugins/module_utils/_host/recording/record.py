@@ -136,8 +136,12 @@ class Recorder:
         """Read and record a link."""
         parent, name = posixpath.split(path)
         place = posixpath.join(self._place(parent), name)
-        target = self._host.link(place)
-        self._links[place] = target
+        try:
+            target = self._links[place] = self._host.link(place)
+        except HostError as error:
+            if error.code not in {"ENOENT", "ENOTDIR", "EINVAL"}:
+                self._errors[place] = error.code
+            raise
         return target
 
     def realpath(self, path: str) -> str:
@@ -146,8 +150,13 @@ class Recorder:
         return self._host.realpath(path)
 
     def run(self, argv: Sequence[str], timeout: float) -> CommandResult:
-        """Run a program and record its result; one that can't be run is absent from the recording."""
-        result = self._host.run(argv, timeout)
+        """Run a program and record its result or error; one that the host lacks is absent from the recording."""
+        try:
+            result = self._host.run(argv, timeout)
+        except HostError as error:
+            if error.code not in {"ENOENT", "ENOSYS"}:
+                self._commands[" ".join(argv)] = {"error": error.code}
+            raise
         self._commands[" ".join(argv)] = {"rc": result.rc, "stdout": result.stdout, "stderr": ""}
         return result
 

@@ -9,6 +9,8 @@ The document is JSON, plain or compressed with gzip::
      "files": {path: text}, "binary": {path: base64}, "links": {path: raw target}, "dirs": [empty directory],
      "errors": {path: errno name}, "commands": {"program argument ...": {"rc": 0, "stdout": "", "stderr": ""}}}
 
+A command that could not be run has ``{"error": errno name}``.
+
 Directories are implied by the paths below them. Keys may lead through links: they are resolved when the host is built.
 """
 
@@ -151,7 +153,9 @@ def _section_problems(section: str, entries: Any, kind: type[Any]) -> list[str]:
         elif section == "links" and len(value) > PATH_MAX:
             problems.append(f"links[{key[:80]!r}] is longer than a path can be")
         elif section == "commands" and not _is_command_result(value):
-            problems.append(f"commands[{key[:80]!r}] lacks rc (a number), stdout and stderr (text)")
+            problems.append(
+                f"commands[{key[:80]!r}] lacks rc (a number), stdout and stderr (text), or error (an errno)"
+            )
         elif section == "binary" and not _is_base64(value):
             problems.append(f"binary[{key[:80]!r}] is not base64")
         elif section == "errors" and not _ERRNO_NAME.fullmatch(value):
@@ -164,6 +168,8 @@ def _is_path(value: object) -> bool:
 
 
 def _is_command_result(value: Mapping[str, object]) -> bool:
+    if "error" in value:
+        return _ERRNO_NAME.fullmatch(str(value["error"])) is not None
     status = value.get("rc")
     if not isinstance(status, int) or isinstance(status, bool):
         return False
@@ -256,6 +262,8 @@ class RecordedHost:
             self._not_held[posixpath.basename(argv[0])] = None
             # The recording does not say whether the host had the program: a missing result gives ENOENT.
             raise HostError("ENODATA", argv[0])
+        if "error" in found:
+            raise HostError(found["error"], argv[0])
         return CommandResult(found["rc"], found["stdout"], found["stderr"])
 
     def gaps(self) -> str:

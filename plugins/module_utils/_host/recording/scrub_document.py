@@ -220,7 +220,9 @@ def scrubbed(document: dict[str, Any], names: Pseudonyms, hostname: str, replace
         "dirs": sorted(map(scrub.path, document["dirs"])),
         "errors": {scrub.path(path): code for path, code in document["errors"].items()},
         "commands": {
-            scrub.command(command): {**result, "stdout": scrub.output(command, result["stdout"])}
+            scrub.command(command): (
+                {**result, "stdout": scrub.output(command, result["stdout"])} if "stdout" in result else result
+            )
             for command, result in document["commands"].items()
         },
     }
