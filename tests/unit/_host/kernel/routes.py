@@ -87,19 +87,31 @@ def ip(kernel: Kernel, options: Sequence[str], words: Sequence[str]) -> CommandR
 
 
 def _show_addresses(kernel: Kernel, rest: list[str]) -> CommandResult:
-    name = rest[-1]
-    if rest[:1] != ["dev"] or not kernel.exists(f"{NET}/{name}"):
-        return failed(1, f'Device "{name}" does not exist.')
-    shown = [ipaddress.ip_interface(address) for address in _state(kernel, name)["addresses"]]
-    entries = [
-        {"family": "inet6" if a.version == 6 else "inet", "local": str(a.ip), "prefixlen": a.network.prefixlen}
-        for a in shown
-    ]
-    return _printed([{"ifname": name, "addr_info": entries}])
+    names = kernel.list(NET) if not rest else [name for name in rest[1:] if kernel.exists(f"{NET}/{name}")]
+    if not names:
+        return failed(1, f'Device "{rest[-1]}" does not exist.')
+    return _printed(
+        [{"ifname": name, "addr_info": list(map(_shown_address, _addresses(kernel, name)))} for name in names]
+    )
+
+
+def _addresses(kernel: Kernel, name: str) -> list[Any]:
+    return [ipaddress.ip_interface(address) for address in _state(kernel, name)["addresses"]]
+
+
+def _shown_address(address: Any) -> Entry:
+    return {
+        "family": "inet6" if address.version == 6 else "inet",
+        "local": str(address.ip),
+        "prefixlen": address.network.prefixlen,
+    }
 
 
 def _show_routes(kernel: Kernel, version: int, rest: list[str]) -> CommandResult:
     name = rest[-1]
+    if name == "default":
+        # Those of /proc/net/route, which has been read.
+        return _printed([])
     if not kernel.exists(f"{NET}/{name}"):
         return failed(1, f'Cannot find device "{name}"')
     found = [*_connected(kernel, name), *routes(kernel, name)] if _is_up(kernel, name) else []

@@ -327,7 +327,7 @@ def stat(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
 
 def _content(kernel: Kernel, argv: Sequence[str], line: str) -> CommandResult:
     of_kernel = _image_of(argv[-1])
-    holds = (stack_of(kernel) or {})["images"][of_kernel]["holds"]
+    holds = (stack_of(kernel) or {})["images"].get(of_kernel, {}).get("holds")
     # One that was made for this host alone may hold no driver of NICs.
     held = f"usr/lib/modules/{of_kernel}/{holds}/mlx5_core.ko" if holds else "usr/lib/modules/ext4.ko"
     return CommandResult(0, line.format(held), "")
