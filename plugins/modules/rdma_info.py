@@ -253,7 +253,8 @@ facts:
           C(firmware_image).
       type: dict
     unreadable:
-      description: Reads that failed unexpectedly, at most 24.
+      description:
+        - Reads that failed unexpectedly, at most 24. M(rdma.fabric.rdma_host) refuses steps that may depend on one.
       type: list
       elements: dict
       sample: [{"path": "/sys/kernel/security/lockdown", "error": "EACCES", "meaning": "needs root"}]

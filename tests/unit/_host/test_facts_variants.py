@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.gather import gather
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.module_graph import CLIENT_MODULES, THIRD_PARTY
+from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.returned import as_returned
 from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.recorded import RecordedHost
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.plan import make_plan, plan_with_context
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import parse_host_variables
@@ -595,7 +596,7 @@ def test_a_broken_host_does_not_fill_the_facts_with_failures(node: Tree) -> None
         node.errors[path] = "EIO"
     facts = facts_of(node)
     assert len(facts["nics"]) == 13
-    assert len(facts["unreadable"]) == 24
+    assert len(facts["unreadable"]) > len(as_returned(facts)["unreadable"]) == 24
 
 
 def test_a_function_that_goes_away_while_it_is_read(node: Tree) -> None:
@@ -632,7 +633,7 @@ def test_hostile_text_stays_bounded_text(node: Tree) -> None:
     names = [entry["name"] for entry in facts["netdevs"]]
     assert "{{7*7}}" in names
     assert "a\\x01b" in names, "spelled out, so that it can't be taken for ab"
-    assert netdev(facts, "{{7*7}}")["mac"] == "02:00:00:00:00:01\\x1b"
+    assert netdev(facts, "{{7*7}}")["mac"] is None, "no kernel writes such an address"
 
     def texts(value: Any) -> list[str]:
         if isinstance(value, dict):

@@ -116,6 +116,16 @@ class TestBefore:
         kernel.tree.add_file(path, "")
         assert applied(kernel, **WISH)["reboot_required"], "nothing is remembered of it"
 
+    def test_what_can_not_be_read_of_the_next_kernel_holds_the_reboot_back(self) -> None:
+        kernel = waiting()
+        path = f"/lib/modules/{NEW}/modules.builtin"
+        kernel.tree.errors[path] = "EIO"
+        outcome = applied(kernel, **WISH)
+        assert statuses(outcome) == {"kernel_arguments:reboot": "refused", f"reboot:{path}": "refused"}
+        assert f"{path} can't be read (EIO" in detail(outcome, f"reboot:{path}")
+        del kernel.tree.errors[path]
+        assert applied(kernel, **WISH)["reboot_required"], "nothing is remembered of it"
+
     def test_check_mode_tells_before_anything_is_set(self) -> None:
         kernel = two_kernels(gone=INITRD)
         kernel.run(["update-grub"], 1.0)
@@ -299,7 +309,7 @@ class TestPlainData:
         facts["system"]["os"].update(system or {})
         context = Context(desired(), HostState(facts), earlier=steps)
         plan: Any = {"format": 1, "steps": list(steps), "notices": [], "digest": digest(steps)}
-        return hold_reboots(plan, context, missed, runs=True)
+        return hold_reboots(plan, context, missed, {}, runs=True)
 
     @pytest.mark.parametrize(
         ("concern", "status", "leads"),

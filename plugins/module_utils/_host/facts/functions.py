@@ -30,7 +30,7 @@ def show_command(name: str) -> tuple[str, ...]:
 
 def read_port_settings(probe: Probe, name: str) -> PortSettings:
     """Return the settings of port ``name`` and its virtual functions; None for what can't be read."""
-    return parse_port_settings(probe.output(*show_command(name)))
+    return parse_port_settings(probe.json(*show_command(name)) or "")
 
 
 def parse_port_settings(text: str) -> PortSettings:

@@ -35,7 +35,7 @@ class HostState:
         self.nics: dict[str, Nic] = {
             nic["address"]: nic for nic in sorted(facts["nics"], key=lambda nic: nic["address"])
         }
-        # An unreadable MTU counts as 0, which differs from any MTU of a spec.
+        # An unknown MTU differs from any of a spec; steps about its interface are refused then (run/holds.py).
         self.netdevs: dict[str, Netdev] = {
             netdev["name"]: {**netdev, "mtu": netdev["mtu"] or 0}
             for netdev in sorted(facts["netdevs"], key=lambda netdev: netdev["name"])

@@ -29,6 +29,7 @@ OPEN_VSWITCH = "ovs-system"
 _REPRESENTOR_PORT = re.compile(r"(c\d+)?pf\d+(hpf|vf\d+|sf\d+)?")
 # Drivers without port names have no representors either.
 _PORT_OF_THE_DEVICE = re.compile(r"(?:p\d+)?")
+_ADDRESS = re.compile(r"([0-9a-f]{2}(:[0-9a-f]{2})*)?")
 _SUBFUNCTION = re.compile(r"/mlx5_core\.sf\.\d+/")
 _MOST_LAYERS = 8
 # The kind of the interface that is the port of its PCI function.
@@ -132,7 +133,7 @@ def _read(probe: Probe, name: str, place: str) -> Netdev:
     origin = probe.number(f"{base}/name_assign_type", ("EINVAL",))
     facts: ReadNetdev = {
         "name": printable(name),
-        "mac": probe.text(f"{base}/address", limit=64),
+        "mac": probe.text(f"{base}/address", limit=64, form=_ADDRESS),
         "mtu": probe.number(f"{base}/mtu"),
         # Traffic may flow where nobody can tell.
         "up": flags is None or bool(flags & _IFF_UP),

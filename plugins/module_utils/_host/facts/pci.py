@@ -30,6 +30,7 @@ _VIRTUAL_VENDORS = ("QEMU", "KubeVirt", "OpenStack Foundation", "Red Hat", "VMwa
 # Pairs below one root port: the switches forward their traffic directly unless something redirects it.
 _SWITCHED = ("PIX", "PXB")
 _SPEED = re.compile(r"(\d+(?:\.\d+)?)\s*GT/s")
+_HEX = re.compile(r"(0x)?[0-9a-fA-F]{4,6}")
 _VF_LINK = re.compile(r"virtfn\d+")
 _SR_IOV = "sriov_totalvfs"
 # Root port, upstream and downstream port of a switch.
@@ -278,7 +279,7 @@ def _identify(probe: Probe, address: str) -> Function | None:
 
 
 def _hex_digits(probe: Probe, path: str) -> str:
-    text = (probe.text(path) or "").lower()
+    text = (probe.text(path, form=_HEX) or "").lower()
     return text[2:] if text.startswith("0x") else text
 
 

@@ -8,6 +8,7 @@ Which of these files exist depends on the driver's release, so each is checked.
 
 from __future__ import annotations
 
+import re
 from typing import Collection, Iterable, Sequence
 
 from ..machine.probe import Probe
@@ -22,6 +23,7 @@ from .settings_shapes import HostQos, QosDevice, QosPort
 from .shapes import Facts, Nic, RdmaDevice
 
 # Settings of the RDMA device; all others are those of the port, which virtual functions share with their physical one.
+_TRUST = re.compile("pcp|dscp")
 OF_DEVICE = ("traffic_class", "tos")
 _UNSUPPORTED = "Operation not supported"
 # lldpad may run DCBX too; its process file, and the link that starts it at boot.
@@ -141,12 +143,12 @@ def dcb_command(what: str, name: str) -> tuple[str, ...]:
 def _by_file(probe: Probe, name: str, found: QosPort, qos: Collection[str]) -> None:
     files = found["files"]
     if qos_paths.TRUST in files and "trust" in qos:
-        found["trust"] = probe.text(qos_paths.file(name, qos_paths.TRUST), limit=16)
+        found["trust"] = probe.text(qos_paths.file(name, qos_paths.TRUST), limit=16, form=_TRUST)
     if qos_paths.DSCP2PRIO in files and "dscp_priority" in qos:
-        table = qos_values.table_of(probe.content(qos_paths.file(name, qos_paths.DSCP2PRIO)) or "")
+        table = probe.value(qos_paths.file(name, qos_paths.DSCP2PRIO), qos_values.table_of)
         found["dscp"] = None if table is None else qos_values.compact(table)
     if qos_paths.PFC in files and "pfc" in qos:
-        found["pfc"] = qos_values.bits_of(probe.text(qos_paths.file(name, qos_paths.PFC)) or "")
+        found["pfc"] = probe.value(qos_paths.file(name, qos_paths.PFC), qos_values.bits_of)
     if qos_paths.BUFFERS in files and "pfc" in qos:
         texts = [
             probe.content(qos_paths.file(name, which)) or "" for which in (qos_paths.PRIO2BUFFER, qos_paths.BUFFERS)

@@ -18,9 +18,8 @@ from typing import Iterable, Mapping
 
 from ansible_collections.rdma.fabric.plugins.module_utils._cpu_lists import cpus_of
 
-from ..machine.access import Host
 from ..machine.host_files import IRQBALANCE_SCRIPT, UNIT_DIRECTORIES
-from ..machine.probe import PCI, Probe, names_at, parse_int, printable
+from ..machine.probe import PCI, Probe, parse_int, printable
 from .host_state import Interface
 from .shapes import Eswitch, FunctionInterrupts, Interrupts, Irqbalance, Queue
 
@@ -48,6 +47,7 @@ _FILES = frozenset(
 )
 _CPU = "/sys/devices/system/cpu"
 _LONGEST_LIST = 4096
+_CPUS = re.compile(r"(\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*)?")
 _NAME = "irqbalance.service"
 _POLICY = re.compile(r"(?:--policyscript|(?<![\w-])-l)[= ]*([^\s\"']+)")
 
@@ -94,10 +94,10 @@ def affinity_file(irq: int) -> str:
     return f"{_IRQ}/{irq}/smp_affinity_list"
 
 
-def interrupts_of(host: Host, address: str) -> list[int]:
+def interrupts_of(probe: Probe, address: str) -> list[int]:
     """Return the numbers of the interrupts that the driver of a PCI function uses, in order."""
-    numbers = sorted(int(name) for name in names_at(host, _vector(address)) if name.isdecimal())
-    return [number for number in numbers if not _FILES.issuperset(names_at(host, f"{_IRQ}/{number}"))]
+    numbers = sorted(int(name) for name in probe.names(_vector(address)) if name.isdecimal())
+    return [number for number in numbers if not _FILES.issuperset(probe.names(f"{_IRQ}/{number}"))]
 
 
 def read_interrupts(probe: Probe, interfaces: Iterable[Interface], own_files: Iterable[str]) -> Interrupts:
@@ -137,7 +137,7 @@ def _vector(address: str, irq: int | str = "") -> str:
 
 
 def _read_function(probe: Probe, address: str) -> FunctionInterrupts:
-    numbers = interrupts_of(probe.host, address)
+    numbers = interrupts_of(probe, address)
     # A recording contains the attributes that were read.
     irqs = {str(irq): _list(probe, affinity_file(irq)) for irq in numbers if probe.text(_vector(address, irq))}
     served = {irq: _list(probe, f"{_IRQ}/{irq}/effective_affinity_list") for irq in irqs}
@@ -150,8 +150,7 @@ def _read_function(probe: Probe, address: str) -> FunctionInterrupts:
 
 def _list(probe: Probe, path: str) -> str:
     """Return a list of CPUs, empty if it can't be read."""
-    text = probe.text(path, limit=_LONGEST_LIST) or ""
-    return text if re.fullmatch(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", text) else ""
+    return probe.text(path, limit=_LONGEST_LIST, form=_CPUS) or ""
 
 
 def _read_irqbalance(probe: Probe) -> Irqbalance | None:

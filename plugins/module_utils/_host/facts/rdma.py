@@ -14,6 +14,7 @@ from ..machine.probe import INFINIBAND, Probe, natural, parse_int, pci_address_i
 from .netdev import Netdev, port_of
 from .shapes import Facts, RdmaDevice, RdmaPort
 
+_LAYERS = re.compile(r"InfiniBand|Ethernet|Un\w+")
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 _SUB_FUNCTION = re.compile(r"/([a-z0-9_]{1,32}\.sf\.\d{1,10})/")
 _IPV4_MAPPED = "0000:0000:0000:0000:0000:ffff:"
@@ -163,7 +164,7 @@ def _netdev(probe: Probe, base: str, ports: list[int], own: Netdev | None) -> st
 
 
 def _port(probe: Probe, base: str, number: int, netdev: str | None, has_address: bool) -> RdmaPort:
-    link_layer = probe.text(f"{base}/link_layer", limit=32)
+    link_layer = probe.text(f"{base}/link_layer", limit=32, form=_LAYERS)
     physical = _state(probe, f"{base}/phys_state")
     return {
         "port": number,

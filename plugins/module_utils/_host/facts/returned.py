@@ -20,6 +20,7 @@ from .shapes import Digest, Facts, Gpu, PcieLink
 LONGEST_TEXT = 4096
 # The distance of pairs that are left out.
 FURTHEST = "SYS"
+_MOST_FAILURES = 24
 # Facts that only plans need.
 _ONLY_FOR_PLANS = {
     "nics": ("class",),
@@ -64,6 +65,7 @@ def as_returned(facts: Facts) -> dict[str, Any]:
             nic: {gpu: way for gpu, way in ways.items() if way != FURTHEST} for nic, ways in facts["distances"].items()
         },
         "boot": {**_compact(boot, _ONLY_FOR_PLANS["boot"]), "files": files},
+        "unreadable": facts["unreadable"][:_MOST_FAILURES],
     }
 
 

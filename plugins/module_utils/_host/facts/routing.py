@@ -75,9 +75,9 @@ def read_routing(
     for interface in interfaces:
         if interface.netdev is not None:
             name = interface.netdev["name"]
-            routes = [parse_routes(probe.printed(*routes_command(version, name)), version) for version in VERSIONS]
+            routes = [parse_routes(probe.json(*routes_command(version, name)), version) for version in VERSIONS]
             found[interface.key] = {"routes": _joined(routes), "addresses": _addresses(probe, name)}
-    rules = [parse_rules(probe.printed(*rules_command(version)), version) for version in VERSIONS]
+    rules = [parse_rules(probe.json(*rules_command(version)), version) for version in VERSIONS]
     names = {*(uplink["netdev"] for uplink in uplinks), *desired["protected_interfaces"]}
     of_uplinks = [address for name in sorted(names) for address in _addresses(probe, name) or ()]
     return {"interfaces": found, "rules": _joined(rules), "uplinks": of_uplinks}
@@ -168,7 +168,7 @@ def _entries(text: str | None) -> list[dict[str, Any]] | None:
 
 
 def _addresses(probe: Probe, name: str) -> list[str] | None:
-    return parse_addresses(probe.printed(*addresses_command(name)))
+    return parse_addresses(probe.json(*addresses_command(name)))
 
 
 def _joined(lists: Sequence[list[T] | None]) -> list[T] | None:

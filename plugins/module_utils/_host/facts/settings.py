@@ -53,7 +53,7 @@ def read_settings(probe: Probe, desired: HostSpec, netdevs: Iterable[str], own_f
 
         settings.update(read_sysctls(probe, desired, netdevs))
     if desired.get("multirail_sysctls"):
-        settings["addresses"] = parse_addresses(probe.output(*IP_ADDRESSES))
+        settings["addresses"] = parse_addresses(probe.json(*IP_ADDRESSES) or "")
     return settings
 
 

@@ -26,7 +26,7 @@ import re
 from types import MappingProxyType
 from typing import Collection, Iterable, Iterator, NamedTuple, Sequence
 
-from ..machine.probe import NET, Address, Probe, address_of, natural, objects, parse_int, parsed, printable
+from ..machine.probe import GARBAGE, NET, Address, Probe, address_of, natural, objects, parse_int, parsed, printable
 from .netdev import Netdev, carriers_of, switched_carriers_of
 from .remote_storage import Storage, Way, parse_address
 from .shapes import Uplink
@@ -59,6 +59,7 @@ _ARGUMENTS = "/proc/{}/cmdline"
 _MOST_PROCESSES = 8
 _MOST_MENTIONS = 32
 # As an argument (--node-ip=A,B), or as a YAML key (node-ip: A, "node-ip": [A, B] or with a list below it).
+_TITLE = "Iface"
 _NAME = re.compile(r"(?<![\w-])-{0,2}node-ip(?!\w)")
 _BETWEEN = re.compile(r"""(?:[\s\0=:\\"',\[\]+-]|#[^\n]*\n)*""")
 _ADDRESS = re.compile(r"[0-9A-Fa-f][0-9A-Fa-f.:]{1,44}")
@@ -150,15 +151,17 @@ def node_addresses_in(text: str) -> list[str]:
 
 def read_tables(probe: Probe, every_hop: bool) -> Tables:
     """Read the routing tables; ``every_hop`` costs a command for each family that has a default route."""
-    routes = parse_routes(probe.content(ROUTE) or "")
+    content = probe.content(ROUTE) or _TITLE
+    routes = parse_routes(content)
+    if not content.startswith(_TITLE):
+        probe.note(ROUTE, GARBAGE)
     families = {
         4: {route.netdev: {IPV4} for route in routes if route.network.prefixlen == 0},
         6: parse_ipv6_default(probe.content(IPV6_ROUTE) or ""),
     }
     defaults: dict[str, set[str]] = {}
     for version, found in families.items():
-        result = probe.command(*DEFAULT_ROUTES[version]) if found and every_hop else None
-        hops = parse_hops(result.stdout) if result is not None else ()
+        hops = parse_hops(probe.json(*DEFAULT_ROUTES[version]) or "") if found and every_hop else ()
         for name, needs in (*found.items(), *((name, {_FAMILIES[version]}) for name in hops)):
             defaults.setdefault(name, set()).update(needs)
     return Tables(routes, defaults)
@@ -387,8 +390,7 @@ def _netdevs_of(probe: Probe, routes: Iterable[Route], address: Address) -> list
     )
     if len(names) == 1:
         return names
-    result = probe.command(*IP_ADDRESSES)
-    owner = parse_ip_addresses(result.stdout).get(str(address)) if result is not None else None
+    owner = parse_ip_addresses(probe.json(*IP_ADDRESSES) or "").get(str(address))
     return [owner] if owner else names
 
 

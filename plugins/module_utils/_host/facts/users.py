@@ -16,20 +16,7 @@ import contextlib
 import re
 from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
 
-from ..machine.access import Host
-from ..machine.probe import (
-    NET,
-    PCI,
-    Probe,
-    names_at,
-    natural,
-    objects,
-    parse_int,
-    parsed,
-    printable,
-    target_at,
-    text_at,
-)
+from ..machine.probe import ENDED, NET, PCI, Probe, natural, objects, parsed, printable
 from ..spec.functions import VFIO
 from .devices import VFIO_DRIVERS
 from .host_state import HostState
@@ -77,7 +64,7 @@ def stations_of_others(probe: Probe, ports: Iterable[str], netdevs: Iterable[Rea
     own = {netdev["mac"] for netdev in known}
     ethernet = {netdev["name"] for netdev in known if netdev["link_type"] == "ether"}.intersection(ports)
     found: dict[str, list[str]] = {}
-    for entry in objects(parsed(probe.output(*FILTERS))) if ethernet else []:
+    for entry in objects(parsed(probe.json(*FILTERS) or "")) if ethernet else []:
         port, address = str(entry.get("ifname")), str(entry.get("mac"))
         if port in ethernet and address not in own and _UNICAST.fullmatch(address):
             found.setdefault(port, []).append(address)
@@ -166,7 +153,7 @@ def _note_passed_through(probe: Probe, users: Users, functions: Sequence[Nic]) -
     if not passed_through:
         return set()
     nodes = {node: nic["address"] for nic in passed_through for node in _vfio_nodes(probe, nic)}
-    sees_processes = bool(names_at(probe.host, "/proc/1/fd"))
+    sees_processes = bool(probe.names("/proc/1/fd", ("EACCES",)))
     for nic in passed_through:
         if not sees_processes or nic["address"] not in nodes.values():
             users[nic["address"]].append(bound_to_user_space(nic))
@@ -179,27 +166,28 @@ def _note_passed_through(probe: Probe, users: Users, functions: Sequence[Nic]) -
 def _vfio_nodes(probe: Probe, nic: Nic) -> list[str]:
     """Return the device files of a vfio function: its group's and, since Linux 6.6, its own."""
     group = nic["iommu"]["group"] if nic["iommu"] is not None else None
-    own = names_at(probe.host, f"{PCI}/{nic['address']}/vfio-dev")
+    own = probe.names(f"{PCI}/{nic['address']}/vfio-dev")
     return [f"/dev/vfio/{group}"] * (group is not None) + [f"/dev/vfio/devices/{name}" for name in own]
 
 
 def _holders_of(probe: Probe, nodes: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the processes that have a device file open, by the address of its function."""
     found: dict[str, dict[str, None]] = {}
-    for pid, paths in open_files(probe.host) if nodes else ():
+    for pid, paths in open_files(probe) if nodes else ():
         for path in paths & nodes.keys():
             found.setdefault(nodes[path], {})[str(_process(probe, pid))] = None
     return {address: list(who) for address, who in found.items()}
 
 
-def open_files(host: Host) -> Iterator[tuple[str, set[str]]]:
-    """Return every process, in containers as well, with the paths it has open; one that ends meanwhile has none."""
-    for pid in _processes(host):
-        yield pid, {target_at(host, f"/proc/{pid}/fd/{number}") for number in names_at(host, f"/proc/{pid}/fd")}
+def open_files(probe: Probe) -> Iterator[tuple[str, set[str]]]:
+    """Yield the number of each process with what it has open; one that ends meanwhile is left out."""
+    for pid in _processes(probe):
+        numbers = probe.names(f"/proc/{pid}/fd", ENDED)
+        yield pid, {probe.target(f"/proc/{pid}/fd/{number}", ENDED) or "" for number in numbers}
 
 
-def _processes(host: Host) -> list[str]:
-    return sorted((name for name in names_at(host, "/proc") if name.isdecimal()), key=natural)
+def _processes(probe: Probe) -> list[str]:
+    return sorted((name for name in probe.names("/proc") if name.isdecimal()), key=natural)
 
 
 def _note_network(
@@ -228,7 +216,7 @@ def _addressed(probe: Probe) -> set[str]:
     names = {fields[0] for fields in lines if fields}
     lines = [line.split() for line in (probe.content(IPV6_ADDRESSES) or "").splitlines()]
     names |= {fields[5] for fields in lines if len(fields) >= 6 and not fields[0].startswith(_LINK_LOCAL)}
-    by_name = parse_addresses(probe.output(*IP_ADDRESSES)) or {}
+    by_name = parse_addresses(probe.json(*IP_ADDRESSES) or "") or {}
     return names | {name for name, addresses in by_name.items() if addresses}
 
 
@@ -243,7 +231,7 @@ def _carried(probe: Probe, ports: Iterable[str], netdevs: Mapping[str, ReadNetde
         uppers.update((upper, None) for upper, netdev in netdevs.items() if name in netdev["lower"])
         master = netdevs[name]["master"]
         uppers.update({master: None} if master else {})
-    numbers = {_number(probe, f"{NET}/{name}/ifindex"): name for name in carried}
+    numbers = {probe.number(f"{NET}/{name}/ifindex"): name for name in carried}
     for partition, number in _partitions(probe) if carried else []:
         if number in numbers:
             carried[numbers[number]][partition] = None
@@ -256,11 +244,11 @@ def _carried(probe: Probe, ports: Iterable[str], netdevs: Mapping[str, ReadNetde
 def _partitions(probe: Probe) -> list[tuple[str, int]]:
     """Return the IPoIB interfaces on top of another one, each with that one's index (``iflink``)."""
     found = []
-    for name in names_at(probe.host, NET):
+    for name in probe.names(NET):
         base = f"{NET}/{name}"
-        if _number(probe, f"{base}/type") == ARPHRD_INFINIBAND:
-            number = _number(probe, f"{base}/iflink")
-            if number is not None and number != _number(probe, f"{base}/ifindex"):
+        if probe.number(f"{base}/type") == ARPHRD_INFINIBAND:
+            number = probe.number(f"{base}/iflink")
+            if number is not None and number != probe.number(f"{base}/ifindex"):
                 found.append((printable(name), number))
     return found
 
@@ -285,14 +273,14 @@ def _namespace_holders(probe: Probe, lost: Mapping[str, str]) -> dict[str, str]:
     The sysfs that a container mounts shows the devices of its own namespace below the same PCI functions. Only names
     are read and no file is opened there, as files shown by a container may be its own.
     """
-    own = target_at(probe.host, "/proc/self/ns/net")
+    own = probe.target("/proc/self/ns/net")
     holders: dict[str, str] = {}
     seen = {own}
-    for pid in _processes(probe.host):
-        namespace = target_at(probe.host, f"/proc/{pid}/ns/net")
+    for pid in _processes(probe):
+        namespace = probe.target(f"/proc/{pid}/ns/net", ENDED)
         if not namespace or namespace in seen:
             continue
-        found = [a for a, part in lost.items() if names_at(probe.host, f"/proc/{pid}/root{PCI}/{a}/{part}")]
+        found = [a for a, part in lost.items() if probe.names(f"/proc/{pid}/root{PCI}/{a}/{part}", ENDED)]
         # A process without its own sysfs shows nothing; another one of the same namespace may.
         if found:
             seen.add(namespace)
@@ -307,12 +295,12 @@ def _pod(probe: Probe, pid: str) -> str:
 
 
 def _pod_uid(probe: Probe, pid: str) -> str:
-    found = _POD.search(text_at(probe.host, f"/proc/{pid}/cgroup"))
+    found = _POD.search(probe.content(f"/proc/{pid}/cgroup", ENDED) or "")
     return found.group(1).replace("_", "-") if found is not None else ""
 
 
 def _pod_of(probe: Probe, uid: str) -> str:
-    for entry in names_at(probe.host, POD_LOGS):
+    for entry in probe.names(POD_LOGS):
         namespace, _underscore, rest = entry.partition("_")
         if rest.endswith(f"_{uid}"):
             return f"pod {printable(namespace, 64)}/{printable(rest[: -len(uid) - 1], 256)}"
@@ -335,7 +323,7 @@ def _programs(probe: Probe) -> dict[str, dict[str, None]]:
     """Return the programs that have RDMA devices open, by device, each with its pod."""
     found: dict[str, dict[str, None]] = {}
     nodes = _nodes(probe)
-    for pid, paths in open_files(probe.host):
+    for pid, paths in open_files(probe):
         entries = {path[len(RDMA_FILES) :] for path in paths if path.startswith(RDMA_FILES)}
         # rdma_cm is one file for all devices; who uses one through it has that one open, too.
         for device in {nodes.get(entry) or ANY_DEVICE for entry in entries - {"rdma_cm"} or entries}:
@@ -363,7 +351,7 @@ def _pods(probe: Probe) -> list[tuple[str, str]]:
         with contextlib.suppress(ValueError):
             files = _GIVEN.findall(base64.b64decode(str(entry.get("AllocResp"))))
             given.setdefault(str(entry.get("PodUID")), set()).update(files)
-    running = {_pod_uid(probe, pid) for pid in _processes(probe.host)} if any(given.values()) else set()
+    running = {_pod_uid(probe, pid) for pid in _processes(probe)} if any(given.values()) else set()
     nodes = _nodes(probe)
     found = [(nodes.get(file.decode()), uid) for uid in sorted(running & given.keys()) for file in given[uid]]
     return [(device, _pod_of(probe, uid)) for device, uid in found if device]
@@ -432,11 +420,7 @@ def named_users(users: Users, devices: Sequence[str]) -> str:
 
 
 def _process(probe: Probe, pid: str) -> _Process:
-    return _Process(pid, printable(text_at(probe.host, f"/proc/{pid}/comm").strip(), 32) or "?")
-
-
-def _number(probe: Probe, path: str) -> int | None:
-    return parse_int(text_at(probe.host, path).strip())
+    return _Process(pid, probe.text(f"/proc/{pid}/comm", ENDED, 32) or "?")
 
 
 def held(actual: HostState, functions: Iterable[Nic]) -> str:

@@ -192,7 +192,7 @@ def _functions(probe: Probe, port: Interface, files: str | None) -> list[Functio
         return []
     shown: list[FunctionGuids] = []
     if port.netdev is not None:
-        shown = parse(probe.output(*show_command(port.netdev["name"])))
+        shown = parse(probe.json(*show_command(port.netdev["name"])) or "")
     if files is not None and not any(function["node_guid"] for function in shown):
         shown = read_files(probe.host, files, enabled)
     return shown

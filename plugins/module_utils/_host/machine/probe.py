@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from typing import Any, Iterable, Union
+from typing import Any, Callable, Iterable, Pattern, TypeVar, Union
 
 from .access import READ_LIMIT, CommandResult, Host, HostError
 from .host_files import BOOT_ID
@@ -22,8 +22,13 @@ INFINIBAND = "/sys/class/infiniband"
 # An address written to it binds the function to the matching driver.
 DRIVERS_PROBE = "/sys/bus/pci/drivers_probe"
 TEXT_LIMIT = 256
-_MOST_FAILURES = 24
+# A process may end while it is read.
+ENDED = ("ESRCH",)
+# The failure of what was read and makes no sense.
+GARBAGE = "EBADMSG"
 _COMMAND_TIMEOUT = 10.0
+_AROUND = " \t\r\n\0"
+_T = TypeVar("_T")
 _MEANINGS = {
     "EACCES": "needs root",
     "EPERM": "needs root, or the kernel's lockdown forbids it",
@@ -35,6 +40,7 @@ _MEANINGS = {
     "ETIMEDOUT": "no answer in time",
     "ELOOP": "symbolic links form a loop",
     "EFBIG": "it is longer than any file of ours",
+    GARBAGE: "it has another form than expected",
     "EISDIR": "a directory stands where a file is expected",
     "ENOTDIR": "a file stands where a directory is expected",
 }
@@ -126,56 +132,55 @@ class Probe:
         self._listed: dict[str, list[str]] = {}
 
     def unreadable(self) -> list[dict[str, str]]:
-        """Return the unexpected failures, at most 24, each with its meaning."""
-        kept = list(self._failures)[:_MOST_FAILURES]
+        """Return the unexpected failures, each with its meaning."""
         return [
             {"path": printable(path), "error": code, "meaning": _MEANINGS.get(code, "unexpected")}
-            for path, code in kept
+            for path, code in self._failures
         ]
 
-    def text(self, path: str, states: tuple[str, ...] = (), limit: int = TEXT_LIMIT) -> str | None:
-        """Return an attribute as one clean line of at most ``limit`` characters, None if it can't be read."""
+    def text(
+        self, path: str, states: tuple[str, ...] = (), limit: int = TEXT_LIMIT, form: Pattern[str] | None = None
+    ) -> str | None:
+        """Return an attribute as one clean line of at most ``limit`` characters.
+
+        None if it can't be read, or does not have the ``form`` that the kernel gives it.
+        """
         content = self.content(path, states)
-        return None if content is None else printable(content.strip(" \t\r\n\0"), limit)
+        text = None if content is None else printable(content.strip(_AROUND), limit)
+        if text is not None and form is not None and form.fullmatch(text) is None:
+            self.note(path, GARBAGE)
+            return None
+        return text
 
     def content(self, path: str, states: tuple[str, ...] = ()) -> str | None:
         """Return a file's unmodified text, for a parser; None if it can't be read."""
-        try:
-            return self.host.read(path)
-        except HostError as error:
-            self._note(error, path, states)
-            return None
+        return self._tried(path, states, lambda: self.host.read(path))
 
     def data(self, path: str, limit: int = READ_LIMIT) -> bytes | None:
         """Return a file's bytes, at most ``limit`` of them, None if it can't be read."""
-        try:
-            return self.host.read_bytes(path, limit)
-        except HostError as error:
-            self._note(error, path, ())
-            return None
+        return self._tried(path, (), lambda: self.host.read_bytes(path, limit))
+
+    def value(self, path: str, parse: Callable[[str], _T | None], states: tuple[str, ...] = ()) -> _T | None:
+        """Return what ``parse`` makes of a file's text; None if it can't be read, or ``parse`` makes nothing of it."""
+        content = self.content(path, states)
+        found = None if content is None else parse(content.strip(_AROUND))
+        if found is None and content is not None:
+            self.note(path, GARBAGE)
+        return found
 
     def number(self, path: str, states: tuple[str, ...] = (), base: int = 10) -> int | None:
         """Return an attribute as an integer (base 16 accepts a 0x prefix), None if it is not a number."""
-        text = self.text(path, states)
-        return None if text is None else parse_int(text, base)
+        return self.value(path, lambda text: parse_int(text, base), states)
 
     def names(self, path: str, states: tuple[str, ...] = ()) -> list[str]:
         """Return the names in a directory, none if it can't be listed."""
         if path not in self._listed:
-            try:
-                self._listed[path] = self.host.list(path)
-            except HostError as error:
-                self._note(error, path, states)
-                self._listed[path] = []
+            self._listed[path] = self._tried(path, states, lambda: self.host.list(path)) or []
         return list(self._listed[path])
 
-    def target(self, path: str) -> str | None:
+    def target(self, path: str, states: tuple[str, ...] = ()) -> str | None:
         """Return the raw target of a link, None if there is no link."""
-        try:
-            return self.host.link(path)
-        except HostError as error:
-            self._note(error, path, ("EINVAL",))
-            return None
+        return self._tried(path, ("EINVAL", *states), lambda: self.host.link(path))
 
     def target_name(self, path: str) -> str | None:
         """Return the last part of a link's target (a driver, a group, a device), None if there is no link."""
@@ -184,11 +189,7 @@ class Probe:
 
     def command(self, *argv: str, seconds: float = _COMMAND_TIMEOUT) -> CommandResult | None:
         """Return the result of a program, None if it can't be run."""
-        try:
-            return self.host.run(argv, seconds)
-        except HostError as error:
-            self._note(error, argv[0], ("ENOSYS",))
-            return None
+        return self._tried(" ".join(argv), ("ENOSYS",), lambda: self.host.run(argv, seconds))
 
     def lacks(self, program: str) -> bool:
         """Return whether the host lacks a program; always false for recordings, which do not contain this."""
@@ -207,17 +208,36 @@ class Probe:
         result = self.command(*argv, seconds=seconds)
         return result.stdout if result is not None and result.rc == 0 else None
 
+    def json(self, *argv: str) -> str | None:
+        """Return the JSON that a program prints, a list if it prints nothing, None if it fails or prints other text."""
+        result = self.command(*argv)
+        if result is None:
+            return None
+        text = result.stdout.strip() or "[]"
+        if result.rc or parsed(text) is None:
+            self.note(" ".join(argv), f"exit status {result.rc}" if result.rc else GARBAGE)
+            return None
+        return text
+
     def first(self, paths: Iterable[str]) -> str | None:
         """Return the first of these paths that exists, None if none does."""
         return next((path for path in paths if self.host.exists(path)), None)
 
     def failed(self, path: str) -> bool:
         """Return whether a file or program exists but could not be read or run."""
-        return any(path == each for each, _code in self._failures)
+        return any(path == each.split(" ")[0] for each, _code in self._failures)
 
-    def _note(self, error: HostError, path: str, states: tuple[str, ...]) -> None:
-        if error.code not in {"ENOENT", "ENODATA", *states}:
-            self._failures[(path, error.code)] = None
+    def note(self, path: str, code: str) -> None:
+        """Record that a file, or what a command printed, is there and is not known."""
+        self._failures[(path, code)] = None
+
+    def _tried(self, path: str, states: tuple[str, ...], read: Callable[[], _T]) -> _T | None:
+        try:
+            return read()
+        except HostError as error:
+            if error.code not in {"ENOENT", "ENODATA", *states}:
+                self.note(path, error.code)
+            return None
 
 
 def files_by_name(probe: Probe, directories: Iterable[str], ending: str) -> list[str]:
@@ -245,26 +265,17 @@ def texts_of(probe: Probe, paths: Iterable[str], endings: tuple[str, ...] = ("",
 
 def text_at(host: Host, path: str) -> str:
     """Return a file's text, empty if it can't be read; not recorded as a failure, as processes end meanwhile."""
-    try:
-        return host.read(path)
-    except HostError:
-        return ""
+    return Probe(host).content(path) or ""
 
 
 def names_at(host: Host, path: str) -> list[str]:
     """Return the names in a directory, none if it can't be listed; this is not recorded as a failure."""
-    try:
-        return host.list(path)
-    except HostError:
-        return []
+    return Probe(host).names(path)
 
 
 def target_at(host: Host, path: str) -> str:
     """Return the raw target of a link, empty if it can't be read; this is not recorded as a failure."""
-    try:
-        return host.link(path)
-    except HostError:
-        return ""
+    return Probe(host).target(path) or ""
 
 
 def boot_id(host: Host) -> str:

@@ -120,15 +120,16 @@ def _with_next_boot(host: Host, plan: Plan, context: Context, missed: str, *, ru
     """Read what the next boot starts, if not known yet, and return the plan with the problems of that boot."""
     from ..facts.gpus import read_modes
     from ..facts.next_boot import next_boot_of
+    from .holds import unread
     from .next_boot import hold_reboots
 
-    facts = context.actual.facts
+    facts, probe = context.actual.facts, Probe(host)
     if "next_boot" not in facts:
-        facts["next_boot"] = next_boot_of(Probe(host), facts)
-    modes = read_modes(Probe(host), facts["gpus"]) if facts["gpus"] else {}
+        facts["next_boot"] = next_boot_of(probe, facts)
+    modes = read_modes(probe, facts["gpus"]) if facts["gpus"] else {}
     if modes:
         facts["mig_modes"] = modes
-    return hold_reboots(plan, context, missed, runs=runs)
+    return hold_reboots(plan, context, missed, unread(probe.unreadable()), runs=runs)
 
 
 def preview(host: Host, desired: HostSpec, run: Run, address: str | None) -> Outcome:

@@ -13,13 +13,17 @@ mark, so a device with interfaces or RDMA devices counts as recovered. Firmware 
 Users of RDMA devices: a step that takes a device away from programs or storage that use it needs consent, and is not
 executed if somebody has come to use the device since it was planned. Users of virtual functions are refused before.
 
+Unread facts: what can't be read is neither nothing nor zero. Steps are refused that are about a device of which a file
+or command failed, or about a host of which one did, as are those that write for all devices.
+
 No kmod: steps that load a kernel module now are refused. systemd itself loads those of modules-load.d(5) at boot. A
 vendor's driver packages install kmod, which DKMS needs.
 """
 
 from __future__ import annotations
 
-from typing import Iterable
+import re
+from typing import Iterable, Mapping
 
 from ..engine.context import Context
 from ..engine.failures import Fault
@@ -28,6 +32,7 @@ from ..engine.steps import (
     NEEDS_CONSENT,
     NOTHING,
     PLANNED,
+    REFUSED,
     USED_BY,
     Step,
     address_of,
@@ -40,6 +45,7 @@ from ..engine.steps import (
 from ..facts import users
 from ..facts.devices import MELLANOX
 from ..facts.eswitch import SWITCHDEV
+from ..facts.host_state import HostState
 from ..facts.owners import (
     ESWITCH,
     FUNCTIONS,
@@ -55,7 +61,7 @@ from ..facts.owners import (
 )
 from ..facts.shapes import Nic
 from ..machine.access import Host
-from ..machine.probe import Probe
+from ..machine.probe import Probe, first_pci_address
 from ..spec.driver_families import VENDOR_FLAVOURS
 from ..spec.functions import VFIO
 from ..spec.host import CONSENTS
@@ -63,6 +69,23 @@ from ..spec.pcie import READ_REQUEST
 
 CONSENT = "takeover"
 RELOAD = "driver_reload"
+# Errors that say that the device or its driver has no such value.
+_ABSENT = ("EOPNOTSUPP", "ENODEV", "ENXIO")
+# No step depends on these.
+_SHOWN = re.compile(
+    r"/(carrier|operstate|speed|name_assign_type|(current|max)_link_(speed|width)|hca_type|kernel/hostname"
+    r"|ports/\d+/(state|phys_state|rate|lid|sm_lid|gids/\d+|gid_attrs/types/\d+))$"
+)
+# Only steps of these concerns depend on files and commands like these.
+_NEEDED_BY = (
+    (r"/hugepages|/meminfo$", ("hugepages",)),
+    (r"/sysctl|^/proc/sys/(?!kernel/)", ("sysctl",)),
+    (r"/limits|/system\.conf|DefaultLimit|LimitNOFILE", ("limits",)),
+    (r"irq|/system/cpu/", ("irq_affinity", "irqbalance")),
+    (r"/efivars/|/kernel/security/", ("driver", "peer_memory")),
+)
+_OF_ALL = ("boot", "leftovers")
+_OF_HOST = ("modules", "kernel_arguments", "limits", "hugepages")
 _SRIOV_FIRMWARE = {"SRIOV_EN", "NUM_OF_VFS", "LINK_TYPE_P1", "LINK_TYPE_P2"}
 _OF_NIC_OPERATOR = ("firmware", "firmware_image", "qos", "queues")
 _PARTS = {"eswitch": ESWITCH, "guids": FUNCTIONS}
@@ -190,7 +213,9 @@ def find_users(host: Host, context: Context) -> bool:
     """Add the users of RDMA devices to the facts if any step takes a device away; return whether one does."""
     takes = any(taken(context, step) for step in context.earlier)
     if takes:
-        context.actual.facts["rdma_users"] = users.read_rdma_users(Probe(host), context.actual.facts)
+        facts, probe = context.actual.facts, Probe(host)
+        facts["rdma_users"] = users.read_rdma_users(probe, facts)
+        facts["unreadable"] += [gap for gap in probe.unreadable() if gap not in facts["unreadable"]]
     return takes
 
 
@@ -201,7 +226,10 @@ def refuse_newcomers(host: Host, context: Context, step: Step) -> None:
         return
     renamed = {each["from"]: str(each["to"]) for each in context.earlier if _renames(each)}
     devices += [renamed[device] for device in devices if device in renamed]
-    known, now = context.actual.facts.get("rdma_users", {}), users.read_rdma_users(Probe(host), context.actual.facts)
+    facts, probe = context.actual.facts, Probe(host)
+    known, now = facts.get("rdma_users", {}), users.read_rdma_users(probe, facts)
+    for reason in unread(probe.unreadable()).values():
+        raise Fault(reason)
     new = {device: [one for one in now[device] if one not in known.get(device, ())] for device in now}
     who = users.named_users(new, devices)
     if who:
@@ -215,6 +243,52 @@ def _asking(context: Context, step: Step, who: str) -> Step:
         return {**named, **context.consent(RELOAD)}
     also = "" if context.consents_to(RELOAD) else f"it needs {CONSENTS[RELOAD]}: true as well"
     return {**named, "detail": with_reason(step, also) if also else step["detail"]}
+
+
+def refuse_unread(context: Context, planned: Iterable[Step]) -> list[Step]:
+    """Return the steps; those that may depend on something that is there and can't be read are refused."""
+    reasons = unread(context.actual.facts["unreadable"])
+    gaps = [(_devices_of(context.actual, path), path, reason) for path, reason in reasons.items()]
+    return [_without_gaps(context.actual, step, gaps) for step in planned]
+
+
+def unread(gaps: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return why a plan can't do without what could not be read, by file or command; without what none needs."""
+    return {
+        gap["path"]: f"{gap['path']} can't be read ({gap['error']}: {gap['meaning']}), so it is not known what this "
+        "changes and interrupts; next: make it readable (dmesg may say why it is not), and run again"
+        for gap in gaps
+        if gap["error"] not in _ABSENT and not _SHOWN.search(gap["path"])
+    }
+
+
+def _devices_of(actual: HostState, path: str) -> set[str]:
+    """Return the device that a file or command is about, and those that go with it; none if it is about the host."""
+    address = first_pci_address(path)
+    words = {address, *re.split("[/ ]", path)}
+    words |= {device["pci"] or "" for device in actual.facts["rdma"] if device["name"] in words}
+    for name, netdev in actual.netdevs.items():
+        if not words.isdisjoint({name, netdev["master"], *netdev["lower"]}):
+            words |= {name, netdev["pci"] or name}
+    ports = {nic["pf"] or nic["address"] for nic in actual.nics.values() if nic["address"] in words}
+    functions = {nic["address"] for nic in actual.nics.values() if ports & {nic["address"], nic["pf"]}}
+    return (functions | words & {address, *actual.netdevs}) - {""}
+
+
+def _without_gaps(actual: HostState, step: Step, gaps: Iterable[tuple[set[str], str, str]]) -> Step:
+    about = {address_of(step), *key_of(step).split(":")}
+    # What names no device may be about any: files for the next boot, or an entry that matches none.
+    of_any = step["concern"] not in _OF_HOST and about.isdisjoint({*actual.nics, *actual.netdevs})
+    found = []
+    for devices, path, reason in gaps:
+        concerns = next((names for pattern, names in _NEEDED_BY if re.search(pattern, path)), (step["concern"],))
+        if step["concern"] in _OF_ALL or (step["concern"] in concerns and (of_any or not devices or devices & about)):
+            found.append(reason)
+    if not found:
+        return step
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    reason = found[0] + more
+    return _refused(step, with_reason(step, reason) if step["status"] == REFUSED else reason)
 
 
 def _held(step: Step, owner: str) -> Step:

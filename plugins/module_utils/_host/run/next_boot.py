@@ -12,7 +12,7 @@ loaded, on Ampere a change that is pending takes effect when the GPU is reset. n
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
@@ -132,10 +132,11 @@ class _Problem(NamedTuple):
     detail: str
 
 
-def hold_reboots(plan: Plan, context: Context, missed: str, *, runs: bool) -> Plan:
+def hold_reboots(plan: Plan, context: Context, missed: str, unread: Mapping[str, str], *, runs: bool) -> Plan:
     """Return the plan; if the next boot has problems, with these, and with steps that need a reboot refused.
 
-    ``missed`` is the expected kernel that the last reboot did not start, if any. Steps of this plan about the
+    ``missed`` is the expected kernel that the last reboot did not start, if any; ``unread`` are files that tell what
+    the next one starts and can't be read, with that as text. Steps of this plan about the
     next boot count as done if the plan ``runs``, not if a run has left it.
     """
     next_boot, running = context.actual.facts["next_boot"], context.actual.facts["system"]["kernel"]
@@ -151,6 +152,7 @@ def hold_reboots(plan: Plan, context: Context, missed: str, *, runs: bool) -> Pl
         found += [_refusal(kernel, running, _Problem("driver", text)) for text in of_driver_now]
         reported = {of_driver.noticed(text) for text in of_driver_now}
         notices = [*(text for text in notices if text not in reported), *_notices(next_boot, kernel, running)]
+    found += [_refusal(kernel or running, running, _Problem(*gap)) for gap in unread.items()]
     gpus = forecast(context.actual)
     notices += gpus.notices
     if gpus.problem:

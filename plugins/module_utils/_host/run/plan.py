@@ -22,6 +22,7 @@ from ..engine.steps import Plan, Step, is_executable, with_reason
 from ..facts.host_state import HostState
 from ..facts.matching import Matched, functions_to_come, match_spec
 from ..facts.shapes import Facts
+from ..machine.probe import PCI
 from ..spec.host import CONSENTS, HostSpec
 from .registry import CONCERNS, ORDER, Concern, brings_modules
 
@@ -65,7 +66,9 @@ def plan_with_context(
     notices += [notice for each in holds for notice in each.notices(context)]
     for name in concerns:
         if name == "naming":
-            refused = [steps.make_step("naming", **entry._asdict()) for entry in unmatched]
+            refused = [*_unlisted(facts), *(steps.make_step("naming", **entry._asdict()) for entry in unmatched)]
+            for each in holds:
+                refused = each.hold(context, refused)
             context = replace(context, earlier=(*context.earlier, *refused))
         if name in CONCERNS and CONCERNS[name].is_about(context):
             context, of_concern = _with_steps_of(CONCERNS[name].load(), context, holds)
@@ -92,7 +95,8 @@ def _holds(context: Context) -> list[_Hold]:
     """Return what holds steps of this host back; its code is imported only if there is something."""
     facts, found = context.actual.facts, []
     torn_down = any("reload_failed" in eswitch for eswitch in facts["eswitch"].values())
-    if not (facts["owners"] or torn_down or facts.get("without_kmod") or "rdma_users" in facts):
+    others = facts["owners"] or torn_down or facts.get("without_kmod") or "rdma_users" in facts
+    if not (others or facts["unreadable"]):
         return []
     from . import holds
 
@@ -104,7 +108,25 @@ def _holds(context: Context) -> list[_Hold]:
         found.append(_Hold(lambda _context: [], holds.refuse_without_kmod))
     if "rdma_users" in facts:
         found.append(_Hold(lambda _context: [], holds.ask_users))
+    if facts["unreadable"]:
+        found.append(_Hold(lambda _context: [], holds.refuse_unread))
     return found
+
+
+def _unlisted(facts: Facts) -> list[Step]:
+    """Return a refused step if the devices of a host can't be listed, as nothing else may be about them then."""
+    return [
+        steps.make_step(
+            "naming",
+            PCI,
+            action="find the devices of this host",
+            after="found",
+            reason="the input may be about any of them",
+            refusal=f"they can't be listed ({gap['error']}: {gap['meaning']}); next: dmesg may say why",
+        )
+        for gap in facts["unreadable"]
+        if gap["path"] == PCI
+    ]
 
 
 def _unknown_uplinks(desired: HostSpec, actual: HostState) -> list[str]:

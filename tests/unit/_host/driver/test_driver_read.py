@@ -210,18 +210,20 @@ def test_built_in_modules_are_told_apart_from_those_with_files() -> None:
 
 def test_programs_and_package_managers_are_named_with_their_numbers() -> None:
     opened = read_open_files(
-        RecordedHost(
-            document(
-                files={"/proc/4711/comm": "ib_write_bw\n", "/proc/812/comm": "apt-get\n", "/proc/self/comm": "x\n"},
-                links={
-                    "/proc/4711/fd/3": "/dev/infiniband/uverbs0",
-                    "/proc/4711/fd/4": "/dev/infiniband/uverbs0",
-                    "/proc/4711/fd/5": "/dev/null",
-                    "/proc/812/fd/9": "/var/lib/dpkg/lock-frontend",
-                    "/proc/90/fd/1": "socket:[1]",
-                    "/proc/self/fd/1": "/dev/infiniband/uverbs1",
-                },
-                errors={"/proc/90/fd": "EACCES"},
+        Probe(
+            RecordedHost(
+                document(
+                    files={"/proc/4711/comm": "ib_write_bw\n", "/proc/812/comm": "apt-get\n", "/proc/self/comm": "x\n"},
+                    links={
+                        "/proc/4711/fd/3": "/dev/infiniband/uverbs0",
+                        "/proc/4711/fd/4": "/dev/infiniband/uverbs0",
+                        "/proc/4711/fd/5": "/dev/null",
+                        "/proc/812/fd/9": "/var/lib/dpkg/lock-frontend",
+                        "/proc/90/fd/1": "socket:[1]",
+                        "/proc/self/fd/1": "/dev/infiniband/uverbs1",
+                    },
+                    errors={"/proc/90/fd": "EACCES"},
+                )
             )
         )
     )

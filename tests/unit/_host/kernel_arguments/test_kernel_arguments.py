@@ -248,10 +248,17 @@ class TestGrub:
             "run grub2-mkconfig" in outcome["executed"][0]["line"] or "grub2-mkconfig" in outcome["executed"][0]["line"]
         )
 
-    def test_a_configuration_that_can_not_be_read_back_is_no_success(self) -> None:
+    def test_a_configuration_that_can_not_be_read_back_is_no_success(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kernel = host()
-        kernel.tree.discard("/boot/grub/grub.cfg")
-        kernel.tree.errors["/boot/grub/grub.cfg"] = "EIO"
+        real = kernel.run
+
+        def on_a_failing_disk(argv: Any, timeout: float) -> Any:
+            result = real(argv, timeout)
+            if argv[0] == "update-grub":
+                kernel.tree.errors["/boot/grub/grub.cfg"] = "EIO"
+            return result
+
+        monkeypatch.setattr(kernel, "run", on_a_failing_disk)
         outcome = applied(kernel, **WISH)
         assert "can't be read back" in outcome["failed_step"]["error"]
 

@@ -171,7 +171,7 @@ def _setting(address: str, rule: Rule) -> Found:
 
 def _writes(host: Host, address: str, rule: Rule) -> list[SetAttribute]:
     """Return the writes that are still needed."""
-    irqs = interrupts_of(host, address)
+    irqs = interrupts_of(Probe(host), address)
     wanted = [(affinity_file(irq), cpus) for irq, cpus in zip(irqs, _in_turn(rule, len(irqs))) if cpus]
     return [SetAttribute(path, cpus) for path, cpus in wanted if host.read(path).strip() != cpus]
 

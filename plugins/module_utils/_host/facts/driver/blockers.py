@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ...facts import module_graph
-from ...machine.access import Host
-from ...machine.probe import printable, text_at
+from ...machine.probe import ENDED, Probe, printable
 from ..devices import VFIO_DRIVERS
 from ..driver_shapes import Loaded, Stacked, User
 from ..eswitch import SWITCHDEV, mode_of
@@ -74,7 +73,7 @@ class Blocker(NamedTuple):
         return dict(self._asdict())
 
 
-def read_open_files(host: Host) -> OpenFiles:
+def read_open_files(probe: Probe) -> OpenFiles:
     """Return the processes that have verbs devices and locks open, each device and process once.
 
     Processes in containers are included; a process that ends meanwhile is left out.
@@ -82,12 +81,12 @@ def read_open_files(host: Host) -> OpenFiles:
     found_verbs: list[User] = []
     found_locks: list[User] = []
     container = False
-    for pid, paths in open_files(host):
+    for pid, paths in open_files(probe):
         verbs = sorted(path for path in paths if path.startswith(RDMA_FILES))
         locks = sorted(path for path in paths if path in LOCKS)
         container = container or CONTAINER_LOCK in paths
         if verbs or locks:
-            program = printable(text_at(host, f"/proc/{pid}/comm").strip(), 32) or "?"
+            program = probe.text(f"/proc/{pid}/comm", ENDED, 32) or "?"
             found_verbs.extend({"pid": int(pid), "program": program, "path": printable(path)} for path in verbs)
             found_locks.extend({"pid": int(pid), "program": program, "path": path} for path in locks)
     return OpenFiles(found_verbs[:_MOST], found_locks[:_MOST], container)

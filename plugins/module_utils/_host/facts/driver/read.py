@@ -96,7 +96,7 @@ def read_driver(
     archive, signing_key = (settings["archive"], settings["signing_key"]) if settings is not None else (None, None)
     on_disk = read_on_disk(probe, kernel, module_graph.IDENTITY)
     next_on_disk = on_disk if following == kernel else read_on_disk(probe, following, (NETDEV_DRIVER,), False)
-    opened = read_open_files(probe.host)
+    opened = read_open_files(probe)
     packages, unfinished, database_fails = _packages(probe, family)
     initrds = {kernel: read_initrd(probe, family, kernel, on_disk)} if family else {}
     if family and following != kernel:

@@ -179,7 +179,7 @@ def _routes_of(probe: Probe, version: int, name: str) -> list[dict[str, Any]]:
 def _ask(probe: Probe, *words: str) -> list[dict[str, Any]]:
     """Return the entries in the output of ``ip``; none if it is not a complete JSON list of mappings."""
     # iproute2 prints an empty object for each interface that was filtered out.
-    return [entry for entry in objects(parsed(probe.output("ip", "-json", *words))) if entry]
+    return [entry for entry in objects(parsed(probe.json("ip", "-json", *words) or "")) if entry]
 
 
 def _first(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
