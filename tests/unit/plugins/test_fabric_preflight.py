@@ -715,7 +715,8 @@ class TestControllerNodes:
         local = {"rdma_fabric_node_name": "gpu01", "ansible_connection": "local"}
         said = "gpu01: node gpu01 runs this controller, so it is not interrupted: run from another machine, or set "
         assert said in str(self.look(server, tmp_path, local, rollout=True)["notices"])
-        recorded = {**local, "rdma_fabric_recording": "/gpu01.json.gz"}
+        (tmp_path / "gpu01.json.gz").write_bytes(b"")
+        recorded = {**local, "rdma_fabric_recording": str(tmp_path / "gpu01.json.gz")}
         assert said not in str(self.look(server, tmp_path, recorded, rollout=True)["notices"])
 
     def test_who_may_not_list_nodes_is_told_what_that_hides(self, tmp_path: Path, server: Server) -> None:
