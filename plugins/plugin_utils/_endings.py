@@ -63,6 +63,7 @@ _SWITCHES = (("become", "-b"), ("become_ask_pass", "-K"), ("ask_pass", "-k"), ("
 _OF_RUNNER, _PASSING = "AWX_ISOLATED_DATA_DIR", re.compile(r"(.*/eda[a-z0-9_]{8}|/runner)/artifacts/[^/]+/?")
 _INVENTORY = "INVENTORY"
 _FIX = "fix what is named above, then"
+_NO_PORT = "fix the network, the resource or the port of each line with attention above"
 _FROM_THE_BEGINNING = "leave --start-at-task out"
 _PLAN_FILE, _SEALED_PLAN = "rdma_fabric_plan_file", "rdma_fabric_sealed_plan"
 
@@ -294,6 +295,9 @@ def _report(result: Mapping[str, Any], run: Run) -> Ending:
 
 def _after_report(outcome: str, summary: Mapping[str, Any], run: Run) -> Step:
     if outcome == PENDING:
+        if summary.get("unknown_interfaces") and (run.check or run.playbook in _ONLY_LOOKS):
+            # What would be pushed starts no pod.
+            return Step(f"{_NO_PORT}, then", _AGAIN, (), run.check)
         hosts = summary["hosts"]
         if hosts["total"] and hosts.get("recorded") == hosts["total"] and run.playbook not in _ONLY_LOOKS:
             return Step("recorded hosts are only planned: give an inventory of hosts that can be reached")

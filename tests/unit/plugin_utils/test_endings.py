@@ -144,6 +144,15 @@ def test_without_hosts_objects_that_are_pending_are_not_put_down_to_recordings()
     assert after("report", result, "site", check=True)["next"] == SAME.format("site")
 
 
+def test_what_no_port_meets_is_not_led_on_to_site() -> None:
+    result = report("pending", planned=1)
+    result["summary"]["unknown_interfaces"] = ["network a/b: master rail9: ..."]
+    for playbook, check in (("preview", False), ("site", True)):
+        said = after("report", result, playbook, check=check)["next"]
+        assert said.startswith("fix the network, the resource or the port of each line with attention above, then: ")
+        assert f"rdma.fabric.{playbook} " in said
+
+
 def test_recorded_hosts_are_not_sent_round_in_circles() -> None:
     result = report("pending", planned=1)
     result["summary"]["hosts"]["recorded"] = 2
