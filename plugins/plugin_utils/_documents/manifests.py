@@ -13,19 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable
 
-import yaml
-
 from ansible_collections.rdma.fabric.plugins.plugin_utils._files import replace_file
 from ansible_collections.rdma.fabric.plugins.plugin_utils._scrub.said import LOGIN
+from ansible_collections.rdma.fabric.plugins.plugin_utils._yaml import to_yaml
 
 READABLE = 0o644  # the folder is made to be shared
 FOR_THE_OWNER = 0o600
 INVENTORY = ".rdma-fabric-render.json"
 KUSTOMIZATION = "kustomization.yaml"
 
-_PLAIN = re.compile(r"^[A-Za-z_/][A-Za-z0-9_./@-]*\Z", re.ASCII)
-# Words that one of the YAML versions in use (Python's 1.1, Go's 1.1 and 1.2) reads as something else than text.
-_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan"}
 _LONGEST_NAME = 200
 
 
@@ -87,11 +83,6 @@ def is_secret(path: str) -> bool:
     return path.rpartition("/")[2].startswith("secret-")
 
 
-def to_yaml(value: Any) -> str:
-    """Return YAML that every YAML version reads as the same JSON data; keys keep their order."""
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=10_000, allow_unicode=True)
-
-
 def plan_folder(folder: Path, files: dict[str, str]) -> FolderChange:
     """Compare the folder with the files that shall be in it; nothing is changed.
 
@@ -132,25 +123,6 @@ def apply_folder(folder: Path, change: FolderChange) -> None:
         if (folder / name).parent != folder and not any((folder / name).parent.iterdir()):
             (folder / name).parent.rmdir()
     _record(folder, set(change.files))
-
-
-class _Dumper(yaml.SafeDumper):
-    """A dumper that quotes whatever could be read as anything but text, and writes long text as blocks."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = None
-    if "\n" in text:
-        style = "|"
-    elif not _PLAIN.match(text) or text.lower() in _WORDS:
-        style = '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _represent_text)
 
 
 def _file_name(found: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import yaml
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK
-from ansible_collections.rdma.fabric.plugins.plugin_utils._documents.manifests import to_yaml
+from ansible_collections.rdma.fabric.plugins.plugin_utils._yaml import to_yaml
 
 from .said import hidden
 from .scrub import scrubbed, scrubbed_prose, scrubbed_text
