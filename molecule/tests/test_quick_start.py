@@ -45,7 +45,7 @@ def test_every_port_of_a_host_is_planned_under_its_name(host: Host, name: str) -
     for interface in INTERFACES:
         assert [action for action in actions if action.endswith(f"to {interface['name']}")], (interface, actions)
         if "vfs" in interface:
-            assert f"create {interface['vfs']} virtual functions (now 0)" in actions
+            assert f"create {interface['vfs']} VFs (now 0)" in actions
     assert [step["action"] for step in steps if step["status"] == "refused"] == []
 
 

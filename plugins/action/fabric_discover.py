@@ -107,9 +107,7 @@ def options_of(arguments: Mapping[str, Any]) -> Options:
             f"mtu: {mtu} is not a valid MTU: give {_MTU.start} to {_MTU.stop - 1}, or nothing to leave it as it is"
         )
     if vfs is not None and vfs < 0:
-        problems.append(
-            f"vfs: {vfs} is not a valid number of virtual functions: give 0 or more, or nothing to leave them"
-        )
+        problems.append(f"vfs: {vfs} is not a valid number of VFs: give 0 or more, or nothing to leave them")
     if problems:
         raise ActionFailure("\n".join(problems))
     return Options(mtu, vfs, arguments["rename"])

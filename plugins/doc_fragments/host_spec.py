@@ -52,15 +52,15 @@ options:
             type: str
             choices: [up, down]
           vfs:
-            description: Number of SR-IOV virtual functions, now and at boot. V(0) removes them.
+            description: Number of SR-IOV VFs, now and at boot. V(0) removes them.
             type: int
           vf_mtu:
             description: >-
-              MTU in bytes of the interfaces of its virtual functions, at most O(desired.interfaces[].mtu).
+              MTU in bytes of the interfaces of its VFs, at most O(desired.interfaces[].mtu).
             type: int
           vf_settings:
             description: >-
-              Settings of every virtual function of an Ethernet port. Those that are not given stay unchanged.
+              Settings of every VF of an Ethernet port. Those that are not given stay unchanged.
             type: dict
             suboptions:
               mac:
@@ -86,12 +86,12 @@ options:
                 choices: [auto, enable, disable]
           vf_driver:
             description: >-
-              Driver of the virtual functions, the kernel's own or V(vfio-pci) for virtual machines and DPDK.
+              Driver of the VFs, the kernel's own or V(vfio-pci) for virtual machines and DPDK.
             type: str
             choices: [netdevice, vfio-pci]
           vf_guids:
             description: >-
-              GUIDs of the virtual functions of an InfiniBand port. V(deterministic), a list with one GUID per
+              GUIDs of the VFs of an InfiniBand port. V(deterministic), a list with one GUID per
               function, or a mapping with C(first) and C(last).
             type: raw
           eswitch_mode:
@@ -100,7 +100,7 @@ options:
             choices: [legacy, switchdev]
           representor_prefix:
             description: >-
-              Prefix of the names of representors. With V(rail0_), that of virtual function 3 is C(rail0_3).
+              Prefix of the names of representors. With V(rail0_), that of VF 3 is C(rail0_3).
             type: str
           firmware:
             description: >-

@@ -62,7 +62,7 @@ options:
     type: int
   vfs:
     description:
-      - Number of virtual functions of every rail. Without it, the number that most hosts of a class have now.
+      - Number of VFs of every rail. Without it, the number that most hosts of a class have now.
       - Rails with functions are offered to pods by the SR-IOV device plugin, others by the shared one.
     type: int
   rename:

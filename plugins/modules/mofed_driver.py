@@ -18,7 +18,7 @@ description:
   - Everything that prevents the change is checked first and reported at once. Checked are kernel headers, Secure Boot
     and the signing key, ostree, the distribution, the driver container of the Network Operator, the package manager's
     lock and the disk space.
-  - The driver is reloaded last, and only with consent. Links, addresses, routes, bonds, VLANs and virtual functions are
+  - The driver is reloaded last, and only with consent. Links, addresses, routes, bonds, VLANs and VFs are
     restored. If storage over RDMA, other vendors' drivers, programs with open verbs devices, functions in containers,
     interfaces that would not come back, or the uplink block the reload, the change is left to the next reboot, and the
     message names the cause.

@@ -12,7 +12,7 @@ short_description: Configure a host for its RDMA network
 version_added: 0.1.0
 description:
   - Reads a host once and compares it with the desired state of kernel modules, driver, peer memory, interface names,
-    virtual functions, MTUs, links, PCIe and RoCE QoS. The result is a plan, an ordered list of steps. Each says why it
+    VFs, MTUs, links, PCIe and RoCE QoS. The result is a plan, an ordered list of steps. Each says why it
     is needed, what it interrupts and how it is undone.
   - With O(mode=apply), outside check mode, the steps are executed in that order and each is verified. Check mode shows
     the lines of exactly the steps that the next run executes.
@@ -287,7 +287,7 @@ summary:
       description: Steps that this run executed. Omitted if nothing is applied.
       type: int
     nics:
-      description: Network functions, without virtual functions of counted ones.
+      description: Network functions, without VFs of counted ones.
       type: int
     gpus:
       description: GPUs.
@@ -362,7 +362,7 @@ facts:
   returned: when O(output_file) is not given
   type: dict
 links:
-  description: The RDMA ports that are up, without those of virtual functions whose physical function is on the host.
+  description: The RDMA ports that are up, without those of VFs whose PF is on the host.
   returned: when nothing was applied
   type: list
   elements: dict

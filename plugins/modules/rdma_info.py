@@ -42,7 +42,7 @@ options:
   counters:
     description:
       - Whether to return RV(counters) of every RDMA port, read once from sysfs, without any program.
-      - A ConnectX port has about 50 of them, and so does each virtual function. Reading one queries the firmware.
+      - A ConnectX port has about 50 of them, and so does each VF. Reading one queries the firmware.
         Recordings have none.
     type: bool
     default: false
@@ -106,8 +106,8 @@ facts:
           C(max_width) if these are higher. For a card with its own PCIe switch, it is the link between switch and slot
           if that is the bottleneck. C(slot_speed_gts) and C(slot_width) are the maximum of the port above it, if that
           is lower than the function's and the machine is not virtual. C(sriov) has C(total), C(enabled), and C(vfs) if
-          there are any. C(sriov.settings) are the settings of the virtual functions of an Ethernet port, in the order
-          of their numbers. C(sriov.unassigned) is V(true) if the kernel has no memory addresses for virtual functions,
+          there are any. C(sriov.settings) are the settings of the VFs of an Ethernet port, in the order
+          of their numbers. C(sriov.unassigned) is V(true) if the kernel has no memory addresses for VFs,
           which the BIOS reserves.
       type: list
       elements: dict
@@ -120,7 +120,7 @@ facts:
         - Hardware interfaces and those on top of them. C(kind) is V(representor), V(sub-function), V(ipoib-child), or
           the kernel's name for a virtual interface such as V(bond) or V(vlan); physical interfaces have no C(kind).
           C(lower) names the interfaces below it, if any. Interfaces of containers are omitted.
-        - Only members of a bond, whose C(mac) is that of the bond, and ports with virtual functions whose C(mac) was
+        - Only members of a bond, whose C(mac) is that of the bond, and ports with VFs whose C(mac) was
           changed have C(permanent_mac).
       type: list
       elements: dict
@@ -209,7 +209,7 @@ facts:
       type: dict
     vf_users:
       description:
-        - Users of virtual functions, by PCI address. M(rdma.fabric.rdma_host) fills it only for functions that it is to
+        - Users of VFs, by PCI address. M(rdma.fabric.rdma_host) fills it only for functions that it is to
           change, because it has to inspect every process.
       type: dict
     eswitch:

@@ -36,7 +36,7 @@ WISH: dict[str, Any] = {
     "consents": {"vf_reset": True},
 }
 CONCERNS = {"kernel_arguments", "modules", "naming", "vfs", "mtu", "sysctl", "limits", "hugepages", "boot"}
-# Nothing unloads the driver that comes with the first virtual function, what update-grub looks at disks with, and what
+# Nothing unloads the driver that comes with the first VF, what update-grub looks at disks with, and what
 # a module needs.
 PREPARE = "modprobe -a igbvf dm_mod ib_core"
 

@@ -76,7 +76,7 @@ def lines(*argv: str) -> list[str]:
 
 
 def links() -> dict[str, Any]:
-    """Give of each network interface its MTU, address, whether it is up, other names and virtual functions."""
+    """Give of each network interface its MTU, address, whether it is up, other names and VFs."""
     return {
         link["ifname"]: {
             "mtu": link["mtu"],

@@ -20,7 +20,7 @@ FOREIGN_NAME = f"[Match]\nPath=pci-{FUNCTION}\n[Link]\nName=storage0\n"
 
 
 class Manager(NamedTuple):
-    """A manager: its packages, its user's files, and a file of somebody who makes virtual functions of the first card.
+    """A manager: its packages, its user's files, and a file of somebody who makes VFs of the first card.
 
     ``keeps_routes``: whether it takes routes from a file of ours; otherwise its user is told a command. ``status``: of
     a manager that takes each interface that appears, the command whose lines end with ``unmanaged`` for others.

@@ -4,7 +4,7 @@
 """Runs the host side on a guest whose card is the kernel's netdevsim, in the place of a ConnectX at a PCI address.
 
 A stand-in for PCI only, as netdevsim has a bus of its own: folders of PCI functions with the ids of a ConnectX-6 Dx,
-links between them, and drivers of virtual functions, whose interfaces are dummies. The number of functions, the
+links between them, and drivers of VFs, whose interfaces are dummies. The number of functions, the
 e-switch, the port, the representors, udev and all errors are the kernel's: paths, handles of devlink and rules of udev
 that have the card's address are passed on with the simulated device's name.
 
@@ -58,12 +58,12 @@ _PATH = re.compile(
 )
 _INTERFACE = re.compile(rf"{_NET}/(?P<name>[^/]+)")
 _DUMMY = re.compile(r"sim1v(?P<number>\d)")
-_FIRST = 2  # The PCI function that virtual function 0 is.
+_FIRST = 2  # The PCI function that VF 0 is.
 _COMMAND_SECONDS = 30.0
 
 
 class _Place(NamedTuple):
-    """A path below a PCI function of the stand-in: ``number`` of the virtual function, None for the card itself."""
+    """A path below a PCI function of the stand-in: ``number`` of the VF, None for the card itself."""
 
     number: int | None
     rest: str
@@ -75,7 +75,7 @@ class _Place(NamedTuple):
 
 
 def address_of(number: int) -> str:
-    """Return the PCI address of a virtual function."""
+    """Return the PCI address of a VF."""
     return f"{CARD[:-1]}{number + _FIRST}"
 
 

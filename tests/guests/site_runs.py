@@ -19,7 +19,7 @@ from ansible_collections.rdma.fabric.tests.integration.playbooks import Outcome,
 from ansible_collections.rdma.fabric.tests.lab.guests.cluster import Lab
 from ansible_collections.rdma.fabric.tests.lab.guests.speed import known_slowness, pace
 
-FUNCTIONS = 2  # virtual functions of each card, as the lab's inventory asks for
+FUNCTIONS = 2  # VFs of each card, as the lab's inventory asks for
 CARD = "$(dirname /sys/bus/pci/drivers/igb/0000:*/sriov_totalvfs)"
 MANAGED = "app.kubernetes.io/managed-by=rdma-fabric"
 SITE_SECONDS = 1200.0
@@ -42,7 +42,7 @@ def run_site(lab: Lab, user: User, *, inventory: Path | None = None, **variables
 
 
 def functions(lab: Lab, guest: str) -> dict[str, str]:
-    """Give the interface of each virtual function that is in a guest's own network namespace, by MAC address."""
+    """Give the interface of each VF that is in a guest's own network namespace, by MAC address."""
     command = f"for each in {CARD}/virtfn*/net/*; do cat $each/address && basename $each; done"
     words = lab.ssh(guest, command).stdout.split()
     return dict(zip(words[::2], words[1::2]))

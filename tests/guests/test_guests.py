@@ -15,7 +15,7 @@ from typing import Callable
 Run = Callable[[str, str], "subprocess.CompletedProcess[str]"]
 
 GUESTS = ("rdma-1", "rdma-2")
-# The rail's card: the one PCI device that has an igb network interface and can have virtual functions.
+# The rail's card: the one PCI device that has an igb network interface and can have VFs.
 CARD = "$(dirname /sys/bus/pci/drivers/igb/0000:*/sriov_totalvfs)"
 BANDWIDTH = "timeout 120 ib_write_bw -F -d rxe0 -x 1 -s 4096 -n 200"
 
@@ -69,7 +69,7 @@ def test_virtual_functions_appear_and_the_kernel_refuses_what_real_cards_refuse(
 
 def test_bytes_are_written_from_one_guests_memory_into_the_others(run: Run) -> None:
     for name in GUESTS:
-        # Making or removing virtual functions takes the card's link away for some seconds.
+        # Making or removing VFs takes the card's link away for some seconds.
         active = "rdma link show rxe0/1 | grep -q 'state ACTIVE .* netdev enp1s0'"
         answer(run(name, f"for i in $(seq 60); do {active} && exit 0; sleep 0.5; done; rdma link; exit 1"))
     with concurrent.futures.ThreadPoolExecutor(1) as pool:

@@ -4,7 +4,7 @@
 """Rails of a booted guest have routes of their own, over a reboot too, and answer ARP on their own port only.
 
 The tests build on each other, in the order of the file. The guests' rails are configured by systemd-networkd. Two
-virtual functions of the first guest's card are two rails in one subnet; the second guest asks from outside.
+VFs of the first guest's card are two rails in one subnet; the second guest asks from outside.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ASKER, *ADDRESSES = (str(RAILS[number]) for number in (1, 11, 12))
 
 
 class Rail(NamedTuple):
-    """A virtual function that is a rail: where it is, how it is called, and its hardware address."""
+    """A VF that is a rail: where it is, how it is called, and its hardware address."""
 
     pci: str
     name: str
@@ -125,7 +125,7 @@ def test_what_a_boot_has_brought_goes_when_it_is_no_longer_asked_for(fleet: Flee
 
 @pytest.fixture
 def rails(fleet: Fleet) -> Iterator[list[Rail]]:
-    """Two virtual functions of the first guest that are up in one subnet, of which the second guest's rail is too."""
+    """Two VFs of the first guest that are up in one subnet, of which the second guest's rail is too."""
     guest, other = fleet.guests[0], fleet.guests[1]
     fleet.site("--limit", f"{guest},localhost", rdma_fabric_interfaces=[{"pci": FUNCTION, "vfs": 2}]).succeeded()
     found = []

@@ -113,7 +113,7 @@ def test_fewer_functions_and_more_functions_come_at_once(fleet: Fleet) -> None:
     fleet.site(rdma_fabric_interfaces=wanted(2)).succeeded()
     for guest in fleet.guests:
         assert state(fleet, guest) == holds(2)
-        assert any("create 2 virtual functions (now 4)" in line for line in fleet.executed(guest))
+        assert any("create 2 VFs (now 4)" in line for line in fleet.executed(guest))
 
 
 def test_a_reboot_that_is_allowed_brings_everything_back_before_kubelet_starts(fleet: Fleet) -> None:

@@ -157,7 +157,7 @@ class Guest(NamedTuple):
         return found
 
     def taken(self) -> list[str]:
-        """Name the virtual functions that the manager has not been kept from."""
+        """Name the VFs that the manager has not been kept from."""
         functions = self.ssh(f"basename -a /sys/bus/pci/devices/{FUNCTION}/virtfn*/net/*").split()
         assert len(functions) == COUNT, functions
         if not self.manager.status:

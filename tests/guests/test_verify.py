@@ -28,7 +28,7 @@ TEST_PODS = "app.kubernetes.io/component=verify"
 
 @pytest.fixture(scope="module")
 def deployed(cluster_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """A lab that ``site`` has brought to the state of its inventory, with virtual functions on every card."""
+    """A lab that ``site`` has brought to the state of its inventory, with VFs on every card."""
     for guest in cluster_lab.guests:
         made = cluster_lab.ssh(
             guest,
@@ -59,7 +59,7 @@ def verify(lab: Lab, user: User, network: str) -> tuple[Outcome, dict[str, Any]]
     return outcome, document
 
 
-@pytest.mark.parametrize("network", [CARD_NETWORK, FUNCTION_NETWORK], ids=["card", "virtual function"])
+@pytest.mark.parametrize("network", [CARD_NETWORK, FUNCTION_NETWORK], ids=["card", "VF"])
 def test_two_pods_write_into_each_others_memory(deployed: Lab, user: User, network: str) -> None:
     outcome, document = verify(deployed, user, network)
     outcome.succeeded()

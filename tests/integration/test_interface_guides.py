@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbooks of the guides on names, virtual functions and RoCE QoS, run as they are printed."""
+"""The playbooks of the guides on names, VFs and RoCE QoS, run as they are printed."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ SHOWN = {
         [
             "name its representors rail0_0 and so on whenever they are made",
             "rename enp24s0np0 to rail0",
-            "create 2 virtual functions (now 0)",
+            "create 2 VFs (now 0)",
             "set the e-switch to switchdev mode (now legacy)",
         ],
     ],
     "guide-vfs.md": [
         [
-            "create 4 virtual functions (now 0)",
-            "set mac, trust, spoofchk of virtual functions 0 to 3",
+            "create 4 VFs (now 0)",
+            "set mac, trust, spoofchk of VFs 0 to 3",
             "set the MTU to 9000 (now 1500)",
-            "set the MTU of its 4 new virtual functions to 9000",
+            "set the MTU of its 4 new VFs to 9000",
         ],
-        ["create 2 virtual functions (now 0)", "set the e-switch to switchdev mode (now legacy)"],
-        ["create 4 virtual functions (now 0)", "set the GUIDs of virtual functions 0 to 3"],
+        ["create 2 VFs (now 0)", "set the e-switch to switchdev mode (now legacy)"],
+        ["create 4 VFs (now 0)", "set the GUIDs of VFs 0 to 3"],
         [
-            "create 2 virtual functions (now 0)",
-            "set mac of virtual functions 0 to 1",
-            "bind virtual functions 0 to 1 to vfio-pci",
+            "create 2 VFs (now 0)",
+            "set mac of VFs 0 to 1",
+            "bind VFs 0 to 1 to vfio-pci",
         ],
         ["set NUM_OF_VFS=32 (now 16) in its firmware for the next boot"],
     ],

@@ -59,7 +59,7 @@ class Guide:
 
 
 RENAMED = ("rename enp24s0np0 to rail0", "set the MTU to 9000 (now 1500)")
-FUNCTIONS = ("rename enp24s0np0 to rail0", "create 8 virtual functions (now 0)")
+FUNCTIONS = ("rename enp24s0np0 to rail0", "create 8 VFs (now 0)")
 GUIDES = {
     found.name: found
     for found in (
@@ -67,7 +67,7 @@ GUIDES = {
         Guide(
             "sriov",
             "roce-h100-01",
-            (*FUNCTIONS, "set mac of virtual functions 0 to 7"),
+            (*FUNCTIONS, "set mac of VFs 0 to 7"),
             ("rail0-vf",),
             "sriovdp-config",
         ),

@@ -134,12 +134,12 @@ KINDS: dict[str, dict[str, str]] = {
     "zero_guid": {
         "severity": ATTENTION,
         "title": "An RDMA device has a zero GUID",
-        "meaning": "A virtual function has no node GUID until one is set; RDMA connections over it fail.",
+        "meaning": "A VF has no node GUID until one is set; RDMA connections over it fail.",
         "next": "Set node and port GUID of the function (its host does so for a guest), then bind the driver again.",
     },
     "functions_down": {
         "severity": NOTE,
-        "title": "Virtual functions of an InfiniBand port have no link, the port has one",
+        "title": "VFs of an InfiniBand port have no link, the port has one",
         "meaning": "Their ports come up when they have GUIDs and the subnet manager allows virtual ports; until then a "
         "pod gets a device that sends nothing.",
         "next": "Give them GUIDs (vf_guids) and let the subnet manager allow virtual ports (OpenSM: virt_enabled 2). "
@@ -167,7 +167,7 @@ KINDS: dict[str, dict[str, str]] = {
     },
     "virtual_functions_differ": {
         "severity": NOTE,
-        "title": "Number of virtual functions differs from that of its siblings",
+        "title": "Number of VFs differs from that of its siblings",
         "meaning": "The scheduler finds another number of devices on this node.",
         "next": "Nothing to do when the inventory asks for it.",
     },

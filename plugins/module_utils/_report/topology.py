@@ -233,7 +233,7 @@ def _spoken(key: str, device: dict[str, Any]) -> str:
     if key == "uplink":
         return "the uplink" if value else "no uplink"
     if key == "virtual_functions":
-        return f"{value} virtual functions"
+        return f"{value} VFs"
     return f"{key} {value or 'none'}"
 
 

@@ -191,7 +191,7 @@ def _function_lines(slot: Slot, port: Port, fleet: Fleet) -> list[str]:
 
 def _describe(port: Port) -> str:
     speed = f" {port.speed_gbps} Gb/s" if port.speed_gbps else ""
-    words = [f"{port.family}{' virtual function' if port.function == 'vf' else ''}, {port.link_layer}{speed}"]
+    words = [f"{port.family}{' VF' if port.function == 'vf' else ''}, {port.link_layer}{speed}"]
     words += [] if port.numa is None else [f"NUMA node {port.numa}"]
     if port.gpus:
         noun = "GPU" if len(port.gpus) == 1 else "GPUs"

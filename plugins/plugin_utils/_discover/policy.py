@@ -29,7 +29,7 @@ def policy_file(fleet: Fleet) -> str:
     ]
     if shared:
         lines += [
-            "  # Rails without virtual functions: pods share the port itself, at most rdmaHcaMax on a node.",
+            "  # Rails without VFs: pods share the port itself, at most rdmaHcaMax on a node.",
             f"  # One resource per rail: a pod requests {_asked('rdma', shared)}.",
             "  rdmaSharedDevicePlugin:",
             "    config: |",
@@ -37,7 +37,7 @@ def policy_file(fleet: Fleet) -> str:
         ]
     if functions:
         lines += [
-            "  # Rails with virtual functions: a pod gets one of its own. One resource per rail.",
+            "  # Rails with VFs: a pod gets one of its own. One resource per rail.",
             f"  # A pod requests {_asked('nvidia.com', functions)}.",
             "  sriovDevicePlugin:",
             "    config: |",
@@ -55,14 +55,14 @@ def policy_file(fleet: Fleet) -> str:
 
 
 def offered_twice(fleet: Fleet) -> list[str]:
-    """Return a notice for each name that pods share the port of on some hosts, and get virtual functions of on others.
+    """Return a notice for each name that pods share the port of on some hosts, and get VFs of on others.
 
     Plugins select by the name alone, so the port itself is offered on those others as well.
     """
     shared, functions = _resources(fleet, with_functions=False), _resources(fleet, with_functions=True)
     names = {(layer, name) for layer, interfaces in shared.values() for name in interfaces}
     return [
-        f"{name}: some hosts have virtual functions there and others none, so rdma/{resource} offers the port itself "
+        f"{name}: some hosts have VFs there and others none, so rdma/{resource} offers the port itself "
         f"beside them on all; next: give one of both an entry of its own name, or drop rdma/{resource}"
         for resource, (layer, interfaces) in functions.items()
         for name in interfaces

@@ -31,7 +31,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose: MTU of Ethernet rails and number of virtual functions (None leaves both), and the names."""
+    """What the user chose: MTU of Ethernet rails and number of VFs (None leaves both), and the names."""
 
     mtu: int | None = None
     vfs: int | None = None
@@ -192,7 +192,7 @@ def read_host(name: str, facts: Facts) -> Host:
     ports, left_out = [], []
     for nic in facts["nics"]:
         if nic["pf"] is not None:
-            continue  # a virtual function of a port that is here as well: its number is the port's matter
+            continue  # a VF of a port that is here as well: its number is the port's matter
         own = netdevs.get(nic["address"], [])
         why = _unfit(nic, own, uplinks, managers)
         if why:
@@ -348,12 +348,12 @@ def _all_left_out(found: HostClass, host: Host) -> tuple[LeftOut, ...]:
 
 
 def _no_room(found: HostClass, options: Options) -> list[Violation]:
-    """Return the ports that can't have as many virtual functions as the user asked for."""
+    """Return the ports that can't have as many VFs as the user asked for."""
     violations = []
     for slot in found.slots if options.vfs else ():
         for host, port in zip(found.hosts, slot.ports):
             if slot.rail and slot.vfs and port.most_vfs < slot.vfs:
-                problem = f"has room for {port.most_vfs} virtual functions, but {slot.vfs} are requested"
+                problem = f"has room for {port.most_vfs} VFs, but {slot.vfs} are requested"
                 hint = "ask for fewer, or set SRIOV_EN and NUM_OF_VFS in its firmware first"
                 violations.append(
                     Violation(f"host {one_line(host.name)}", f"{port.pci} ({port.netdev})", problem, hint)

@@ -88,7 +88,7 @@ def ports_without_functions(given: GivenAway, document: Document) -> list[Notice
         if offer.ports_by_name or not offer.runs_on(document["host"], labels):
             continue
         for key, item, port in _asked(offer, ports):
-            problem = f"{item} has no virtual functions, and the plugin finds these alone by {key}: it offers none"
+            problem = f"{item} has no VFs, and the plugin finds these alone by {key}: it offers none"
             hint = f'select the whole port by pciAddresses: ["{port.address}"], or make functions (vfs)'
             found.append(Notice(f"host {document['host']}: resource {offer.resource}", key, problem, hint))
     return found
@@ -105,7 +105,7 @@ def _asked(offer: Offer, ports: Sequence[Function]) -> Iterator[tuple[str, str, 
 
 
 def _functions(document: Document) -> Iterator[Function]:
-    """Yield the functions of a host that the plugin looks at: a port with virtual functions is none of them."""
+    """Yield the functions of a host that the plugin looks at: a port with VFs is none of them."""
     facts, made = document["facts"], _made(document)
     nics = {nic["address"]: nic for nic in facts["nics"]}
     for address, nic in nics.items():

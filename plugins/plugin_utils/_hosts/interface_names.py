@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.inte
 )
 
 _MOST_NAMES = 8
-# A virtual function that a run makes is called after its port, by kernel and udev.
+# A VF that a run makes is called after its port, by kernel and udev.
 _FUNCTION = re.compile(r"v\d+\Z", re.ASCII)
 # Interfaces of Open vSwitch stand on no hardware, so they are not read of hosts.
 _OPEN_VSWITCH = "ovs-system"

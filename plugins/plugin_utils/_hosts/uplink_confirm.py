@@ -20,7 +20,7 @@ UNKNOWN = "unknown"
 # The host looks once in half a second, and taking back takes its time.
 _REVERT_MARGIN = 60.0
 # The longest that one operation on an uplink may take: the host gives it that on top, so that nothing is taken back
-# while a run is at work. Making virtual functions and changing the mode of an e-switch have this limit.
+# while a run is at work. Making VFs and changing the mode of an e-switch have this limit.
 _OPERATION = 120.0
 _PAUSE = 3.0
 

@@ -178,7 +178,7 @@ def _tiles(summary: dict[str, Any]) -> list[dict[str, Any]]:
     hosts, nics, rails = summary["hosts"], summary["nics"], summary["rails"]
     steps, objects, waits = summary["steps"], summary["objects"], summary["waits"]
     down = rails["total"] - rails["up"]
-    virtual = f"and {counted(nics['virtual'], 'virtual function')}" if nics["virtual"] else "physical functions"
+    virtual = f"and {counted(nics['virtual'], 'VF')}" if nics["virtual"] else "PFs"
     tiles = [
         _tile("Hosts", hosts["total"], f"{hosts['recorded']:,} from recordings" if hosts["recorded"] else "read live"),
         _tile("GPUs", summary["gpus"], "in all hosts"),

@@ -42,7 +42,7 @@ OF_THE_DISCOVERY = (
         "discover_vfs",
         "int",
         (
-            "Number of virtual functions of every rail. Without it, the number that most hosts of a class have now.",
+            "Number of VFs of every rail. Without it, the number that most hosts of a class have now.",
             "Rails with functions are offered to pods by the SR-IOV device plugin, others by the shared one.",
         ),
         _DISCOVERY,

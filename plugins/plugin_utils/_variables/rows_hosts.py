@@ -103,7 +103,7 @@ SETTINGS = (
 CONSENTS = (
     _consent(
         "vf_reset",
-        "Consent to destroy virtual functions in order to change their number.",
+        "Consent to destroy VFs in order to change their number.",
         "It is also the consent to rebind them for a new address, GUID, driver or e-switch mode.",
         "The same holds for functions of a port in a RoCE bond, because the RDMA device of the bond goes away.",
     ),

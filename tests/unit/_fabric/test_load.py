@@ -147,7 +147,7 @@ class TestSeeds:
         assert fabric.spec["settings"]["nfd"] is True
         for section in ("ofedDriver", "rdmaSharedDevicePlugin", "secondaryNetwork"):
             assert "v24.7.1" in fabric.said(f"helm_set: {section}: is retired").problem
-        assert "virtual functions" in fabric.said("helm_set: sriovNetworkOperator.enabled").problem
+        assert "VFs" in fabric.said("helm_set: sriovNetworkOperator.enabled").problem
 
 
 class TestExamples:

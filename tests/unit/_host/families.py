@@ -36,7 +36,7 @@ _UBUNTU = 'PRETTY_NAME="Ubuntu 24.04.2 LTS"\nNAME="Ubuntu"\nVERSION_ID="24.04"\n
 
 
 class Family(NamedTuple):
-    """A family: ids of its physical and virtual functions, what its firmware says of both, its fastest port.
+    """A family: ids of its physical and VFs, what its firmware says of both, its fastest port.
 
     ``vf_hca`` is what a guest sees. A family of no released firmware has none here.
     """
@@ -99,7 +99,7 @@ def host_with(family: Family, link_layer: str = ETHERNET, kernel: str = KERNEL) 
 
 
 def guest_with(family: Family) -> Tree:
-    """Compose a virtual machine that was given one virtual function: it sees no physical one."""
+    """Compose a virtual machine that was given one VF: it sees no physical one."""
     tree = _host(KERNEL)
     root = add_root_port(tree, "pci0000:00", "0000:00:05.0", -1)
     tree.function(f"{root}/{PF}", _ids(family.vf, ETHERNET), "mlx5_core", -1)

@@ -22,7 +22,7 @@ Facts = Any
 
 
 def nic(address: str, name: str | None = None, **changes: Any) -> Any:
-    """A ConnectX-7 in Ethernet mode with 16 possible virtual functions."""
+    """A ConnectX-7 in Ethernet mode with 16 possible VFs."""
     return {
         "address": address,
         "vendor": "15b3",
@@ -53,7 +53,7 @@ def nic(address: str, name: str | None = None, **changes: Any) -> Any:
 
 
 def vf(address: str, pf: str | None, name: str | None = None, **changes: Any) -> Any:
-    """A virtual function; without ``pf`` it is what a guest sees."""
+    """A VF; without ``pf`` it is what a guest sees."""
     return nic(address, name, **{"device": "101e", "function": "vf", "pf": pf, "sriov": None, **changes})
 
 
@@ -192,7 +192,7 @@ def two_ports(**changes: Any) -> Facts:
 
 
 def with_functions(state: Facts, pf: str, count: int, mtu: int = 1500) -> Facts:
-    """The same host with ``count`` virtual functions on ``pf``, each with an interface."""
+    """The same host with ``count`` VFs on ``pf``, each with an interface."""
     state = copy.deepcopy(state)
     physical = next(entry for entry in state["nics"] if entry["address"] == pf)
     gone = set(physical["sriov"]["vfs"])
@@ -209,7 +209,7 @@ def with_functions(state: Facts, pf: str, count: int, mtu: int = 1500) -> Facts:
 
 
 def vf_settings(**changes: Any) -> Any:
-    """How a driver sets up a new virtual function."""
+    """How a driver sets up a new VF."""
     settings = {"mac": "00:00:00:00:00:00", "vlan": 0, "trust": False, "spoofchk": True, "max_tx_rate": 0}
     return {**settings, "link_state": "auto", **changes}
 

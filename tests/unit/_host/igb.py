@@ -96,7 +96,7 @@ def what_changed(kernel: Kernel) -> list[str]:
 
 
 def with_functions(count: int, **variables: Any) -> Kernel:
-    """Start the guest and give its first port so many virtual functions."""
+    """Start the guest and give its first port so many VFs."""
     kernel = booted()
     outcome = applied(kernel, wish({"pci": PF, "vfs": count}, **variables))
     assert not outcome.get("failed"), outcome["msg"]
@@ -105,7 +105,7 @@ def with_functions(count: int, **variables: Any) -> Kernel:
 
 
 def functions(kernel: Kernel, address: str = PF) -> dict[str, str]:
-    """The interfaces of the virtual functions by the functions' addresses, in order of their numbers."""
+    """The interfaces of the VFs by the functions' addresses, in order of their numbers."""
     count = int(kernel.read(f"{vfs.PCI}/{address}/sriov_numvfs"))
     found = [kernel.link(f"{vfs.PCI}/{address}/virtfn{number}")[3:] for number in range(count)]
     return {function: ",".join(kernel.list(f"{vfs.PCI}/{function}/net")) for function in found}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The largest host that is usual: eight rails of 64 virtual functions, full QoS, routes of both versions of IP."""
+"""The largest host that is usual: eight rails of 64 VFs, full QoS, routes of both versions of IP."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ PROFILES = "/etc/NetworkManager/system-connections"
 
 
 def bonded(**files: str) -> Tree:
-    """A server with a bond of two ports, neither of which can have virtual functions."""
+    """A server with a bond of two ports, neither of which can have VFs."""
     tree = cpu("bonded", "composed after the kernel's source: a bond of two ports")
     tree.interface("/sys/devices/virtual/net/bond0", Netdev("bond0", FIRST, extra={"uevent": "DEVTYPE=bond"}))
     for (name, address), own in zip(PORTS.items(), (FIRST, SECOND)):

@@ -325,7 +325,7 @@ def test_a_host_is_read_once_and_sparingly(name: str, programs: int) -> None:
 
 
 def test_of_ports_without_an_address_few_slots_are_read() -> None:
-    """A host has hundreds of them: virtual functions that no pod has, or whose interface is in a pod."""
+    """A host has hundreds of them: VFs that no pod has, or whose interface is in a pod."""
     tree = FLEET["roce-h100-01"]()
     ports = sorted({path.partition("/gids/")[0] for path in tree.files if "/gids/" in path})
     for port in ports:

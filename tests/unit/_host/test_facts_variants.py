@@ -69,9 +69,9 @@ def test_virtual_functions_with_and_without_guid(node: Tree) -> None:
     assert parent["sriov"]["vfs"] == ["0000:18:00.1", "0000:18:00.2"]
     assert parent["sriov"]["enabled"] == 2
     assert (first["function"], first["pf"], first["sriov"]) == ("vf", RAIL0, None)
-    assert first["family"] == "ConnectX-7", "101e belongs to seven families: the physical function decides"
+    assert first["family"] == "ConnectX-7", "101e belongs to seven families: the PF decides"
     assert device(facts, "mlx5_20")["node_guid"] == "0000:0000:0000:0000"
-    assert "0000:18:00.1" not in facts["distances"], "it is where its physical function is"
+    assert "0000:18:00.1" not in facts["distances"], "it is where its PF is"
     assert len(facts["rails"]) == 8
 
 
@@ -241,7 +241,7 @@ def test_an_interface_that_is_down_tells_neither_carrier_nor_speed(ethernet: Tre
 
 
 def test_representors_and_sub_functions_are_not_the_port(ethernet: Tree) -> None:
-    """In switchdev mode the directory of the physical function lists them beside it."""
+    """In switchdev mode the directory of the PF lists them beside it."""
     for index, port_name in enumerate(("pf0vf0", "pf0vf1", "pf0sf88")):
         ethernet.netdev(RAIL0, Netdev(f"rep{index}", f"fa:16:3e:00:00:0{index}", port_name=port_name))
     ethernet.netdev(RAIL0, Netdev("sub0", "fa:16:3e:00:01:00", dev_port=0), between="mlx5_core.sf.4")

@@ -21,7 +21,7 @@ FINDINGS = {
     "vfs:0000:18:00.0": "raise NUM_OF_VFS in its firmware",
     "vfs:0000:02:00.0": "switch it on in its firmware",
     "eswitch:0000:02:00.0": "only e-switches of mlx5_core",
-    "firmware:0000:40:00.0": "it is not a physical function of an NVIDIA card",
+    "firmware:0000:40:00.0": "it is not a PF of an NVIDIA card",
     "queues:0000:18:00.0": "ethtool is not installed",
 }
 VARIABLES = {

@@ -116,7 +116,7 @@ class TestPorts:
         state = bond_of(with_functions(two_ports(), RAIL, 1), "v18n0")
         (step,) = mtu_steps(state, interface(current_name="bond0", mtu=9000))
         assert step["status"] == "refused"
-        assert "its member v18n0: its physical function 0000:18:00.0 carries 1500" in step["detail"]
+        assert "its member v18n0: its PF 0000:18:00.0 carries 1500" in step["detail"]
 
     def test_a_bond_is_limited_by_its_ports(self) -> None:
         (step,) = mtu_steps(self.bonded(1500, 1500), interface(current_name="bond0", mtu=9979))

@@ -222,7 +222,7 @@ class TestNaming:
 class TestFunctions:
     def test_functions_are_created(self) -> None:
         step = the_step("vfs", two_ports(), interface(pci=PF, vfs=4))
-        assert step["action"] == "create 4 virtual functions (now 0)"
+        assert step["action"] == "create 4 VFs (now 0)"
         assert (step["from"], step["to"], step["status"]) == (0, 4, "planned")
         assert step["interrupts"].startswith("traffic on ens1 for a moment")
 
@@ -372,7 +372,7 @@ class TestMtu:
     def test_functions_the_plan_creates_get_their_mtu(self) -> None:
         steps = plan_steps("mtu", two_ports(), interface(pci=PF, mtu=9000, vf_mtu=9000, vfs=4))
         assert [step["id"] for step in steps] == [f"mtu:{PF}", f"mtu:{PF}:vfs"]
-        assert "4 new virtual functions" in steps[1]["action"]
+        assert "4 new VFs" in steps[1]["action"]
 
     def test_new_functions_start_with_the_mtu_of_their_kind_of_link(self) -> None:
         infiniband = facts([nic(PF, "ibp24s0", link_layer="InfiniBand")], [ipoib("ibp24s0", PF)])
@@ -392,7 +392,7 @@ class TestMtu:
     def test_an_mtu_for_functions_that_do_not_exist_is_noticed(self) -> None:
         plan = make_plan(desired(interface(pci=PF, vf_mtu=1500)), two_ports())
         assert plan["steps"] == []
-        assert "no virtual functions" in plan["notices"][0]
+        assert "no VFs" in plan["notices"][0]
 
     @pytest.mark.parametrize(("mtu", "status"), [(9978, "planned"), (9979, "refused")])
     def test_mlx5_carries_9978_bytes(self, mtu: int, status: str) -> None:

@@ -96,5 +96,5 @@ def test_an_rdma_device_is_the_functions_own_or_one_on_its_interface() -> None:
 
 def test_a_virtual_function_that_is_not_there_is_told() -> None:
     assert virtual_function(kernel(), PF, 3) == VF
-    with pytest.raises(NoPort, match="no virtual function 4"):
+    with pytest.raises(NoPort, match="no VF 4"):
         virtual_function(kernel(), PF, 4)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual functions that the host's network configuration makes: another number is refused, the same one is told."""
+"""VFs that the host's network configuration makes: another number is refused, the same one is told."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_same_number_is_told(owner: str) -> None:
         host(path, re.sub(r"(count: |vfs=|Functions=|echo )8", r"\g<1>1", text)), wish({"pci": PF, "vfs": 1})
     )["plan"]
     assert [step["status"] for step in plan["steps"]] == ["planned"]
-    assert f"{path} asks for 1 virtual functions as well: keep one" in plan["notices"][0]
+    assert f"{path} asks for 1 VFs as well: keep one" in plan["notices"][0]
 
 
 @pytest.mark.parametrize("owner", NONE)

@@ -207,7 +207,7 @@ def egx_facts(hostname: str) -> dict[str, Any]:
 
 
 def guest_facts(hostname: str) -> dict[str, Any]:
-    """Facts of a guest that sees two virtual functions and no physical one; one has no GUID."""
+    """Facts of a guest that sees two VFs and no physical one; one has no GUID."""
     stack = {"flavour": "inbox", "version": None, "gpu_driver": None, "peer_memory": None}
     found = facts(hostname, "Rocky Linux 9.4", "5.14.0-427.el9.x86_64", stack)
     for index in (0, 1):
@@ -261,7 +261,7 @@ def step(identity: str, action: str, status: str = "planned", **changes: Any) ->
 
 
 def h100_steps(virtual_functions: int = 0) -> list[dict[str, Any]]:
-    """The steps of a machine that gets modules, a driver, rail names, virtual functions and jumbo frames."""
+    """The steps of a machine that gets modules, a driver, rail names, VFs and jumbo frames."""
     steps = [
         step("modules:rdma_ucm", "load rdma_ucm", reason="rdma_fabric_kernel_modules lists it", undo="unload rdma_ucm"),
         step("modules:ib_umad", "load ib_umad", reason="rdma_fabric_kernel_modules lists it", undo="unload ib_umad"),
@@ -288,10 +288,10 @@ def h100_steps(virtual_functions: int = 0) -> list[dict[str, Any]]:
             steps.append(
                 step(
                     f"vfs:{target}",
-                    f"create {virtual_functions} virtual functions (now 0)",
+                    f"create {virtual_functions} VFs (now 0)",
                     "needs_consent" if number == 3 else "planned",
-                    interrupts=f"traffic on the virtual functions of {name}" if number == 3 else "nothing",
-                    undo="set the number of virtual functions to 0",
+                    interrupts=f"traffic on the VFs of {name}" if number == 3 else "nothing",
+                    undo="set the number of VFs to 0",
                     consent="rdma_fabric_allow_vf_reset" if number == 3 else None,
                 )
             )

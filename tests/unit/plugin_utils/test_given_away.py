@@ -191,7 +191,7 @@ def said(spec: dict[str, Any], *documents: dict[str, Any]) -> list[str]:
 def test_a_whole_port_that_is_asked_for_by_name_is_said_to_be_offered_by_none() -> None:
     spec = spec_of(policy({"pfNames": ["enp24s0np0"]}))
     assert said(spec, document()) == [
-        f"host {HOST}: resource nvidia.com/hostdev: pfNames: enp24s0np0 has no virtual functions, and the plugin finds "
+        f"host {HOST}: resource nvidia.com/hostdev: pfNames: enp24s0np0 has no VFs, and the plugin finds "
         'these alone by pfNames: it offers none (select the whole port by pciAddresses: ["0000:18:00.0"], or make '
         "functions (vfs))"
     ]

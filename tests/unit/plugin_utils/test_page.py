@@ -207,7 +207,7 @@ def test_what_there_is_is_counted_with_its_parts() -> None:
     html = page_of([sample_fleet.document("h", facts, sample_fleet.h100_steps(4))])
     tiles = Page(html[html.index('<dl class="tiles">') : html.index("</dl>")]).text.split("\n")
     assert [line for line in tiles if line] == [
-        *("Hosts1", "1 from recordings", "GPUs8", "in all hosts", "NICs12", "physical functions"),
+        *("Hosts1", "1 from recordings", "GPUs8", "in all hosts", "NICs12", "PFs"),
         *("Rails8", "7 up1 down", "Steps27", "25 planned1 needs consent1 needs reboot"),
         *("Objects9", "1 created1 configured1 deleted7 unchanged", "Workloads3", "2 ready1 not ready"),
     ]

@@ -160,7 +160,7 @@ def test_plugins_get_one_resource_for_each_rail_of_a_node(tmp_path: Path, argume
 
 
 def test_a_port_that_is_shared_beside_virtual_functions_of_its_name_elsewhere_is_told(tmp_path: Path) -> None:
-    """The virtual function of the guest has none of its own, the cards of the others have."""
+    """The VF of the guest has none of its own, the cards of the others have."""
     told = discover(tmp_path, vfs=4)["notices"]
     assert [notice.split(":")[0] for notice in told] == ["rail0"]
     assert "drop rdma/rail0_roce" in told[0]

@@ -638,7 +638,7 @@ class TestRunDirectory:
         variables = done(b={"rdma_fabric_host_result": {**FINE, "summary": {}}})
         spec = spec_of(sriovs({"pfNames": ["enp24s0np0"]}))
         (notice,) = look(variables, spec=spec, run_dir=str(tmp_path))["notices"]
-        assert "pfNames: enp24s0np0 has no virtual functions" in notice
+        assert "pfNames: enp24s0np0 has no VFs" in notice
         first = look(variables, check=True, spec=spec, run_dir=str(tmp_path), strict=False)
         assert len(first["notices"]) == 1
         assert not look(variables, check=True, cluster_side=first["cluster_side"]).get("notices")

@@ -23,8 +23,8 @@ _UNTOLD = ("acpiIndexes", "ddpProfiles", "pKeys", "vdpaType")
 class Function(NamedTuple):
     """A network function of a host as the plugin sees it: ``link`` is ``ether``, ``infiniband`` or empty.
 
-    ``port`` are name and address of the port that a virtual function is of, and ``number`` is its own there; a port has
-    no ``port``, and neither has a virtual function in a guest. ``has_default_route``: an IPv4 one by its own interface.
+    ``port`` are name and address of the port that a VF is of, and ``number`` is its own there; a port has
+    no ``port``, and neither has a VF in a guest. ``has_default_route``: an IPv4 one by its own interface.
     """
 
     address: str

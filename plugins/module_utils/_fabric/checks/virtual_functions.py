@@ -23,7 +23,7 @@ _RATES = ("min_tx_rate", "max_tx_rate")
 
 
 def check(config: Any) -> list[Problem]:
-    """Return what is wrong with the plugins of a configuration that are for virtual functions."""
+    """Return what is wrong with the plugins of a configuration that are for VFs."""
     found = []
     for path, plugin in plugins_of(config) if isinstance(config, dict) else ():
         given = {key: value for key, value in plugin.items() if value is not None}

@@ -131,7 +131,7 @@ def contested(
         *_asked(hosts, "peer_memory", [one.source for one in policies if one.peer_memory is not None], "nvPeerDriver"),
         *_asked(hosts, "netns_mode", [one.place.document.source for one in configs], "rdmaMode"),
     ]
-    problem = "makes virtual functions, and so would the SR-IOV operator"
+    problem = "makes VFs, and so would the SR-IOV operator"
     for host, desired in hosts.items() if functions else ():
         if any(entry.get("vfs") is not None for entry in desired.get("interfaces") or ()):
             first = functions[0]

@@ -24,7 +24,7 @@ _SECONDARY_DEFAULTS = ("cniPlugins", "multus")
 
 _VFS = "give its SriovNetworkNodePolicies as manifests, or the hosts' rdma_fabric_interfaces their number (vfs)"
 _OTHER_OPERATORS = {
-    "sriovNetworkOperator": ("the SR-IOV operator is not deployed: virtual functions are made on the hosts", _VFS),
+    "sriovNetworkOperator": ("the SR-IOV operator is not deployed: VFs are made on the hosts", _VFS),
     "maintenanceOperator": (
         "the maintenance operator is not deployed: rdma.fabric.upgrade drains, reboots and gives back nodes in turn",
         "install its own chart where nicConfigurationOperator, or anybody else, asks it for nodes",

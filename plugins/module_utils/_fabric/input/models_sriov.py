@@ -58,7 +58,7 @@ SRIOV_NETWORK_MODELS = {
     "SriovNetwork": Model(
         "SriovNetwork",
         _network(
-            "a network of virtual functions of Ethernet ports",
+            "a network of VFs of Ethernet ports",
             "mac, ips",
             {
                 "vlan": whole("VLAN, 0 for none", minimum=0, maximum=4094),
@@ -76,12 +76,12 @@ SRIOV_NETWORK_MODELS = {
     ),
     "SriovIBNetwork": Model(
         "SriovIBNetwork",
-        _network("a network of virtual functions of InfiniBand ports", "infinibandGUID", {"linkState": _LINK_STATE}),
+        _network("a network of VFs of InfiniBand ports", "infinibandGUID", {"linkState": _LINK_STATE}),
     ),
     "OVSNetwork": Model(
         "OVSNetwork",
         _network(
-            "a network of virtual functions on Open vSwitch",
+            "a network of VFs on Open vSwitch",
             "mac, ips",
             {
                 "bridge": text("bridge, found by the function where it is not given"),
@@ -128,7 +128,7 @@ _SELECTOR = record(
 NODE_POLICY = Model(
     "SriovNetworkNodePolicy",
     record(
-        "virtual functions of a group of nodes, offered as a resource",
+        "VFs of a group of nodes, offered as a resource",
         {
             "resourceName": text("resource, without nvidia.com/", required=True),
             "nodeSelector": label_map("labels of the nodes", required=True),

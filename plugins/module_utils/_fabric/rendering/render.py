@@ -179,7 +179,7 @@ def _components(spec: Object) -> list[Object]:
 
 
 def _functions(spec: Object, namespace: str, defaults: Object) -> list[Object]:
-    """Return what offers virtual functions to pods and puts them there.
+    """Return what offers VFs to pods and puts them there.
 
     That is a device plugin for each group of SriovNetworkNodePolicies, on the nodes that the group selects, and the
     programs of networks. As with the SR-IOV operator, they run whatever taints a node has.

@@ -86,7 +86,7 @@ def removal(programs: list[str]) -> Work:
 def with_cards(host: Host, text: str) -> str:
     """Return the text of the boot unit's file with the card at each address, or the known card if the slot is empty.
 
-    Virtual functions have no card of their own: those that the boot unit creates follow their physical function, and
+    VFs have no card of their own: those that the boot unit creates follow their PF, and
     others do not exist yet when it runs.
     """
     document = json.loads(text)
@@ -191,7 +191,7 @@ def _is_gone(host: Host) -> str:
 def _moved_message(moved: Moved) -> str:
     where = f"is at {moved.now_at} now" if moved.now_at else "was replaced by another one"
     return (
-        f"{moved.address}: the card of these settings {where}, so nothing was set for it and its virtual functions; "
+        f"{moved.address}: the card of these settings {where}, so nothing was set for it and its VFs; "
         "next: give the card's present address in rdma_fabric_interfaces, and run again"
     )
 

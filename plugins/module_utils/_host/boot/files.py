@@ -174,7 +174,7 @@ def guards_next_boot(context: Context) -> bool:
 
 
 def has_rates(entry: BootEntry | InterfaceSpec) -> bool:
-    """Return whether an entry limits the rate of virtual functions."""
+    """Return whether an entry limits the rate of VFs."""
     settings = entry.get("vf_settings")
     return settings is not None and settings.get(_RATE) is not None
 

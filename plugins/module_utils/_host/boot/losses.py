@@ -181,7 +181,7 @@ def _loss(context: Context, former: BootEntry, key: Setting, nic: Nic | None, ne
 def _consequence(context: Context, former: BootEntry, key: Setting, nic: Nic | None) -> str:
     if key == "vfs" and nic is not None:
         count = seen_functions(nic)
-        noun = "virtual function" if count == 1 else "virtual functions"
+        noun = "VF" if count == 1 else "VFs"
         return f"its {count} {noun}, which no boot creates any longer: {', '.join(context.actual.vf_addresses(nic))}"
     if key == "mtu":
         return f"its MTU of {former[key]}, which returns to the driver's default (Ethernet: 1500)"

@@ -59,11 +59,11 @@ KEPT: dict[Setting, Kept] = {
     "qos": Kept("the QoS settings", "qos"),
     "queues": Kept("the rings and channels", "queues", held=True),
     "state": Kept("the link state", "link"),
-    "vf_driver": Kept("the driver of the virtual functions", "vfs", DRIVER, through_interface=False, held=True),
-    "vf_guids": Kept("the GUIDs of the virtual functions", "guids", held=True),
-    "vf_mtu": Kept("the MTU of the virtual functions", "mtu", FUNCTIONS, held=True),
-    "vf_settings": Kept("the settings of the virtual functions", "vfs", SETTINGS, held=True),
-    "vfs": Kept("the virtual functions", "vfs", through_interface=False),
+    "vf_driver": Kept("the driver of the VFs", "vfs", DRIVER, through_interface=False, held=True),
+    "vf_guids": Kept("the GUIDs of the VFs", "guids", held=True),
+    "vf_mtu": Kept("the MTU of the VFs", "mtu", FUNCTIONS, held=True),
+    "vf_settings": Kept("the settings of the VFs", "vfs", SETTINGS, held=True),
+    "vfs": Kept("the VFs", "vfs", through_interface=False),
 }
 # The boot unit applies only these, in the order of every plan.
 CONCERNS = frozenset({"pcie", *(kept.concern for kept in KEPT.values())})
@@ -77,7 +77,7 @@ def boot_entries(context: Context) -> list[BootEntry]:
     """Return the boot unit's entries as they would be with every consent given.
 
     They have the shape of ``interfaces`` in the spec, and select interfaces by PCI function, which exists before any
-    name. A virtual function that another entry creates names its physical function (``pf``).
+    name. A VF that another entry creates names its PF (``pf``).
     """
     if context.removing:
         return []
@@ -211,7 +211,7 @@ def _with_makers(context: Context, entries: list[BootEntry]) -> list[BootEntry]:
 def _hold_back(context: Context, interface: Interface, entry: BootEntry) -> None:
     """Remove from an entry what the plan refuses or holds for consent now: the boot unit must not set it either.
 
-    The number of virtual functions and the mode of an e-switch then stay at their present values. The function of a
+    The number of VFs and the mode of an e-switch then stay at their present values. The function of a
     virtual machine has neither.
     """
     nic = interface.nic

@@ -97,7 +97,7 @@ def is_refused(context: Context, step_id: str) -> bool:
 def sharing(context: Context, interface: Interface, owner: Owner) -> list[tuple[str, Interface | None]]:
     """Return the other interfaces that the same file configures, as name at boot and entry of the spec, if any.
 
-    Virtual functions and representors don't count, because steps of the plan create and remove them.
+    VFs and representors don't count, because steps of the plan create and remove them.
     """
     wanted = {i.netdev["name"]: i for i in context.interfaces if i.netdev is not None}
     own = interface.netdev["name"] if interface.netdev else ""

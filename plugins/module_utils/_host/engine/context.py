@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ConcernPlan = Tuple[List[Step], List[str]]
 T = TypeVar("T")
-# Suffixes of the keys of steps about the virtual functions of a port: their settings, their driver,
+# Suffixes of the keys of steps about the VFs of a port: their settings, their driver,
 # the MTU of their interfaces. The key of the step about their number is the port's address.
 SETTINGS = ":settings"
 DRIVER = ":driver"
@@ -166,7 +166,7 @@ class Context:
         return self.actual.nics.get(steps.address_of(step))
 
     def functions_planned(self, address: str) -> int | None:
-        """Return how many virtual functions an earlier step gives a port, None if none does."""
+        """Return how many VFs an earlier step gives a port, None if none does."""
         created = self.planned(f"vfs:{address}")
         return None if created is None else steps.as_planned(created["to"], int)
 
@@ -186,7 +186,7 @@ class Context:
         return [f"{text}{held}"] if held else []
 
     def destroys(self, nic: Nic | None) -> bool:
-        """Return whether an earlier step of a removal destroys this virtual function with all others of its port."""
+        """Return whether an earlier step of a removal destroys this VF with all others of its port."""
         if not self.removing or nic is None or nic["function"] != "vf":
             return False
         return self.planned(f"vfs:{nic['pf']}") is not None
@@ -228,7 +228,7 @@ class Context:
 
 
 def new_functions(context: Context, address: str) -> int | None:
-    """Return how many virtual functions of a port have new interfaces once the earlier steps are done.
+    """Return how many VFs of a port have new interfaces once the earlier steps are done.
 
     A step creates them or binds some of them again; a new interface lacks the settings of the former one. None if
     no step touches them.

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Finds the network interface of a PCI function while a plan is executed.
 
-Names change during a plan, addresses do not: operations carry ``{port:0000:18:00.0}`` or, for virtual functions that a
+Names change during a plan, addresses do not: operations carry ``{port:0000:18:00.0}`` or, for VFs that a
 plan is about to create, ``{vf:0000:18:00.0:3}`` (``{function:0000:18:00.0:3}`` is that function's address,
 ``{rdma:0000:18:00.0}`` an RDMA device, ``{representor:0000:18:00.0:pf0vf3}`` a representor by its port name), and are
 filled in right before they are executed.
@@ -80,13 +80,13 @@ def representor(host: Host, address: str, port_name: str) -> str:
 
 
 def virtual_function(host: Host, physical: str, number: int) -> str:
-    """Return the PCI address of a virtual function by its number (from 0)."""
+    """Return the PCI address of a VF by its number (from 0)."""
     try:
         return posixpath.basename(host.link(f"{PCI}/{physical}/virtfn{number}"))
     except HostError as error:
         if error.code != "ENOENT":
             raise
-        raise NoPort(f"{physical} has no virtual function {number}") from error
+        raise NoPort(f"{physical} has no VF {number}") from error
 
 
 def fill(text: str, host: Host) -> str:

@@ -45,7 +45,7 @@ _FAMILIES_OF_OWN_VFS: dict[str, str] = {
     "101c": "ConnectX-6",
     "a2d3": "BlueField",
 }
-# All families since ConnectX-6 Dx give their virtual functions this id, so it does not identify the family.
+# All families since ConnectX-6 Dx give their VFs this id, so it does not identify the family.
 SHARED_VF = "101e"
 # The first number of a firmware version is the generation; 12 to 40 as released so far.
 _FIRMWARE_GENERATIONS: dict[str, str] = {
@@ -135,12 +135,12 @@ class PciId(NamedTuple):
 
     @property
     def is_vf_by_id(self) -> bool:
-        """Return whether the id is one of virtual functions; a guest has no physfn link that would show it."""
+        """Return whether the id is one of VFs; a guest has no physfn link that would show it."""
         return self.vendor == MELLANOX and (self.device == SHARED_VF or self.device in _FAMILIES_OF_OWN_VFS)
 
 
 def nic_family(pci_id: PciId, parent: PciId | None, firmware: str | None) -> str | None:
-    """Return the family: by the physical function's id, else by the own id, else by the firmware's major version."""
+    """Return the family: by the PF's id, else by the own id, else by the firmware's major version."""
     if pci_id.vendor != MELLANOX:
         return None
     if parent is not None and parent.device in _FAMILIES:

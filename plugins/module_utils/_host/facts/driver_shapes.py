@@ -114,7 +114,7 @@ Managed = Dict[str, Union[int, str, List[Union[int, str]]]]
 
 
 class SnapshotFunction(TypedDict):
-    """A physical function and its virtual functions, to restore."""
+    """A PF and its VFs, to restore."""
 
     pci: str
     vfs: int

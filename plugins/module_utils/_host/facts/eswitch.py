@@ -29,7 +29,7 @@ _OFFLOAD = re.compile(r"^hw-tc-offload: (on|off)$", re.MULTILINE)
 
 
 def show_command(address: str) -> tuple[str, ...]:
-    """Return the command that shows the e-switch of a physical function."""
+    """Return the command that shows the e-switch of a PF."""
     return ("devlink", "-j", "dev", "eswitch", "show", f"pci/{address}")
 
 
@@ -58,7 +58,7 @@ def read_eswitches(probe: Probe, ports: Sequence[Interface]) -> dict[str, Eswitc
 
 
 def read_modes(probe: Probe, addresses: Iterable[str]) -> dict[str, Eswitch]:
-    """Return what devlink reports about the e-switches of physical functions, as ``read_eswitches`` does."""
+    """Return what devlink reports about the e-switches of PFs, as ``read_eswitches`` does."""
     return {address: _eswitch_of(probe.command(*show_command(address)), address) for address in addresses}
 
 

@@ -124,7 +124,7 @@ def functions_of_card(actual: HostState, address: str) -> list[Nic]:
 
 
 def functions_of_flash(actual: HostState, address: str) -> list[str]:
-    """Return the physical functions known to share the flash of the one at ``address``, in order.
+    """Return the PFs known to share the flash of the one at ``address``, in order.
 
     A bare half shares its flash with its own functions only: burning one flash twice does less harm than missing one.
     """
@@ -133,12 +133,12 @@ def functions_of_flash(actual: HostState, address: str) -> list[str]:
 
 
 def flash_of(actual: HostState, address: str) -> str:
-    """Return the name of a card's flash: the address of its first physical function."""
+    """Return the name of a card's flash: the address of its first PF."""
     return functions_of_flash(actual, address)[0]
 
 
 def may_share_firmware(actual: HostState, address: str, other: str) -> bool:
-    """Return whether two physical functions are, or may be, on one card and so share its settings.
+    """Return whether two PFs are, or may be, on one card and so share its settings.
 
     A bare half may be on any card of its model.
     """
@@ -155,7 +155,7 @@ def guids_of(actual: HostState, nic: Nic) -> set[str]:
 
 
 def is_bare_half(nic: Nic) -> bool:
-    """Return whether a physical function has neither an interface nor an RDMA device, so that its card is unknown."""
+    """Return whether a PF has neither an interface nor an RDMA device, so that its card is unknown."""
     return nic["function"] == "pf" and not nic["netdevs"] and not nic["rdma"]
 
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the settings that a physical function has for its virtual functions.
+"""Read the settings that a PF has for its VFs.
 
-Only netlink reports them (IFLA_VFINFO_LIST), so they are read with ``ip``, once per port that has virtual functions.
+Only netlink reports them (IFLA_VFINFO_LIST), so they are read with ``ip``, once per port that has VFs.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ NO_ADDRESS = "00:00:00:00:00:00"
 
 
 class PortSettings(NamedTuple):
-    """The port's permanent address if it differs from the current one, and its virtual functions by number."""
+    """The port's permanent address if it differs from the current one, and its VFs by number."""
 
     permanent_mac: str | None
     functions: list[FunctionSettings] | None
 
 
 def show_command(name: str) -> tuple[str, ...]:
-    """Return the command that prints a port with its virtual functions."""
+    """Return the command that prints a port with its VFs."""
     return ("ip", "-json", "link", "show", "dev", name)
 
 
 def read_port_settings(probe: Probe, name: str) -> PortSettings:
-    """Return the settings of port ``name`` and its virtual functions; None for what can't be read."""
+    """Return the settings of port ``name`` and its VFs; None for what can't be read."""
     return parse_port_settings(probe.json(*show_command(name)) or "")
 
 

@@ -129,7 +129,7 @@ def _add_slots(probe: Probe, facts: Facts) -> None:
 def _read_vf_counts(
     probe: Probe, desired: HostSpec, netdevs: Sequence[ReadNetdev], nics: Sequence[Nic]
 ) -> dict[str, list[VfCount]]:
-    """Return the configuration that makes virtual functions, if the spec sets a number of them."""
+    """Return the configuration that makes VFs, if the spec sets a number of them."""
     if all(entry["vfs"] is None for entry in desired["interfaces"]):
         return {}
     from .vf_counts import read_vf_counts
@@ -272,7 +272,7 @@ def _is_on(device: RdmaDevice, nic: Nic) -> bool:
 
 
 def _add_vf_settings(probe: Probe, nic: Nic, ports: list[ReadNetdev]) -> None:
-    """Add the settings of its virtual functions to a physical function, and the permanent address to its port."""
+    """Add the settings of its VFs to a PF, and the permanent address to its port."""
     sriov = nic["sriov"]
     if sriov is None:
         return

@@ -88,7 +88,7 @@ class HostState:
     def uplink_reason(self, nic: Nic | None, netdev: Netdev | None) -> str | None:
         """Return why a change of this device could cut off the node; ``None`` if it could not.
 
-        A physical function carries the traffic of its virtual functions, so it is an uplink if one of them is.
+        A PF carries the traffic of its VFs, so it is an uplink if one of them is.
         """
         if netdev is not None and netdev["name"] in self._uplink_names:
             return self._uplink_names[netdev["name"]]
@@ -107,15 +107,15 @@ class HostState:
         return next((reason for reason in reasons if reason is not None), None)
 
     def vf_addresses(self, nic: Nic | None) -> list[str]:
-        """Return the addresses of the existing virtual functions, in order."""
+        """Return the addresses of the existing VFs, in order."""
         return list(nic["sriov"]["vfs"]) if nic is not None and nic["sriov"] is not None else []
 
     def vfs_of(self, nic: Nic | None) -> list[Nic]:
-        """Return the virtual functions of ``nic`` that the facts describe."""
+        """Return the VFs of ``nic`` that the facts describe."""
         return [self.nics[address] for address in self.vf_addresses(nic) if address in self.nics]
 
     def unbound_functions(self, nic: Nic | None) -> list[int]:
-        """Return the virtual functions that have no driver although the kernel binds them automatically.
+        """Return the VFs that have no driver although the kernel binds them automatically.
 
         A run that was killed between unbind and bind leaves a function in this state.
         """
@@ -126,7 +126,7 @@ class HostState:
         return [number for number, address in addresses if address in known and not known[address]["driver"]]
 
     def ports_of(self, nic: Nic) -> list[Netdev]:
-        """Return the interfaces of the function itself, without representors of its virtual functions."""
+        """Return the interfaces of the function itself, without representors of its VFs."""
         netdevs = [self.netdevs[name] for name in sorted(nic["netdevs"]) if name in self.netdevs]
         return [netdev for netdev in netdevs if is_of_the_device(netdev["port_name"])]
 
@@ -158,7 +158,7 @@ class HostState:
 
 
 def is_guest_function(nic: Nic) -> bool:
-    """Return whether ``nic`` is a virtual function whose physical function is on another system, as in a VM."""
+    """Return whether ``nic`` is a VF whose PF is on another system, as in a VM."""
     return nic["function"] == "vf" and not nic["pf"]
 
 
@@ -174,7 +174,7 @@ UNKNOWN: Final = Unknown()
 
 
 def enabled_functions(nic: Nic | None) -> int | Unknown:
-    """Return the current number of virtual functions of a NIC as its driver tells it."""
+    """Return the current number of VFs of a NIC as its driver tells it."""
     if nic is None or nic["sriov"] is None:
         return 0
     enabled = nic["sriov"]["enabled"]
@@ -190,17 +190,17 @@ def seen_functions(nic: Nic | None) -> int:
 
 
 def most_functions(nic: Nic) -> int:
-    """Return the maximum number of virtual functions of a NIC."""
+    """Return the maximum number of VFs of a NIC."""
     return (nic["sriov"]["total"] or 0) if nic["sriov"] is not None else 0
 
 
 def settings_of(nic: Nic | None) -> list[FunctionSettings] | None:
-    """Return the settings of a NIC's virtual functions; ``None`` if unknown."""
+    """Return the settings of a NIC's VFs; ``None`` if unknown."""
     return nic["sriov"]["settings"] if nic is not None and nic["sriov"] is not None else None
 
 
 def binds_functions(nic: Nic | None) -> bool:
-    """Return whether the kernel binds new virtual functions to drivers automatically, which is its default."""
+    """Return whether the kernel binds new VFs to drivers automatically, which is its default."""
     return nic is None or nic["sriov"] is None or nic["sriov"]["autoprobe"] is not False
 
 
@@ -236,7 +236,7 @@ class Interface:
 
     @property
     def functions(self) -> int:
-        """Return its current number of virtual functions, of those that are seen if it is not known."""
+        """Return its current number of VFs, of those that are seen if it is not known."""
         return seen_functions(self.nic)
 
     @property

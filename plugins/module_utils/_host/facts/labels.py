@@ -5,7 +5,7 @@
 
 ``pci-15b3.present`` follows the rule that the NVIDIA Network Operator installs (vendor 15b3 with class 0200 or 0207),
 ``pci-10de.present`` the default of NFD's PCI source (display classes 0300 and 0302), and ``network-sriov.capable`` its
-network source: a network interface whose device supports virtual functions (``source/network/network.go``). Its
+network source: a network interface whose device supports VFs (``source/network/network.go``). Its
 ``network-sriov.configured`` is left out, as a run may change it. Values are sanitized like NFD's.
 """
 

@@ -80,7 +80,7 @@ def _still_there(wanted: Iterable[InterfaceSpec], actual: HostState) -> list[Int
 
 
 def functions_to_come(interfaces: Iterable[Interface]) -> dict[str, Interface]:
-    """Return the addresses of the virtual functions in the spec, each with its port.
+    """Return the addresses of the VFs in the spec, each with its port.
 
     The first one is ``offset`` routing ids after the port, each further one by ``stride`` (the kernel's
     drivers/pci/iov.c, pci_iov_virtfn_bus and pci_iov_virtfn_devfn).
@@ -121,7 +121,7 @@ def _candidates(
         # The entry's own name matches too: after the rename, the interface has no other.
         names = [name for name in (value, new_name) if name in actual.netdevs]
         if len(names) > 1 and names[1] not in others and _is_named_here(actual, actual.netdevs[names[1]]):
-            # A new interface has taken the free name, for example a virtual function the first ethN.
+            # A new interface has taken the free name, for example a VF the first ethN.
             names.reverse()
         netdevs = [actual.netdevs[name] for name in names[:1]]
     return [(_function_of(actual, netdev), netdev) for netdev in netdevs]
@@ -177,11 +177,7 @@ def _unmatched(
     else:
         near = _nearest(actual, key, value)
         detail = f"nearest here: {', '.join(near)}" if near else "this host has no interface of this kind"
-        detail += (
-            "; a virtual function that this plan makes is set up by the run that makes it: select it by pci"
-            if coming
-            else ""
-        )
+        detail += "; a VF that this plan makes is set up by the run that makes it: select it by pci" if coming else ""
     what = {"pci": "PCI address", "mac": "hardware address", "current_name": "name"}[key]
     return Unmatched(
         key=f"{key}={value}",

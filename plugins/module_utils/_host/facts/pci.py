@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read NICs and GPUs, and how they and the bridges above them route PCIe traffic.
 
-The BIOS reserves memory address space (BARs) for the virtual functions of a port; without it, the kernel refuses any
+The BIOS reserves memory address space (BARs) for the VFs of a port; without it, the kernel refuses any
 number of functions (ENOMEM, "not enough MMIO resources for SR-IOV": the kernel's drivers/pci/iov.c, sriov_enable). The
 file ``resource`` (drivers/pci/pci-sysfs.c, resource_show) has a line of start, end and flags for each BAR: the SR-IOV
 ones are lines 7 to 12, counted from 0.
@@ -69,7 +69,7 @@ class Function:
 
 
 def read_pcie(probe: Probe, nics: Sequence[Nic], gpus: Sequence[Gpu]) -> Pcie:
-    """Return ``functions`` (RDMA NICs without virtual functions, and GPUs) and the ``bridges`` above them, by address.
+    """Return ``functions`` (RDMA NICs without VFs, and GPUs) and the ``bridges`` above them, by address.
 
     A function has ``max_read_request`` and ``max_payload`` (bytes), ``relaxed_ordering`` and ``ats``. A bridge has the
     value of its ACS control register. Devices without such registers, or with unreadable ones, are left out. Bridges
@@ -218,7 +218,7 @@ def add_slots(probe: Probe, devices: Iterable[Nic | Gpu]) -> None:
 
 
 def is_unassigned(text: str, vendor: str) -> bool:
-    """Return whether the file ``resource`` of a physical function shows that no virtual functions are possible.
+    """Return whether the file ``resource`` of a PF shows that no VFs are possible.
 
     A BAR with flags has no address if it is marked UNSET (setup-res.c) or starts at 0. A BAR that could not be assigned
     is mostly wiped (setup-bus.c, reset_resource; as of Linux 5.8 and 6.18), and its line then equals that of a BAR that
@@ -357,7 +357,7 @@ def _width(probe: Probe, path: str) -> int | None:
 
 
 def _sriov(probe: Probe, base: str, function: Function) -> Sriov | None:
-    """Return the SR-IOV facts of a physical function; None for virtual ones, or if the firmware disabled SR-IOV."""
+    """Return the SR-IOV facts of a PF; None for virtual ones, or if the firmware disabled SR-IOV."""
     if function.physfn is not None or _SR_IOV not in function.names:
         return None
     links = sorted((name for name in function.names if _VF_LINK.fullmatch(name)), key=natural)

@@ -22,7 +22,7 @@ from .matching import match_spec
 from .settings_shapes import HostQos, QosDevice, QosPort
 from .shapes import Facts, Nic, RdmaDevice
 
-# Settings of the RDMA device; all others are those of the port, which virtual functions share with their physical one.
+# Settings of the RDMA device; all others are those of the port, which VFs share with their physical one.
 _TRUST = re.compile("pcp|dscp")
 OF_DEVICE = ("traffic_class", "tos")
 _UNSUPPORTED = "Operation not supported"
@@ -35,7 +35,7 @@ _OF_DCB = ("dcbx", "trust", "dscp_priority", "cable_length", "ets", "pfc")
 def given(desired: HostSpec, interface: Interface) -> Qos:
     """Return the settings of an interface from variables, in the order in which they are applied.
 
-    The host's settings apply to Ethernet ports; for virtual functions, only to their RDMA device.
+    The host's settings apply to Ethernet ports; for VFs, only to their RDMA device.
     """
     own = interface.wanted["qos"]
     of_host: Qos = desired["roce_qos"] or Qos()
@@ -55,7 +55,7 @@ def asked(desired: HostSpec, interface: Interface) -> Qos:
 
 
 def is_function(interface: Interface) -> bool:
-    """Return whether an interface belongs to a virtual function."""
+    """Return whether an interface belongs to a VF."""
     return interface.nic is not None and interface.nic["function"] == "vf"
 
 

@@ -53,7 +53,7 @@ def read_rdma(probe: Probe, netdevs: Sequence[Netdev], addressed: Collection[str
     """Return the facts of every RDMA device, ``mlx5_2`` before ``mlx5_10``.
 
     ``addressed`` are the interfaces with IPv4 addresses, according to their routes: all GID slots of these are
-    searched, while ports of others, possibly hundreds of virtual functions, cost a few reads each.
+    searched, while ports of others, possibly hundreds of VFs, cost a few reads each.
     """
     names = sorted(probe.names(INFINIBAND), key=natural)
     return [_device(probe, name, netdevs, addressed) for name in names]
@@ -62,7 +62,7 @@ def read_rdma(probe: Probe, netdevs: Sequence[Netdev], addressed: Collection[str
 def links_of(facts: Facts) -> list[Link]:
     """Return the ports that are up, with their capabilities; rates are in Gb/s.
 
-    Left out are virtual functions of a physical one on this host, which come and go with plans, and software devices,
+    Left out are VFs of a physical one on this host, which come and go with plans, and software devices,
     which have no link.
     """
     ours = {nic["address"] for nic in facts["nics"] if not nic["pf"]}
@@ -146,7 +146,7 @@ def _device(probe: Probe, name: str, netdevs: Sequence[Netdev], addressed: Colle
 def _sub_function(place: str) -> str | None:
     """Return ``0000:18:00.0/mlx5_core.sf.4`` for the device of a sub-function, which is not that of the PCI function.
 
-    It is on the auxiliary bus below the physical or virtual function that carries it (linux-rdma/rdma-core pull request
+    It is on the auxiliary bus below the physical or VF that carries it (linux-rdma/rdma-core pull request
     1741).
     """
     found = _SUB_FUNCTION.search(place)

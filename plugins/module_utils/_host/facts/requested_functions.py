@@ -161,7 +161,7 @@ def _guest_functions(functions: Sequence[str]) -> str:
     """Return why a policy that selects functions passed through to this guest has no effect."""
     more = ", ..." if len(functions) > _MOST_NAMES else ""
     return (
-        f": {', '.join(functions[:_MOST_NAMES])}{more} are virtual functions in a guest, which makes none of its own; "
+        f": {', '.join(functions[:_MOST_NAMES])}{more} are VFs in a guest, which makes none of its own; "
         "the device plugin offers them as they are"
     )
 

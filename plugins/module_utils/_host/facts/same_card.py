@@ -126,9 +126,9 @@ def _serial_field(fields: bytes) -> str:
 
 
 def _card(host: Host, address: str) -> Card:
-    """Return the card of a function, for a virtual one that of its physical function; empty if it does not exist."""
+    """Return the card of a function, for a virtual one that of its PF; empty if it does not exist."""
     path = f"{PCI}/{address}"
-    # Only virtual functions have this link.
+    # Only VFs have this link.
     with contextlib.suppress(HostError):
         path = f"{PCI}/{posixpath.basename(host.link(f'{path}/physfn'))}"
     model = _model(host, path)

@@ -71,7 +71,7 @@ class PcieLink(_PcieLink, total=False):
 
 
 class FunctionSettings(TypedDict):
-    """The settings of a virtual function on its physical one (functions.py), by its number."""
+    """The settings of a VF on its physical one (functions.py), by its number."""
 
     mac: str | None
     vlan: int
@@ -91,9 +91,9 @@ class _Sriov(TypedDict):
 
 
 class Sriov(_Sriov, total=False):
-    """SR-IOV of a physical function (pci.py); its port provides the settings (gather.py).
+    """SR-IOV of a PF (pci.py); its port provides the settings (gather.py).
 
-    ``unassigned`` is present if the kernel has no memory for virtual functions (pci.py). ``offset`` and ``stride`` are
+    ``unassigned`` is present if the kernel has no memory for VFs (pci.py). ``offset`` and ``stride`` are
     the distances of the first one from the port, and between them.
     """
 
@@ -275,7 +275,7 @@ class Uplink(TypedDict):
 
 
 class VfCount(TypedDict):
-    """A file that creates virtual functions, and their number (vf_counts.py)."""
+    """A file that creates VFs, and their number (vf_counts.py)."""
 
     file: str
     count: int
@@ -456,7 +456,7 @@ class FirmwareImages(TypedDict):
 
 
 class FunctionGuids(TypedDict):
-    """The GUIDs of a virtual function (vf_settings.py), by its number."""
+    """The GUIDs of a VF (vf_settings.py), by its number."""
 
     node_guid: str | None
     port_guid: str | None
@@ -464,7 +464,7 @@ class FunctionGuids(TypedDict):
 
 
 class Guids(TypedDict):
-    """The GUIDs that a port has set for its virtual functions (vf_settings.py)."""
+    """The GUIDs that a port has set for its VFs (vf_settings.py)."""
 
     functions: list[FunctionGuids]
     files: str | None

@@ -45,7 +45,7 @@ def read_every_port(probe: Probe, facts: Facts) -> None:
 
 
 def _read_cards(probe: Probe, desired: HostSpec, interfaces: Iterable[Interface], actual: HostState) -> None:
-    """Add the facts of NVIDIA cards that only commands report, for physical functions with an entry."""
+    """Add the facts of NVIDIA cards that only commands report, for PFs with an entry."""
     cards = {nic["address"] for nic in actual.nvidia_nics() if nic["function"] == "pf"}
     # Settings for all interfaces apply to each of them.
     ports = [
@@ -64,7 +64,7 @@ def _read_cards(probe: Probe, desired: HostSpec, interfaces: Iterable[Interface]
 
 
 def renewed_functions(interfaces: Iterable[Interface], actual: HostState) -> list[Nic]:
-    """Return the virtual functions whose users must be known before planning, as facts.
+    """Return the VFs whose users must be known before planning, as facts.
 
     This depends on the facts in ``actual`` about devices, e-switches and GUIDs. Finding users takes time, so there are
     no such functions on a host that matches its spec.

@@ -66,7 +66,7 @@ def _switches(first: int, second: int) -> int:
 
 
 def distances(nics: Sequence[Nic], gpus: Sequence[Gpu]) -> dict[str, dict[str, str]]:
-    """Return the distance label of every pair of RDMA NIC and GPU; a physical function represents its virtual ones."""
+    """Return the distance label of every pair of RDMA NIC and GPU; a PF represents its virtual ones."""
     if not gpus:
         return {}
     return {nic["address"]: {gpu["address"]: distance(nic, gpu) for gpu in gpus} for nic in fabric_of(nics)}
@@ -106,7 +106,7 @@ def rails(nics: Sequence[Nic], gpus: Sequence[Gpu], uplinks: Collection[str] = (
 
 
 def fabric_of(nics: Iterable[Nic]) -> list[Nic]:
-    """Return the NICs of the fabric: those with RDMA and NVIDIA's, a physical function for its virtual ones."""
+    """Return the NICs of the fabric: those with RDMA and NVIDIA's, a PF for its virtual ones."""
     return [nic for nic in nics if nic["pf"] is None and (nic["rdma"] or nic["vendor"] == MELLANOX)]
 
 

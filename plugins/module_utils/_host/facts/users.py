@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the users of virtual functions and RDMA devices, which would lose them if these were removed.
+"""Find the users of VFs and RDMA devices, which would lose them if these were removed.
 
 The kernel does not check for users before it destroys a function or an RDMA device, and an interface in another network
 namespace is not visible from here. All processes are examined, so this is only done if a step would take something
@@ -90,7 +90,7 @@ def read_users(
     nics: Sequence[Nic],
     netdevs: Mapping[str, ReadNetdev],
 ) -> Users:
-    """Return the users of each virtual function as text, by its PCI address, without unused functions.
+    """Return the users of each VF as text, by its PCI address, without unused functions.
 
     A function whose driver passes it through, but which no process has open, is included without users.
 
@@ -429,7 +429,7 @@ def held(actual: HostState, functions: Iterable[Nic]) -> str:
 
 
 def given_away(actual: HostState, nic: Nic) -> str:
-    """Return the pod or guest that has a virtual function, judging by missing parts; empty if there is none."""
+    """Return the pod or guest that has a VF, judging by missing parts; empty if there is none."""
     if nic["driver"] in USER_SPACE_DRIVERS or in_another_namespace(nic, actual.nics.values()):
         return _held(actual, nic)
     return ""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read how many virtual functions the host's network configuration creates on each port.
+"""Read how many VFs the host's network configuration creates on each port.
 
 netplan: ``virtual-function-count``, or the number of ethernet definitions with a ``link`` to the port (netplan-yaml(5),
 src/sriov.c). systemd.link(5): ``SR-IOVVirtualFunctions=``, or one more than the highest ``VirtualFunction=`` of its
@@ -35,7 +35,7 @@ def read_vf_counts(
     netdevs: Iterable[ReadNetdev],
     nics: Iterable[Nic],
 ) -> dict[str, list[VfCount]]:
-    """Return ``file`` and ``count`` of everything that creates virtual functions, by the port's interface name."""
+    """Return ``file`` and ``count`` of everything that creates VFs, by the port's interface name."""
     read = list(netdevs)
     ports = [netdev for netdev in read if netdev["pci"] and netdev["kind"] == "physical"]
     given = [*_of_netplan(probe), *_of_profiles(probe), *_of_stanzas(probe)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The settings and GUIDs of virtual functions: current and in the spec.
+"""The settings and GUIDs of VFs: current and in the spec.
 
 Netlink reports them with the interface of the port (IFLA_VF_IB_NODE_GUID, since Linux 5.5); otherwise they are read
 from the files of the vendor's mlx5_ib (``device/sriov/N/node`` and ``port`` of the RDMA device).
@@ -35,7 +35,7 @@ _OCTETS = 8
 
 
 def own_octets(port: str, number: int, count: int) -> bytes:
-    """Return the MAC or GUID of a virtual function, which only depends on the port's address and the number.
+    """Return the MAC or GUID of a VF, which only depends on the port's address and the number.
 
     It is locally administered and made from a digest: the ports of a card have consecutive addresses, so adding the
     number would give functions of two ports the same one.
@@ -45,7 +45,7 @@ def own_octets(port: str, number: int, count: int) -> bytes:
 
 
 def deterministic_mac(port_mac: str, number: int) -> str:
-    """Return the MAC of a virtual function derived from that of its port."""
+    """Return the MAC of a VF derived from that of its port."""
     return ":".join(f"{octet:02x}" for octet in own_octets(port_mac, number, 6))
 
 
@@ -111,7 +111,7 @@ def parse(text: str) -> list[FunctionGuids]:
 
 
 def deterministic_guid(port_guid: str, number: int) -> str:
-    """Return the GUID of a virtual function derived from that of its port."""
+    """Return the GUID of a VF derived from that of its port."""
     return guid_text(int.from_bytes(own_octets(port_guid, number, _OCTETS), "big"))
 
 

@@ -189,7 +189,7 @@ def _applied(machine: Machine, clock: Clock, *, later: bool = False) -> Outcome:
 def _started(machine: Machine, clock: Clock, boot_spec: BootSpec) -> Outcome:
     """Apply all entries, then those of devices that the first round has created, and settings that a driver has lost.
 
-    Virtual functions may have entries of their own.
+    VFs may have entries of their own.
     """
     entries = boot_spec.desired["interfaces"]
     # Without udev there is only the wait below.
@@ -308,7 +308,7 @@ def _round(
 
 
 def _by_port(plan: Plan, context: Context) -> dict[str, list[Step]]:
-    """Return the steps by their physical function, in order."""
+    """Return the steps by their PF, in order."""
     found: dict[str, list[Step]] = {}
     for step in plan["steps"]:
         found.setdefault(_port_of(step, context), []).append(step)
@@ -316,7 +316,7 @@ def _by_port(plan: Plan, context: Context) -> dict[str, list[Step]]:
 
 
 def _port_of(step: Step, context: Context) -> str:
-    """Return the physical function of a step, else the device or key that it names."""
+    """Return the PF of a step, else the device or key that it names."""
     actual = context.actual
     names = [name for name in key_of(step).split(":") if name in actual.netdevs]
     address = address_of(step) or (actual.netdevs[names[0]]["pci"] if names else None)

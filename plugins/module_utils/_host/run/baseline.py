@@ -30,7 +30,7 @@ FILE = StateFile(
     "restore the file from a backup, or remove it to accept the present values as the original ones",
 )
 _OF_NO_CONCERN = Handler(lambda _context, _step: Work(()))
-# In these concerns a step with the key "<physical function>:<what>" sets up virtual functions.
+# In these concerns a step with the key "<PF>:<what>" sets up VFs.
 _OF_FUNCTIONS = ("vfs", "mtu")
 
 
@@ -158,7 +158,7 @@ def _with_parts(first: Mapping[str, object], later: Mapping[str, object]) -> dic
 
 
 def _of_own_functions(step_id: str, kept: Baseline) -> bool:
-    """Return whether a setting belongs to virtual functions that did not exist before the first run."""
+    """Return whether a setting belongs to VFs that did not exist before the first run."""
     concern, key = step_id.split(":", 1)
     address, colon, _what = key.rpartition(":")
     return bool(colon) and concern in _OF_FUNCTIONS and kept.get(f"vfs:{address}") == 0

@@ -127,7 +127,7 @@ def _ways(addresses: Collection[str], moved: Sequence[Moved], asked: Collection[
 
 
 def _of_functions(addresses: Collection[str], cards: Cards, where: dict[str, str]) -> dict[str, str]:
-    """Return the new addresses of virtual functions, which have no serial number and share their port's bus."""
+    """Return the new addresses of VFs, which have no serial number and share their port's bus."""
     found = {}
     for address in addresses:
         bus, _colon, place = address.rpartition(":")

@@ -11,7 +11,7 @@ Steps that need the driver are refused. A driver that recovers its device by its
 mark, so a device with interfaces or RDMA devices counts as recovered. Firmware and PCIe registers need no driver.
 
 Users of RDMA devices: a step that takes a device away from programs or storage that use it needs consent, and is not
-executed if somebody has come to use the device since it was planned. Users of virtual functions are refused before.
+executed if somebody has come to use the device since it was planned. Users of VFs are refused before.
 
 Unread facts: what can't be read is neither nothing nor zero. Steps are refused that are about a device of which a file
 or command failed, or about a host of which one did, as are those that write for all devices.

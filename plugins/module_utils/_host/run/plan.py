@@ -136,12 +136,12 @@ def _unknown_uplinks(desired: HostSpec, actual: HostState) -> list[str]:
 
 
 def _functions_to_come(context: Context) -> list[str]:
-    """Return a notice for each entry about a virtual function that a step of this plan creates."""
+    """Return a notice for each entry about a VF that a step of this plan creates."""
     addresses = [entry["pci"] for entry in context.entries_without_device if entry.get("pci")]
     missing = [address for address in addresses if address not in context.actual.nics]
     made = functions_to_come(context.interfaces) if missing else {}
     return [
-        f"{address}: a virtual function that {context.target_of(made[address])} does not have yet; its own entry is "
+        f"{address}: a VF that {context.target_of(made[address])} does not have yet; its own entry is "
         "planned and applied last, once it exists"
         for address in missing
         if address in made
@@ -169,7 +169,7 @@ def telling_turn(plan: Plan) -> Plan:
 def makes_forget(step: Step) -> bool:
     """Return whether a step makes ports lose their settings (queues, QoS, IRQ affinity).
 
-    A new load of the driver does, and for virtual functions a change of their number. A port of mlx5 loses them when
+    A new load of the driver does, and for VFs a change of their number. A port of mlx5 loses them when
     its e-switch changes mode: the representor of the uplink begins with one channel and default rings (the kernel's
     mlx5 core/en_rep.c, mlx5e_build_rep_params).
     """

@@ -335,7 +335,7 @@ def plan_lines(plan: Plan) -> list[str]:
 def summarize(desired: HostSpec, facts: Facts, plan: Plan) -> Summary:
     """Return the numbers of one host: steps by status, devices, labels of its node, the plan's digest.
 
-    Virtual functions of a physical function on the host are not counted as NICs.
+    VFs of a PF on the host are not counted as NICs.
     """
     statuses = [step["status"] for step in plan["steps"]]
     return {

@@ -138,18 +138,18 @@ def _text(place: Place, value: object) -> str | None:
 
 
 def check_functions(place: Place, parameters: Parameters | None, vfs: int | None) -> None:
-    """Note values that prevent the virtual functions of the same entry at the next boot."""
+    """Note values that prevent the VFs of the same entry at the next boot."""
     if not vfs or not parameters:
         return
     if "0" in meanings(parameters.get("SRIOV_EN", "")):
         place.at("SRIOV_EN").violation(
-            f"switches SR-IOV off, and vfs of the same entry asks for {vfs} virtual functions",
+            f"switches SR-IOV off, and vfs of the same entry asks for {vfs} VFs",
             "set it to true, or leave vfs out",
         )
     offered = [int(meaning) for meaning in meanings(parameters.get("NUM_OF_VFS", "")) if meaning.isdecimal()]
     if offered and max(offered) < vfs:
         place.at("NUM_OF_VFS").violation(
-            f"offers {max(offered)} virtual functions, and vfs of the same entry asks for {vfs}",
+            f"offers {max(offered)} VFs, and vfs of the same entry asks for {vfs}",
             "raise NUM_OF_VFS or lower vfs",
         )
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check the virtual functions of a port in the spec: settings, drivers, e-switch and InfiniBand GUIDs.
+"""Check the VFs of a port in the spec: settings, drivers, e-switch and InfiniBand GUIDs.
 
 GUIDs are stored as eight lower-case octets, as ``ip`` prints them; sysfs writes the same number in four groups.
 """
@@ -64,7 +64,7 @@ _HINT = "a fabric needs each GUID once: give every host its own range in host_va
 
 
 class VfSettings(TypedDict):
-    """Settings of a port's virtual functions; ``max_tx_rate`` is in Mb/s, keys of ``mac`` are numbers of functions."""
+    """Settings of a port's VFs; ``max_tx_rate`` is in Mb/s, keys of ``mac`` are numbers of functions."""
 
     mac: str | dict[str, str] | None
     vlan: int | None
@@ -118,7 +118,7 @@ def vf_settings(place: Place, value: object, count: int | None) -> VfSettings | 
 
 
 def no_shared_addresses(places: list[Place], wanted: Sequence[VfSettings | None]) -> None:
-    """Note addresses that two virtual functions of the host would have."""
+    """Note addresses that two VFs of the host would have."""
     seen: dict[str, str] = {}
     for place, settings in zip(places, wanted):
         macs = settings["mac"] if settings is not None else None

@@ -52,7 +52,7 @@ _QUEUE = optional_number(within(1, _MOST_OF_A_QUEUE, _NO_QUEUE, _NO_QUEUE))
 _VFS = within(
     0,
     syntax.MAX_VFS,
-    "is negative; 0 removes the virtual functions",
+    "is negative; 0 removes the VFs",
     f"is above {syntax.MAX_VFS}, the most SR-IOV can number",
 )
 
@@ -104,7 +104,7 @@ def _gives(prefix: str, name: str | None) -> bool:
 def _prefix_problem(prefix: str) -> str:
     """Return why a text can't be the prefix of representor names.
 
-    With ``rail0_`` virtual function 3 is ``rail0_3`` (the form of the SR-IOV operator), sub-function 88 ``rail0_sf88``.
+    With ``rail0_`` VF 3 is ``rail0_3`` (the form of the SR-IOV operator), sub-function 88 ``rail0_sf88``.
     """
     problem = syntax.new_name_problem(prefix)
     if problem:

@@ -17,7 +17,7 @@ from .interfaces import Queues
 from .qos import Qos
 
 FORMAT = 1
-# The physical function whose entry creates this virtual one.
+# The PF whose entry creates this virtual one.
 MAKER: Final = "pf"
 # The keys that select the interface of an entry; all others are settings.
 SELECTING = ("pci", "current_name", MAKER)

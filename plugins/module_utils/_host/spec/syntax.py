@@ -102,7 +102,7 @@ def unicast_address_problem(address: str) -> str:
 
 
 def vlan_problem(vlan: int) -> str:
-    """Return why ``vlan`` is not a VLAN for a virtual function; 0 means none."""
+    """Return why ``vlan`` is not a VLAN for a VF; 0 means none."""
     return "" if 0 <= vlan <= MAX_VLAN else f"is not a VLAN: 1 to {MAX_VLAN}, or 0 for none"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 NEXT_STEP = (
-    "udev makes the addresses of virtual functions from the machine ID, which cloned hosts share: give each its own "
+    "udev makes the addresses of VFs from the machine ID, which cloned hosts share: give each its own "
     "(empty /etc/machine-id, then systemd-machine-id-setup), or set the addresses of the functions"
 )
 

@@ -287,7 +287,7 @@ def _usable(seen: Seen, choice: Choice, port: Port) -> tuple[Choice | None, Prob
     if port.state != "ACTIVE":
         cause = "the link is not up: cable or switch port"
         if port.link_layer == INFINIBAND:
-            cause += ", no subnet manager, or a virtual function without GUID or virtual ports (OpenSM: virt_enabled 2)"
+            cause += ", no subnet manager, or a VF without GUID or virtual ports (OpenSM: virt_enabled 2)"
         return None, problem_of(f"port {port.number} of {choice.device} is {port.state}", cause, "bring the link up")
     if not any(name.startswith("uverbs") for name in seen.character_devices):
         cause = "the device plugin gave the pod no RDMA character device"

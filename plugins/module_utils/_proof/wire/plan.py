@@ -348,7 +348,7 @@ def count_of(quantity: Any) -> int:
 def device_limits(facts: Mapping[str, Any] | None, choice: Choice) -> Known:
     """Return what the facts of a host know of a device of one of its pods.
 
-    A virtual function has no PCIe link of its own: its physical function's counts.
+    A VF has no PCIe link of its own: its PF's counts.
     """
     if not facts:
         return Known()

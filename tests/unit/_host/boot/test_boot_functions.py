@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual functions over a reboot: the kernel forgets them, the boot unit makes them again before the network."""
+"""VFs over a reboot: the kernel forgets them, the boot unit makes them again before the network."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_function_with_an_entry_of_its_own_is_set_up_once_it_is_made(selector:
     kept = kernel.read(baseline.PATH)
     result = started(kernel)
     assert (result["problems"], result["seconds"] < SHORT) == ([], True)
-    assert "create 2 virtual functions" in result["executed"][0] and "MTU to 4200" in str(result["executed"])
+    assert "create 2 VFs" in result["executed"][0] and "MTU to 4200" in str(result["executed"])
     assert (kernel.read(baseline.PATH), kernel.exists(PENDING_REBOOT_FILE)) == (kept, False)
     assert kernel.read(f"{net(kernel, VF0)}/mtu") == "4200\n"
     assert int(kernel.read(f"{net(kernel, VF0)}/flags"), 16) & 1
@@ -128,7 +128,7 @@ def test_a_function_that_is_not_made_is_told_without_a_wait() -> None:
     kernel.tree.add_file(f"/sys/bus/pci/devices/{PF}/sriov_totalvfs", "0\n")
     result = started(kernel)
     assert result["problems"][0] == f"{VF0}: there is no such PCI function"
-    assert "create 2 virtual functions" in result["problems"][1]
+    assert "create 2 VFs" in result["problems"][1]
     assert result["seconds"] < SHORT
 
 

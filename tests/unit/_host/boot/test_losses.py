@@ -60,8 +60,8 @@ def test_what_nothing_asks_for_any_more_is_a_step_with_what_goes(entries: list[d
     found = lines(prepared(), *entries)
     assert list(found) == [f"boot:{UNIT_FILE}", *(f"boot:{PF}:{key}" for key in ("mtu", "state", "vfs"))]
     assert found[f"boot:{PF}:vfs"] == (
-        f"needs consent: boot {PF} (enp1s0f0): drop the virtual functions at the next boot [boot; interrupts its 2 "
-        f"virtual functions, which no boot creates any longer: {VF0}, 0000:01:10.2, from the next boot on] allow it "
+        f"needs consent: boot {PF} (enp1s0f0): drop the VFs at the next boot [boot; interrupts its 2 "
+        f"VFs, which no boot creates any longer: {VF0}, 0000:01:10.2, from the next boot on] allow it "
         "with rdma_fabric_allow_vf_reset: true"
     )
     of_mtu = "interrupts its MTU of 9000, which returns to the driver's default (Ethernet: 1500)"

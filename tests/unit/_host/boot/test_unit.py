@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The boot unit: rates of virtual functions wait for the link, nothing else waits for them, and what is lost is told.
+"""The boot unit: rates of VFs wait for the link, nothing else waits for them, and what is lost is told.
 
 systemd never ends the unit before its own waits are over.
 """
@@ -78,7 +78,7 @@ def test_a_link_that_never_comes_costs_the_rate_alone_and_is_told_with_its_port(
     assert kernel.exists(f"/sys/bus/pci/devices/{OTHER_VF0}")
     assert rates(kernel) == [(MACS["0"], 0), (MACS["1"], 0)]
     assert result["problems"][0] == f"{PF}: its link is not up after {LINK_SECONDS} seconds"
-    assert PF in result["problems"][1] and "set max_tx_rate of virtual functions 0 to 1" in result["problems"][1]
+    assert PF in result["problems"][1] and "set max_tx_rate of VFs 0 to 1" in result["problems"][1]
     assert LINK_SECONDS <= result["seconds"] < start_seconds(json.loads(kernel.read(BOOT_SPEC_FILE))["interfaces"])
 
 

@@ -489,7 +489,7 @@ class TestReload:
 
     def test_it_says_that_functions_are_created_again(self) -> None:
         load = self.load(installed(), with_functions(host(installed()), PF, 2))
-        assert "the 2 virtual functions are removed and created again" in load["detail"]
+        assert "the 2 VFs are removed and created again" in load["detail"]
 
     def test_an_interrupted_reload_is_taken_up_whatever_is_in_the_way(self) -> None:
         state = installed(journal=JOURNAL, loaded=running(ib_iser={"refcount": 0, "users": []}))

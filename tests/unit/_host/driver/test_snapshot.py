@@ -67,7 +67,7 @@ def test_functions_come_before_what_stands_on_them() -> None:
         f"ip link set dev {port} up",
         f"/sys/bus/pci/devices/{PF}/sriov_drivers_autoprobe = 0",
         f"/sys/bus/pci/devices/{PF}/sriov_numvfs = 1",
-        f"the 1 virtual functions of {PF}",
+        f"the 1 VFs of {PF}",
         f"ip link set dev {port} vf 0 mac 02:00:00:00:00:01",
         f"ip link set dev {port} vf 0 vlan 20 qos 0 proto 802.1Q",
         f"ip link set dev {port} vf 0 spoofchk on",
@@ -148,7 +148,7 @@ def test_all_interfaces_are_waited_for_together() -> None:
     waits = [operation.what for operation in operations if isinstance(operation, WaitFor)]
     assert waits == [
         f"the interfaces of {PF}, 0000:01:00.1",
-        f"the 1 virtual functions of {PF}",
+        f"the 1 VFs of {PF}",
         f"the interface of {VF}",
     ]
 

@@ -225,7 +225,7 @@ class TestRefusals:
 
     def test_a_card_of_another_vendor(self) -> None:
         outcome = applied(igb.booted(), igb.wish({"pci": igb.PF, "firmware": MORE}, **ALLOWED))
-        assert "not a physical function of an NVIDIA card" in the_step(outcome, f"firmware:{igb.PF}")["detail"]
+        assert "not a PF of an NVIDIA card" in the_step(outcome, f"firmware:{igb.PF}")["detail"]
 
     def test_another_link_type_of_the_uplink(self) -> None:
         entry = {"pci": PF, "firmware": {"LINK_TYPE_P1": "IB"}}
@@ -496,8 +496,8 @@ def test_bad_wishes_are_told_before_anything_is_touched(given: Any, says: str) -
 @pytest.mark.parametrize(
     ("vfs", "given", "path", "says"),
     [
-        (4, {"NUM_OF_VFS": 2}, "NUM_OF_VFS", "offers 2 virtual functions, and vfs of the same entry asks for 4"),
-        (4, {"NUM_OF_VFS": "0x3"}, "NUM_OF_VFS", "offers 3 virtual functions"),
+        (4, {"NUM_OF_VFS": 2}, "NUM_OF_VFS", "offers 2 VFs, and vfs of the same entry asks for 4"),
+        (4, {"NUM_OF_VFS": "0x3"}, "NUM_OF_VFS", "offers 3 VFs"),
         (4, {"NUM_OF_VFS": 16, "SRIOV_EN": False}, "SRIOV_EN", "switches SR-IOV off"),
         (1, {"SRIOV_EN": "FALSE"}, "SRIOV_EN", "switches SR-IOV off"),
         (1, {"SRIOV_EN": 0}, "SRIOV_EN", "switches SR-IOV off"),

@@ -250,7 +250,7 @@ class TestRefusals:
     def test_a_card_of_another_vendor(self) -> None:
         entry = {"pci": igb.PF, "firmware_image": {"version": NEW}}
         step = the_step(applied(igb.booted(), igb.wish(entry, **ALLOWED)), f"firmware_image:{igb.PF}")
-        assert "not a physical function of an NVIDIA card" in step["detail"]
+        assert "not a PF of an NVIDIA card" in step["detail"]
 
 
 def test_whatever_disturbs_a_run_the_next_one_gets_there() -> None:

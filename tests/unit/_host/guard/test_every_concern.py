@@ -62,7 +62,7 @@ OF_HOST: dict[str, dict[str, Any]] = {
     "sysctls": {"sysctls": {ARP: "8"}},
     "sysctls of all": {"sysctls": {"net.ipv4.conf.all.rp_filter": "1"}},
 }
-# Their keys name no interface: modules, files, the whole host, or virtual functions that the host itself does not use.
+# Their keys name no interface: modules, files, the whole host, or VFs that the host itself does not use.
 OF_NO_INTERFACE = {
     "kernel_arguments",
     "modules",

@@ -107,7 +107,7 @@ def test_a_run_that_finds_its_change_taken_back_fails_and_brings_no_record_back(
     outcome = run(kernel)
     assert outcome["failed"] is True
     assert "while the run was still at work, the host has reverted its change of the uplink" in outcome["msg"]
-    assert "create 4 virtual functions" in outcome["msg"] and "rdma_fabric_revert_seconds" in outcome["msg"]
+    assert "create 4 VFs" in outcome["msg"] and "rdma_fabric_revert_seconds" in outcome["msg"]
     # What the kernel finished after the host took it back is taken back by the run.
     assert kernel.read(COUNT).strip() == "0"
     assert not kernel.exists(GUARD_FILE)

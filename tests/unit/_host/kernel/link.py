@@ -4,7 +4,7 @@
 """Stand-in for ip(8) and what the kernel does with it: MTU and administrative state. Only tests use it.
 
 Limits as the kernel has them (dev_validate_mtu, net/core/dev.c): below min_mtu and above max_mtu it is EINVAL with one
-of two texts. A virtual function of mlx5 takes no MTU above that of its physical one. A bond sets that of its ports, a
+of two texts. A VF of mlx5 takes no MTU above that of its physical one. A bond sets that of its ports, a
 VLAN takes none above what it stands on (vlan_dev_change_mtu) and goes down with it (vlan_device_event), a macvlan
 likewise.
 """
@@ -154,7 +154,7 @@ def set_down(kernel: Kernel, name: str, _words: deque[str]) -> CommandResult:
 
 
 def _physical_mtu(kernel: Kernel, name: str) -> int | None:
-    """The MTU of the interface of the physical function that ``name`` belongs to; representors do not count."""
+    """The MTU of the interface of the PF that ``name`` belongs to; representors do not count."""
     try:
         listed = kernel.list(f"{NET}/{name}/device/physfn/net")
     except HostError:

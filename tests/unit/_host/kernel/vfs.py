@@ -48,7 +48,7 @@ FIRST_GROUP = 100000
 LATE_SECONDS = 0.7
 UNSUPPORTED = "RTNETLINK answers: Operation not supported"
 INVALID = "RTNETLINK answers: Invalid argument"
-# By the driver of the physical function: the driver of its virtual ones, what it can't set.
+# By the driver of the PF: the driver of its virtual ones, what it can't set.
 VF_DRIVERS = {"mlx5_core": "mlx5_core", "igb": "igbvf"}
 LACKING = {"igb": {"state"}}
 
@@ -184,7 +184,7 @@ def driver_of(kernel: Kernel, address: str) -> str | None:
 
 
 def bind(kernel: Kernel, address: str) -> None:
-    """Bind the driver of its kind to a virtual function, unless the physical one forbids it; the interface is late."""
+    """Bind the driver of its kind to a VF, unless the physical one forbids it; the interface is late."""
     physical = posixpath.basename(kernel.link(f"{PCI}/{address}/physfn"))
     driver, override = driver_of(kernel, physical), override_of(kernel, address)
     if override is None and (driver is None or _number(kernel, physical, "sriov_drivers_autoprobe") != 1):
@@ -212,7 +212,7 @@ def set_override(kernel: Kernel, match: Match[str], text: str) -> None:
 
 
 def remove_functions(kernel: Kernel, address: str) -> None:
-    """Remove every virtual function of a physical one, with their interfaces wherever they are."""
+    """Remove every VF of a physical one, with their interfaces wherever they are."""
     for name in [name for name in kernel.list(f"{PCI}/{address}") if re.fullmatch(r"virtfn\d+", name)]:
         function = posixpath.basename(kernel.link(f"{PCI}/{address}/{name}"))
         remove_interfaces(kernel, function)
@@ -343,7 +343,7 @@ def _is_infiniband(kernel: Kernel, address: str) -> bool:
 
 
 def settings_of(kernel: Kernel, address: str) -> list[dict[str, Any]]:
-    """Return what is set for each virtual function of a port."""
+    """Return what is set for each VF of a port."""
     return [json.loads(line) for line in _lines(kernel, address)]
 
 

@@ -317,7 +317,7 @@ class TestRefusals:
         done(kernel, wish(vfs=1))
         (function,) = mlx5.functions(kernel)
         desired = igb.wish({"pci": function, "representor_prefix": "rail0_"})
-        assert "physical function" in self.refusal(kernel, desired, function)
+        assert "PF" in self.refusal(kernel, desired, function)
 
 
 class TestInput:

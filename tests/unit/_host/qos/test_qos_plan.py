@@ -200,7 +200,7 @@ class TestRefusals:
         state = given.facts([given.vf(PF, None, "ens1")], [given.netdev("ens1", PF)])
         state = with_port(state, rdma={"name": "mlx5_0", "tos": None, "traffic_class": None})
         found = {step["id"]: step["detail"] for step in planned({"pfc": [3], "tos": 106}, state)}
-        assert "ask it of its physical function" in found[f"qos:pfc:{PF}"]
+        assert "ask it of its PF" in found[f"qos:pfc:{PF}"]
         assert found[f"qos:tos:{PF}"] == ""
 
     def test_settings_of_the_host_reach_the_device_of_a_virtual_function_only(self) -> None:

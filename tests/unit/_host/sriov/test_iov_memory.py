@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A BIOS that left no memory for virtual functions is told before a number of them is written, of recordings too."""
+"""A BIOS that left no memory for VFs is told before a number of them is written, of recordings too."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestPlan:
         outcome = applied(kernel, wish(vfs=2))
         step = the_step(outcome, f"vfs:{PF}")
         assert (step["status"], kernel.mutations) == ("refused", [])
-        for part in ("no memory for its virtual functions", "Above 4G Decoding", "pci=realloc", "reboot"):
+        for part in ("no memory for its VFs", "Above 4G Decoding", "pci=realloc", "reboot"):
             assert part in step["detail"]
 
     def test_a_recorded_host_tells_the_same(self) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A removal that destroys virtual functions has nothing to bring back of them, and leaves nothing behind."""
+"""A removal that destroys VFs has nothing to bring back of them, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ARP = "/proc/sys/net/ipv4/conf/enp1s0f0v0/arp_ignore"
 
 
 def host_with_rails() -> Kernel:
-    """Return a host whose first virtual function became a rail in a second run, as it was not there in the first."""
+    """Return a host whose first VF became a rail in a second run, as it was not there in the first."""
     kernel = igb.booted()
     succeeded(kernel, igb.wish(PORT), APPLY)
     kernel.tree.add_file(ARP, "0\n")

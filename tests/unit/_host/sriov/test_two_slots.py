@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The firmware of a card in two PCI slots (Socket Direct) offers virtual functions in both."""
+"""The firmware of a card in two PCI slots (Socket Direct) offers VFs in both."""
 
 from __future__ import annotations
 

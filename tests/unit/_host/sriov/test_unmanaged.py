@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual functions that managers of interfaces are told to leave alone, and those that the host uses itself.
+"""VFs that managers of interfaces are told to leave alone, and those that the host uses itself.
 
 tests/integration/test_udev_reads_names.py has udev read the rule, tests/guests/test_network_managers.py the managers.
 """
@@ -109,7 +109,7 @@ def test_functions_that_a_manager_has_already_are_named_until_the_next_boot() ->
     step = mlx5.the_step(preview(kernel, wish({"pci": PF, "vfs": 7}), replace(APPLY, check=True), None), STEP)
     assert step["interrupts"].endswith("enp1s0f0v4 and 2 more, from the next boot on")
     said = str(applied(kernel, wish({"pci": PF, "vfs": 7}), APPLY)["diff"])
-    assert "enp1s0f0v4 and 2 more: a network manager has taken these virtual functions" in said
+    assert "enp1s0f0v4 and 2 more: a network manager has taken these VFs" in said
     assert "nmcli device set NAME managed no" in said
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who uses a virtual function is seen, named and left alone: pods, guests, programs, and the host's own network."""
+"""Who uses a VF is seen, named and left alone: pods, guests, programs, and the host's own network."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class TestGiving:
         process(kernel, 77, "qemu", f"/dev/vfio/{group}")
         outcome = applied(kernel, wish(**GIVEN, vf_settings={"vlan": 300}))
         assert [step["to"] for step in outcome["plan"]["steps"]] == []
-        assert "virtual function 0 keeps other vf_settings" in str(outcome["plan"]["notices"])
+        assert "VF 0 keeps other vf_settings" in str(outcome["plan"]["notices"])
 
     def test_a_removal_sets_functions_back_that_were_with_vfio_before(self) -> None:
         kernel = given()
@@ -365,7 +365,7 @@ class TestWithoutFunctions:
     def test_a_port_without_functions_and_without_a_number_of_them_is_told(self) -> None:
         plan = applied(booted(), wish(vf_driver="vfio-pci"), CHECK)["plan"]
         (told,) = [each for each in plan["notices"] if "vf_driver" in each]
-        assert "vf_driver has no effect, there are no virtual functions; next: ask for vfs as well" in told
+        assert "vf_driver has no effect, there are no VFs; next: ask for vfs as well" in told
         assert plan["steps"] == []
 
     @pytest.mark.parametrize("asked", [{"vfs": 0, "vf_driver": "vfio-pci"}, {"vf_driver": "netdevice"}, GIVEN])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual functions of igb and mlx5 in the in-memory kernel: made, removed, set up, disturbed at every write."""
+"""VFs of igb and mlx5 in the in-memory kernel: made, removed, set up, disturbed at every write."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TestNumber:
         desired = wish({"pci": PF, "vfs": 2}, {"pci": VF0, "mtu": 1400})
         shown = igb.previewed(kernel, desired)["plan"]
         assert [step for step in shown["steps"] if step["status"] == "refused"] == []
-        assert [said for said in shown["notices"] if said.startswith(f"{VF0}: a virtual function that {PF} ")]
+        assert [said for said in shown["notices"] if said.startswith(f"{VF0}: a VF that {PF} ")]
         outcome = applied(kernel, desired)
         assert not outcome.get("failed"), outcome["msg"]
         assert ([each["id"] for each in outcome["executed"]][-1], outcome["plan"]["steps"]) == (f"mtu:{VF0}", [])
@@ -121,14 +121,14 @@ class TestNumber:
     def test_an_entry_that_no_function_to_come_is_known_to_be_is_refused(self, entry: dict[str, str]) -> None:
         shown = igb.previewed(booted(), wish({"pci": PF, "vfs": 2}, {**entry, "mtu": 1400}))
         (refused,) = [step for step in shown["plan"]["steps"] if step["status"] == "refused"]
-        assert "a virtual function that this plan makes is set up by the run that makes it" in refused["detail"]
+        assert "a VF that this plan makes is set up by the run that makes it" in refused["detail"]
 
     def test_an_entry_about_a_function_that_is_made_anew_is_named_and_holds_after_the_run(self) -> None:
         kernel = with_functions(4)
         applied(kernel, wish({"pci": VF0, "mtu": 1400}))
         desired = wish({"pci": PF, "vfs": 2}, {"pci": VF0, "mtu": 1400}, **ALLOWED)
         outcome = applied(kernel, desired)
-        assert f"notice: {VF0} (enp1s0f0v0): this plan destroys the virtual functions of {PF}" in str(outcome["diff"])
+        assert f"notice: {VF0} (enp1s0f0v0): this plan destroys the VFs of {PF}" in str(outcome["diff"])
         assert outcome["plan"]["steps"] == []
         assert [each["id"] for each in outcome["executed"]][-1] == f"mtu:{VF0}"
         assert kernel.read("/sys/class/net/enp1s0f0v0/mtu") == "1400\n"
@@ -136,7 +136,7 @@ class TestNumber:
     def test_entries_about_functions_that_stay_are_not_named(self) -> None:
         kernel = with_functions(4)
         outcome = applied(kernel, wish({"pci": PF, "vfs": 2}, {"pci": VF0, "mtu": 1400}))
-        assert "destroys the virtual functions" not in str(outcome["diff"])
+        assert "destroys the VFs" not in str(outcome["diff"])
 
     @pytest.mark.parametrize(
         ("prepare", "says"),
@@ -177,7 +177,7 @@ class TestNumber:
         kernel = booted()
         monkeypatch.setattr(vfs, "_add_function", lambda *_arguments: None)
         outcome = applied(kernel, wish({"pci": PF, "vfs": 2}))
-        assert outcome["failed"] and "2 virtual functions of 0000:01:00.0" in outcome["msg"]
+        assert outcome["failed"] and "2 VFs of 0000:01:00.0" in outcome["msg"]
         assert kernel.read(f"{vfs.PCI}/{PF}/sriov_numvfs") == "0\n"
 
     def test_functions_that_do_not_know_their_physical_one_are_not_there_yet(
@@ -272,7 +272,7 @@ class TestSettings:
         vfs.to_another_namespace(kernel, VF1)
         outcome = applied(kernel, wish({"pci": PF, "vf_settings": wanted}, **ALLOWED))
         assert [line for line in igb.what_changed(kernel) if " vf 1 " in line] == []
-        assert "virtual function 1 keeps other vf_settings" in str(outcome["plan"]["notices"])
+        assert "VF 1 keeps other vf_settings" in str(outcome["plan"]["notices"])
         assert outcome["plan"]["steps"] == []
 
     def test_a_removal_waits_for_what_a_pod_has(self) -> None:
@@ -310,7 +310,7 @@ class TestSettings:
         kernel = with_functions(2)
         monkeypatch.setattr(vfs, "_add_interface", lambda *_arguments: None)
         outcome = applied(kernel, wish({"pci": PF, "vfs": 2, "vf_settings": {"mac": "deterministic"}}))
-        assert outcome["failed"] and f"the interfaces of the virtual functions of {PF}" in outcome["msg"]
+        assert outcome["failed"] and f"the interfaces of the VFs of {PF}" in outcome["msg"]
 
     def test_functions_that_a_killed_run_left_without_driver_are_bound_again(self) -> None:
         kernel = booted()
@@ -319,7 +319,7 @@ class TestSettings:
         kernel.set_attribute(f"{vfs.PCI}/{PF}/virtfn1/driver/unbind", VF1, 1)
         kernel.revive()
         (step,) = igb.previewed(kernel, wish(entry))["plan"]["steps"]
-        assert (step["action"], step["status"]) == ("bind virtual function 1 to the driver", "planned")
+        assert (step["action"], step["status"]) == ("bind VF 1 to the driver", "planned")
         applied(kernel, wish(entry))
         assert functions(kernel)[VF1]
 

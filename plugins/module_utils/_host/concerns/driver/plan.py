@@ -400,10 +400,10 @@ def _interrupted(context: Context) -> str:
 
 
 def _load_detail(case: Case) -> str:
-    parts = ["links, addresses, routes, bonds, VLANs and virtual functions are restored"]
+    parts = ["links, addresses, routes, bonds, VLANs and VFs are restored"]
     functions = sum(len(case.actual.vf_addresses(nic)) for nic in case.actual.nvidia_nics())
     if functions:
-        parts.append(f"the {functions} virtual functions are removed and created again")
+        parts.append(f"the {functions} VFs are removed and created again")
     if case.context.interfaces:
         parts.append("what the driver forgets of this host's settings (queues, RoCE QoS, interrupts) is set again last")
     if needs.interrupted_reload(case.state) is not None:

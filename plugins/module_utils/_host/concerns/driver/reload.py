@@ -35,7 +35,7 @@ def restore_operations(snapshot: Snapshot) -> list[Operation]:
     physical = {function["pci"] for function in snapshot["functions"]}
     present = {link["pci"] for link in snapshot["links"]}
     operations: list[Operation] = [*_appear(physical & present), Run(_SETTLE, 40.0)]
-    # A port that comes up resets its virtual functions, which then reject commands for a while, so it comes first.
+    # A port that comes up resets its VFs, which then reject commands for a while, so it comes first.
     for function in snapshot["functions"]:
         for link in snapshot["links"]:
             if link["pci"] == function["pci"]:
@@ -62,7 +62,7 @@ def missing(snapshot: Snapshot, host: Host) -> str:
     for function in snapshot["functions"]:
         count = _count(host, f"{PCI}/{function['pci']}")
         if count != function["vfs"]:
-            problems.append(f"{function['pci']} has {count} of {function['vfs']} virtual functions")
+            problems.append(f"{function['pci']} has {count} of {function['vfs']} VFs")
     for link in snapshot["links"]:
         names = names_at(host, f"{PCI}/{link['pci']}/net")
         if not names:
@@ -101,12 +101,12 @@ def _virtual_functions(function: SnapshotFunction) -> list[Operation]:
     def there(host: Host) -> bool:
         return _count(host, device) == count
 
-    operations.append(WaitFor(f"the {count} virtual functions of {address}", there, _APPEARS_WITHIN))
+    operations.append(WaitFor(f"the {count} VFs of {address}", there, _APPEARS_WITHIN))
     for entry in function["managed"]:
         # One setting per call: drivers reject those that they do not support (EOPNOTSUPP, 2).
         for words in _managed_words(entry):
             operations.append(set_link(f"{{port:{address}}}", "vf", str(entry["vf"]), *words, accepted=(0, 2)))
-    # Without autoprobe the kernel binds a virtual function to no driver, not even on an explicit request
+    # Without autoprobe the kernel binds a VF to no driver, not even on an explicit request
     # (pci_device_can_probe, drivers/pci/pci-driver.c).
     operations.append(SetAttribute(f"{device}/sriov_drivers_autoprobe", "1"))
     operations += [SetAttribute(DRIVERS_PROBE, bound, 60.0) for bound in function["bound"]]
@@ -135,7 +135,7 @@ def _restored_link(link: SnapshotLink) -> list[Operation]:
         operations.append(set_link(port, "down"))
     operations.append(set_link(port, "name", link["name"], accepted=(0, 2)))
     if link["mac"]:
-        # A virtual function whose physical one has set its address may not set it itself (2), and has it already.
+        # A VF whose physical one has set its address may not set it itself (2), and has it already.
         operations.append(set_link(port, "address", link["mac"], accepted=(0, 2)))
     # Before the master: a bridge adopts the smallest MTU of its ports at once (br_mtu_auto_adjust, net/bridge/br_if.c).
     if link["mtu"]:

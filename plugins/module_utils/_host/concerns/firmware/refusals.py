@@ -11,7 +11,7 @@ from ...facts.firmware import functions_of_card, restriction
 from ...facts.shapes import Nic, System
 from ...spec.host import CONSENTS
 
-NO_CARD = "it is not a physical function of an NVIDIA card"
+NO_CARD = "it is not a PF of an NVIDIA card"
 CLOSED = f"the tool does not reach the card; next: run as root, look at {LOCKDOWN}, and close other tools that use it"
 
 
@@ -24,10 +24,7 @@ def unreadable(context: Context, nic: Nic | None, problem: str, command: str) ->
 
 def reset_by_hand(device: str) -> str:
     """Return how to reset a card that a reboot does not reset."""
-    return (
-        f"reset the card (mstfwreset -d {device} reset, with no virtual functions and its ports down) or power cycle "
-        "the machine"
-    )
+    return f"reset the card (mstfwreset -d {device} reset, with no VFs and its ports down) or power cycle the machine"
 
 
 def _lockdown(context: Context, command: str) -> str:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans which driver virtual functions are bound to: the one of their interfaces, or vfio-pci.
+"""Plans which driver VFs are bound to: the one of their interfaces, or vfio-pci.
 
 ``driver_override`` of a function decides (Documentation/ABI/testing/sysfs-bus-pci); the kernel forgets it with the
 function, so the boot unit sets it again.
@@ -70,10 +70,10 @@ def unused(context: Context, interface: Interface) -> list[str]:
     target = context.target_of(interface)
     if is_guest_function(nic):
         bind = f"driverctl set-override {nic['address']} {VFIO} binds the function itself"
-        return [f"{target}: vf_driver has no effect, as it is a virtual function in a guest; next: {bind}"]
+        return [f"{target}: vf_driver has no effect, as it is a VF in a guest; next: {bind}"]
     if context.actual.vf_addresses(nic):
         return []
-    return [f"{target}: vf_driver has no effect, there are no virtual functions; next: ask for vfs as well"]
+    return [f"{target}: vf_driver has no effect, there are no VFs; next: ask for vfs as well"]
 
 
 def _present(context: Context, interface: Interface, created: Step | None) -> Drivers:
@@ -128,7 +128,7 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
 def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str, created: bool) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
-        return "it is not a physical function"
+        return "it is not a PF"
     functions = [] if created else context.actual.vfs_of(nic)
     if wanted == VFIO and _lacks_iommu(context, interface, created):
         way = _way_to_iommu(context)
@@ -138,7 +138,7 @@ def _refusal(context: Context, interface: Interface, wrong: Drivers, wanted: str
 
 
 def _lacks_iommu(context: Context, interface: Interface, created: bool) -> bool:
-    """Return whether a function has no IOMMU group; new ones get groups if their physical function has one."""
+    """Return whether a function has no IOMMU group; new ones get groups if their PF has one."""
     functions = [] if created else context.actual.vfs_of(interface.nic)
     physical = [interface.nic] if interface.nic is not None else []
     return not all(function["iommu"] for function in functions or physical)

@@ -89,7 +89,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def functions_then(context: Context, interface: Interface) -> int:
-    """Return how many virtual functions a port has when its e-switch is switched."""
+    """Return how many VFs a port has when its e-switch is switched."""
     created = context.functions_planned(interface.key)
     return interface.functions if created is None else created
 
@@ -183,7 +183,7 @@ def _binding(context: Context, interface: Interface, mode: str) -> list[Step]:
 def _refusal(context: Context, interface: Interface, wanted: str) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
-        return "it is not a physical function, and only those have an e-switch"
+        return "it is not a PF, and only those have an e-switch"
     if not switches(interface):
         return f"its driver is {nic['driver'] or 'none'}, and only e-switches of mlx5_core are switched"
     if nic["link_layer"] == "InfiniBand":
@@ -222,7 +222,7 @@ def _change(context: Context, interface: Interface, wanted: str, now: str) -> St
 
 def _interrupted(context: Context, interface: Interface, existing: int) -> str:
     """Return what a change of the mode interrupts; mlx5 makes RDMA devices anew with it (mlx5_rescan_drivers)."""
-    parts = [f"traffic on its {existing} virtual functions, which are bound again"] if existing else []
+    parts = [f"traffic on its {existing} VFs, which are bound again"] if existing else []
     if interface.is_up:
         parts.append(f"traffic on {interface.name} for a moment")
     parts += [f"RDMA over {device}, which is made anew" for device in context.actual.rdma_of(interface.nic)]

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GUIDs of InfiniBand virtual functions.
+"""The GUIDs of InfiniBand VFs.
 
-A new function has none, and its port stays down without one. The physical function keeps node and port GUID for each
+A new function has none, and its port stays down without one. The PF keeps node and port GUID for each
 (ndo_set_vf_guid of the kernel); a function takes them when its driver is bound.
 """
 
@@ -67,7 +67,7 @@ def plan(context: Context) -> ConcernPlan:
         if count:
             steps += _steps(context, interface, count, created is not None)
         elif interface.wanted["vfs"] != 0:
-            notices.append(f"{context.target_of(interface)}: vf_guids has no effect, there are no virtual functions")
+            notices.append(f"{context.target_of(interface)}: vf_guids has no effect, there are no VFs")
     return steps, notices
 
 
@@ -123,7 +123,7 @@ def _changes(context: Context, interface: Interface, guids: list[str | None], cr
 def _refusal(context: Context, interface: Interface, guids: list[str | None], changes: Changes) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
-        return "it is not a physical function"
+        return "it is not a PF"
     if nic["link_layer"] != "InfiniBand":
         return "it is not an InfiniBand port: functions of an Ethernet port have addresses (mac of vf_settings)"
     refusal = arm_side_refusal(context.actual, nic) or _guids_problem(context, interface, guids)
@@ -163,7 +163,7 @@ def _wording(context: Context, interface: Interface, changes: Changes) -> Wordin
             parts.append(f"{what} virtual {numbered(numbers)}")
     return {
         "target": context.target_of(interface),
-        "action": " and ".join(parts) or "give the virtual functions GUIDs",
+        "action": " and ".join(parts) or "give the VFs GUIDs",
         "before": {str(number): known[number] if number < len(known) else None for number in sorted(changes)},
         "after": {str(number): change for number, change in sorted(changes.items())},
         "reason": "vf_guids of rdma_fabric_interfaces asks for it",

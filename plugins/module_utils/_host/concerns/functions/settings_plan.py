@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans settings of virtual functions (addresses, VLANs, rights), and operations that bind functions and switch modes.
+"""Plans settings of VFs (addresses, VLANs, rights), and operations that bind functions and switch modes.
 
-The physical function stores these settings (ndo_set_vf_* of the kernel). A function gets a new address when its driver
+The PF stores these settings (ndo_set_vf_* of the kernel). A function gets a new address when its driver
 is bound again.
 
-mlx5 changes the e-switch mode only while no driver is bound to a virtual function, so all are unbound before and bound
+mlx5 changes the e-switch mode only while no driver is bound to a VF, so all are unbound before and bound
 again afterwards. It creates functions in legacy mode, so their number is changed before the switch to switchdev.
 """
 
@@ -40,7 +40,7 @@ _MODE_SECONDS = 120.0
 
 
 def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -> ConcernPlan:
-    """Return the step that sets up the virtual functions, including those that a step of ``about_number`` creates."""
+    """Return the step that sets up the VFs, including those that a step of ``about_number`` creates."""
     before, given = interface.wanted.get(BEFORE), interface.wanted["vf_settings"]
     if not given and (before is None or about_number):
         return [], []
@@ -49,7 +49,7 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
     if not count and before is not None:
         return [], []
     if not count:
-        skipped = f"{context.target_of(interface)}: vf_settings has no effect, there are no virtual functions"
+        skipped = f"{context.target_of(interface)}: vf_settings has no effect, there are no VFs"
         return [], [] if interface.wanted["vfs"] == 0 else [skipped]
     wanted = settings_asked(interface, count)
     changes = differences(wanted, None if created else settings_of(interface.nic))
@@ -71,13 +71,13 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
 
 
 def unbind(address: str, number: int) -> SetAttribute:
-    """Return how a virtual function is unbound from its driver, if it has one."""
+    """Return how a VF is unbound from its driver, if it has one."""
     path = f"{PCI}/{address}/virtfn{number}/driver/unbind"
     return SetAttribute(path, function_at(address, number), _BIND_SECONDS, tolerated=_UNBOUND)
 
 
 def bind(address: str, number: int) -> SetAttribute:
-    """Return how the kernel binds the driver of a virtual function: that of ``driver_override`` if it is set."""
+    """Return how the kernel binds the driver of a VF: that of ``driver_override`` if it is set."""
     return SetAttribute(DRIVERS_PROBE, function_at(address, number), _BIND_SECONDS)
 
 
@@ -87,7 +87,7 @@ def bind_again(context: Context, address: str, numbers: Sequence[int]) -> list[O
 
 
 def function_at(address: str, number: int) -> str:
-    """Return the placeholder of a virtual function's PCI address, which is filled in right before execution."""
+    """Return the placeholder of a VF's PCI address, which is filled in right before execution."""
     return f"{{function:{address}:{number}}}"
 
 
@@ -103,7 +103,7 @@ def settle(context: Context) -> list[Operation]:
 
 
 def links(host: Host, address: str) -> list[str]:
-    """Return the paths of the links to the virtual functions of a physical one."""
+    """Return the paths of the links to the VFs of a physical one."""
     names = host.list(f"{PCI}/{address}")
     return [f"{PCI}/{address}/{name}" for name in names if name.startswith("virtfn") and name[6:].isdecimal()]
 
@@ -118,7 +118,7 @@ def wait_for_interfaces(address: str, numbers: Iterable[int]) -> WaitFor:
     def condition(host: Host) -> bool:
         return all(_has_interface(host, function) for function in functions)
 
-    return WaitFor(f"the interfaces of the virtual functions of {address}", condition, _INTERFACES_SECONDS)
+    return WaitFor(f"the interfaces of the VFs of {address}", condition, _INTERFACES_SECONDS)
 
 
 def driver_at(host: Host, function: str) -> str | None:
@@ -138,7 +138,7 @@ def leaves_switchdev(actual: HostState, interface: Interface) -> bool:
 
 
 def switch_to(context: Context, address: str, mode: str, functions: int) -> list[Operation]:
-    """Return how the e-switch of a port with this many virtual functions changes its mode."""
+    """Return how the e-switch of a port with this many VFs changes its mode."""
     numbers = range(functions)
     do: list[Operation] = [unbind(address, number) for number in numbers]
     do.append(set_mode(address, mode))
@@ -213,11 +213,9 @@ def _unknown_numbers(context: Context, interface: Interface, count: int) -> list
 def _refusal(context: Context, interface: Interface, changes: Changes) -> str:
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
-        return "it is not a physical function"
+        return "it is not a PF"
     if nic["link_layer"] == "InfiniBand":
-        return (
-            "it is an InfiniBand port: its virtual functions have GUIDs and partitions instead of addresses and VLANs"
-        )
+        return "it is an InfiniBand port: its VFs have GUIDs and partitions instead of addresses and VLANs"
     if interface.netdev is None:
         return "it has no network interface, through which the driver takes these settings"
     if _needs_mac(interface):
@@ -243,7 +241,7 @@ def _wording(context: Context, interface: Interface, changes: Changes) -> Wordin
     bind = f"bind virtual {numbered(unbound)} to the driver" if unbound else ""
     return {
         "target": context.target_of(interface),
-        "action": " and ".join(filter(None, (what, bind))) or "set up the virtual functions",
+        "action": " and ".join(filter(None, (what, bind))) or "set up the VFs",
         "before": before,
         "after": {str(number): settings for number, settings in sorted(changes.items())},
         "reason": "vf_settings of rdma_fabric_interfaces asks for it",

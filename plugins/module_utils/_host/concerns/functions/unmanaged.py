@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps network managers away from the virtual functions of a port, which are for pods and virtual machines.
+"""Keeps network managers away from the VFs of a port, which are for pods and virtual machines.
 
 NetworkManager connects every interface that appears, by DHCP where no profile is about it (NetworkManager.conf(5),
 no-auto-default), and again when a pod gives one back; systemd-networkd does so where a file fits many names. A rule of
@@ -101,7 +101,7 @@ def _managed(context: Context) -> list[str]:
     if not taken:
         return []
     return [
-        f"{taken}: a network manager has taken these virtual functions, and keeps them "
+        f"{taken}: a network manager has taken these VFs, and keeps them "
         "until the next boot; next: take them from it (nmcli device set NAME managed no), or give those that the host "
         "itself uses entries in rdma_fabric_interfaces"
     ]
@@ -112,7 +112,7 @@ def _step(context: Context) -> Step:
     return make_step(
         CONCERN,
         RULES,
-        action=f"keep network managers from the virtual functions of {', '.join(context.once(_ports))}",
+        action=f"keep network managers from the VFs of {', '.join(context.once(_ports))}",
         before=context.boot_files.get(RULES),
         after=context.once(boot_files)[RULES],
         reason="they are for pods, and a manager would connect each that appears",

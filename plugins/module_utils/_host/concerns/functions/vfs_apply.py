@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Creates and removes virtual functions and sets them up."""
+"""Creates and removes VFs and sets them up."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ERRORS = MappingProxyType(
             "next: switch SR-IOV, ARI and Above 4G Decoding on in the BIOS, or boot with pci=realloc, and run again"
         ),
         "ENOENT": (
-            "no driver is bound to the device, or it makes no virtual functions, or the firmware has SR-IOV off; "
+            "no driver is bound to the device, or it makes no VFs, or the firmware has SR-IOV off; "
             "next: load the driver, switch SRIOV_EN on in the firmware (mstconfig) and reboot, and run again"
         ),
         "ENOSPC": (
@@ -82,7 +82,7 @@ _NO_OVERRIDE = "\n"
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how virtual functions are created, removed or set up."""
+    """Return how VFs are created, removed or set up."""
     key = key_of(step)
     if key.endswith(SETTINGS):
         return _setting_up(context, key[: -len(SETTINGS)], step)
@@ -113,10 +113,10 @@ def _number(context: Context, address: str, now: int, wanted: int) -> Work:
         # The driver changes the mode while no driver of a function is bound, and makes functions in legacy mode.
         do += [*(unbind(address, number) for number in range(now)), set_mode(address, LEGACY)]
     if now:
-        do += _write(address, 0, f"the {now} virtual functions of {address} to be gone")
+        do += _write(address, 0, f"the {now} VFs of {address} to be gone")
     if wanted:
         do += _create(context, address, wanted)
-    undo = _write(address, 0, f"the virtual functions of {address} to be gone")
+    undo = _write(address, 0, f"the VFs of {address} to be gone")
     if now:
         # Nobody uses them: the run has just made them, or they were still to be removed with consent.
         undo += _create(context, address, now)
@@ -139,7 +139,7 @@ def _write(address: str, number: int, what: str) -> list[Operation]:
 
 
 def _create(context: Context, address: str, number: int) -> list[Operation]:
-    do = _write(address, number, f"{number} virtual functions of {address}")
+    do = _write(address, number, f"{number} VFs of {address}")
     # The first function of its kind has udev load their driver.
     do += settle(context)
     do.append(wait_for_interfaces(address, range(number)))
@@ -147,7 +147,7 @@ def _create(context: Context, address: str, number: int) -> list[Operation]:
 
 
 def _linked(host: Host, address: str) -> int:
-    """Return the number of virtual functions that are linked in both directions."""
+    """Return the number of VFs that are linked in both directions."""
     return sum(host.exists(f"{link}/physfn") for link in links(host, address))
 
 
@@ -156,7 +156,7 @@ def _number_problem(host: Host, address: str, wanted: int) -> str:
     linked = _linked(host, address)
     if now == str(wanted) and linked == wanted:
         return ""
-    return f"{address} has {now} virtual functions, {linked} of them linked, not {wanted}"
+    return f"{address} has {now} VFs, {linked} of them linked, not {wanted}"
 
 
 def _setting_up(context: Context, address: str, step: Step) -> Work:
@@ -188,7 +188,7 @@ def _without_bound(settings: Settings) -> Settings:
 
 
 def _settings_problem(host: Host, interface: Interface, wanted: Mapping[int, Settings], binds: bool) -> str:
-    """Return which settings do not read back, on the physical function or, for an address, on the function itself."""
+    """Return which settings do not read back, on the PF or, for an address, on the function itself."""
     result = host.run(show_command(port_of(host, interface.key)), 30.0)
     actual = parse_port_settings(result.stdout).functions or []
     problems = []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rdma.fabric contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans the number of virtual functions and how each is set up.
+"""Plans the number of VFs and how each is set up.
 
 The order of writes and the reasons to leave a device alone are the kernel's (Documentation/PCI/pci-iov-howto.rst,
 drivers/pci/iov.c): a number other than 0 can only be written over 0, and users do not keep functions from destruction.
@@ -34,7 +34,7 @@ from . import settings_plan as functions
 from .settings_plan import leaves_switchdev, representors_in_use, switches
 
 _NO_MEMORY = (
-    "the BIOS left no memory for its virtual functions (their BARs have no addresses in its file resource), so the "
+    "the BIOS left no memory for its VFs (their BARs have no addresses in its file resource), so the "
     "kernel refuses each number: switch SR-IOV and Above 4G Decoding on in the BIOS, or add "
     "rdma_fabric_kernel_arguments: [pci=realloc], and reboot"
 )
@@ -47,7 +47,7 @@ _COMING = (PLANNED, NEEDS_REBOOT)
 
 
 def plan(context: Context) -> ConcernPlan:
-    """Return steps for each physical function whose virtual functions differ in number, settings or drivers.
+    """Return steps for each PF whose VFs differ in number, settings or drivers.
 
     The boot unit sets the number at boot.
     """
@@ -79,7 +79,7 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
         return [], []
     if wanted and nic is not None and is_guest_function(nic):
         skipped = (
-            f"{context.target_of(interface)}: vfs {wanted} is skipped: it is a virtual function of a machine below "
+            f"{context.target_of(interface)}: vfs {wanted} is skipped: it is a VF of a machine below "
             "this one, and has no sriov_totalvfs"
         )
         return [], [skipped]
@@ -95,7 +95,7 @@ def _number(context: Context, interface: Interface) -> tuple[list[Step], list[st
 
 
 def _others(context: Context, interface: Interface) -> list[VfCount]:
-    """Return the files of the host's network configuration that create virtual functions of the port, too."""
+    """Return the files of the host's network configuration that create VFs of the port, too."""
     return context.actual.facts["boot"]["vf_counts"].get(interface.name, [])
 
 
@@ -117,14 +117,14 @@ def _also_made(context: Context, interface: Interface) -> list[str]:
     files = [entry["file"] for entry in _others(context, interface) if entry["count"] == wanted]
     if not files or context.removing:
         return []
-    return [f"{context.target_of(interface)}: {', '.join(files)} asks for {wanted} virtual functions as well: keep one"]
+    return [f"{context.target_of(interface)}: {', '.join(files)} asks for {wanted} VFs as well: keep one"]
 
 
 def _made_anew(context: Context, steps: list[Step]) -> list[str]:
     """Return a notice about entries of functions that a step destroys and creates with the driver's defaults."""
     gone = {key_of(step) for step in steps if step["status"] == PLANNED and step["from"]}
     return [
-        f"{context.target_of(interface)}: this plan destroys the virtual functions of {interface.nic['pf']}, and what "
+        f"{context.target_of(interface)}: this plan destroys the VFs of {interface.nic['pf']}, and what "
         "this one's own entry sets goes with it; the run sets it again last"
         for interface in context.interfaces
         if interface.nic is not None and interface.nic["pf"] in gone and not context.removing
@@ -188,7 +188,7 @@ def _refusal(context: Context, interface: Interface, wanted: int) -> str:
 
 def _capability_problem(nic: Nic, wanted: int) -> str:
     if nic["function"] == "vf":
-        return f"it is itself a virtual function of {nic['pf']}; give vfs to that one"
+        return f"it is itself a VF of {nic['pf']}; give vfs to that one"
     total = most_functions(nic)
     if not total:
         return (
@@ -201,13 +201,13 @@ def _capability_problem(nic: Nic, wanted: int) -> str:
             f"{wanted}) or lower vfs"
         )
     if not nic["driver"]:
-        return "no driver is bound to it, and the driver makes the virtual functions"
+        return "no driver is bound to it, and the driver makes the VFs"
     return _NO_MEMORY if wanted and nic["sriov"] is not None and "unassigned" in nic["sriov"] else ""
 
 
 def _wording(context: Context, interface: Interface, wanted: int, now: int) -> Wording:
-    noun = "virtual function" if wanted == 1 else "virtual functions"
-    action = f"create {wanted} {noun} (now {now})" if wanted else f"remove the virtual functions (now {now})"
+    noun = "VF" if wanted == 1 else "VFs"
+    action = f"create {wanted} {noun} (now {now})" if wanted else f"remove the VFs (now {now})"
     return {
         "target": context.target_of(interface),
         "action": action,
@@ -219,15 +219,15 @@ def _wording(context: Context, interface: Interface, wanted: int, now: int) -> W
 
 def _change(context: Context, interface: Interface, wanted: int, now: int, refusal: str) -> Step:
     existing = context.actual.vf_addresses(interface.nic)
-    # In legacy mode there is no RoCE bond beside virtual functions (mlx5 core/lag/lag.c: mlx5_lag_check_prereq).
+    # In legacy mode there is no RoCE bond beside VFs (mlx5 core/lag/lag.c: mlx5_lag_check_prereq).
     lost, bond = _interrupted(interface), context.actual.roce_bond(interface.nic) if wanted else ""
     if bond:
         lost = (
-            f"RDMA over {bond}: for virtual functions of a port mlx5_core takes the RoCE bond apart, and each port has "
+            f"RDMA over {bond}: for VFs of a port mlx5_core takes the RoCE bond apart, and each port has "
             "an RDMA device of its own until they are gone; the bond of the interfaces stays"
         )
     if now:
-        lost = f"traffic on its {now} virtual functions, which are destroyed"
+        lost = f"traffic on its {now} VFs, which are destroyed"
         lost += f": {', '.join(existing)}" if existing else ""
     return make_step(
         "vfs",
@@ -247,7 +247,7 @@ def _change(context: Context, interface: Interface, wanted: int, now: int, refus
 
 
 def _interrupted(interface: Interface) -> str:
-    """Return what the first virtual functions interrupt: igb, for one, restarts the link of the physical function."""
+    """Return what the first VFs interrupt: igb, for one, restarts the link of the PF."""
     if not interface.is_up:
         return NOTHING
     return f"traffic on {interface.name} for a moment, where the driver restarts the link to make functions"

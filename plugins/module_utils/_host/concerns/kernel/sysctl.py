@@ -365,7 +365,7 @@ def _key(context: Context, name: str) -> str:
 
 
 def _goes(context: Context, name: str) -> bool:
-    """Return whether a removal destroys the virtual function of a setting, and the setting with it."""
+    """Return whether a removal destroys the VF of a setting, and the setting with it."""
     interface = sysctls.interface_of(name)
     return any(
         context.destroys(context.actual.nics.get(netdev["pci"] or ""))

@@ -5,7 +5,7 @@
 
 Rules of the kernel: a bond or team sets the MTU of its ports (bond_change_mtu, team_change_mtu). A VLAN or macvlan
 can't exceed the MTU of the interface below (ERANGE of vlan_dev_change_mtu, EINVAL of macvlan_change_mtu). A virtual
-function whose MTU exceeds that of its physical function loses the larger frames. An IPoIB interface of another
+function whose MTU exceeds that of its PF loses the larger frames. An IPoIB interface of another
 partition has an MTU of its own (ipoib_change_mtu).
 """
 
@@ -40,7 +40,7 @@ _STANDS_BELOW_LOWER = ("vlan", "macvlan", "macvtap")
 _INTERFACES_SECONDS = 30.0
 _RANGE = (
     "the driver does not carry frames of that size; next: lower mtu in rdma_fabric_interfaces (ip -d link show shows "
-    "the interface's maxmtu), and for a virtual function raise the physical one"
+    "the interface's maxmtu), and for a VF raise the physical one"
 )
 ERRORS = MappingProxyType(
     {
@@ -97,7 +97,7 @@ class Stack:
         return now if self.refusal(self._netdevs[name], wanted) else wanted
 
     def _of_a_function(self, name: str, now: int) -> int:
-        """Return the final MTU of a virtual function without an entry of its own, from that of its physical function.
+        """Return the final MTU of a VF without an entry of its own, from that of its PF.
 
         One step sets all functions of a physical one: if one of them refuses, none is set.
         """
@@ -117,7 +117,7 @@ class Stack:
         return min(now, to) if wanted is None else to
 
     def differing(self, interface: Interface) -> list[tuple[Nic, Netdev]]:
-        """Return the virtual functions, with their interfaces, whose MTU differs from that of the port's entry.
+        """Return the VFs, with their interfaces, whose MTU differs from that of the port's entry.
 
         Functions with an MTU in an entry of their own are left out. Without vf_mtu in the entry, those above the MTU of
         the port differ, because they would lose their larger frames.
@@ -138,7 +138,7 @@ class Stack:
         return [(vf, port) for vf, port in ports if differs(port)]
 
     def function_refusal(self, vf: Nic, port: Netdev, wanted: int) -> str:
-        """Return why a virtual function can't have an MTU that its physical function carries; empty if it can."""
+        """Return why a VF can't have an MTU that its PF carries; empty if it can."""
         setter = self.setter(port["name"])
         if setter != port["name"]:
             return f"{port['name']} belongs to {setter}, which sets the MTU of its members; set it there"
@@ -166,11 +166,11 @@ class Stack:
         if wanted <= most:
             return ""
         if setter != name:
-            return f"the physical function carries {most} as a part of {setter}; give {setter} mtu {wanted}"
+            return f"the PF carries {most} as a part of {setter}; give {setter} mtu {wanted}"
         interface = self._interfaces.get(name)
         if interface is None or interface.wanted["mtu"] is None:
-            return f"the physical function carries {most}; give it mtu {wanted} as well"
-        return f"the physical function stays at {most}, as its own change is refused"
+            return f"the PF carries {most}; give it mtu {wanted} as well"
+        return f"the PF stays at {most}, as its own change is refused"
 
     def level(self, name: str) -> int:
         """Return the layer of an interface: those below are raised before it and lowered after it."""
@@ -195,7 +195,7 @@ class Stack:
         return [physical] if physical else [lower for lower in lowers if lower in self._netdevs]
 
     def _physical(self, name: str) -> str:
-        """Return the interface of the physical function of a virtual function's interface, empty for others."""
+        """Return the interface of the PF of a VF's interface, empty for others."""
         actual, netdev = self._context.actual, self._netdevs[name]
         nic = actual.nics.get(netdev["pci"] or "")
         parent = actual.nics.get(nic["pf"] or "") if nic is not None else None
@@ -215,7 +215,7 @@ class Stack:
     def _exceeded(self, name: str, lower: str) -> str:
         most = self.final(lower)
         if self._physical(name):
-            return f"its physical function {self._netdevs[lower]['pci']} carries {most}"
+            return f"its PF {self._netdevs[lower]['pci']} carries {most}"
         return f"it stands on {lower}, which carries {most}"
 
     def _to_raise(self, lower: str) -> str:
@@ -271,7 +271,7 @@ def plan(context: Context) -> ConcernPlan:
 
 
 def work(context: Context, step: Step) -> Work:
-    """Return how an interface, or the virtual functions of a port, get their MTU."""
+    """Return how an interface, or the VFs of a port, get their MTU."""
     key, to = key_of(step), as_planned(step["to"], int)
     if key.endswith(FUNCTIONS):
         former = _former_of_functions(context, key[: -len(FUNCTIONS)])
@@ -366,7 +366,7 @@ def _roce_hint(context: Context, interface: Interface, netdev: Netdev) -> list[s
 def _functions_change(
     context: Context, interface: Interface, netdev: Netdev, stack: Stack
 ) -> tuple[list[_Change], list[str]]:
-    """Plan the MTU of a port's virtual functions: those that exist, or those that the plan creates."""
+    """Plan the MTU of a port's VFs: those that exist, or those that the plan creates."""
     name = netdev["name"]
     vf_mtu, most = interface.wanted["vf_mtu"], stack.final(name)
     new = new_functions(context, interface.key)
@@ -375,13 +375,13 @@ def _functions_change(
     wrong = stack.differing(interface)
     if vf_mtu is None:
         to = most
-        reason = f"no virtual function may exceed the MTU {most} of its physical one"
+        reason = f"no VF may exceed the MTU {most} of its physical one"
     else:
         to = vf_mtu
         reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}"
     if not wrong:
         unused = vf_mtu is not None and not context.actual.vf_addresses(interface.nic)
-        text = f"{context.target_of(interface)}: vf_mtu has no effect, there are no virtual functions"
+        text = f"{context.target_of(interface)}: vf_mtu has no effect, there are no VFs"
         return [], [text] if unused else []
     lowered, level = most < netdev["mtu"], stack.level(name) + 1
     refusal = stack.carrier_problem(name, to) or next(
@@ -411,7 +411,7 @@ def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack
     is_ethernet = netdev["link_type"] == "ether"
     if vf_mtu is None:
         to, needless = most, most >= (DEFAULT_ETHERNET_MTU if is_ethernet else IPOIB_2K_MAX)
-        reason = f"no virtual function may exceed the MTU {most} of its physical one"
+        reason = f"no VF may exceed the MTU {most} of its physical one"
     else:
         to, needless = vf_mtu, is_ethernet and vf_mtu == DEFAULT_ETHERNET_MTU
         reason = f"rdma_fabric_interfaces asks for a vf_mtu of {vf_mtu}; new functions start with their driver's own"
@@ -421,7 +421,7 @@ def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack
         "mtu",
         f"{interface.key}{FUNCTIONS}",
         target=context.target_of(interface),
-        action=f"set the MTU of its {count} new virtual functions to {to}",
+        action=f"set the MTU of its {count} new VFs to {to}",
         after=to,
         reason=reason,
         undo="removing the functions ends it",
@@ -432,7 +432,7 @@ def _new_functions(context: Context, interface: Interface, netdev: Netdev, stack
 
 
 def _former_of_functions(context: Context, address: str) -> dict[str, int]:
-    """Return the virtual functions to set, as placeholders, with their present MTU, 0 for those the plan creates."""
+    """Return the VFs to set, as placeholders, with their present MTU, 0 for those the plan creates."""
     new = new_functions(context, address)
     if new is not None:
         return {f"{{vf:{address}:{number}}}": 0 for number in range(new)}
@@ -449,7 +449,7 @@ def _wait_for(names: Iterable[str]) -> WaitFor:
         except NoPort:
             return False
 
-    return WaitFor("the interfaces of the virtual functions", condition, _INTERFACES_SECONDS)
+    return WaitFor("the interfaces of the VFs", condition, _INTERFACES_SECONDS)
 
 
 HANDLER = Handler(work, ERRORS, restore)

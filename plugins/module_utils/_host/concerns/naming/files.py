@@ -157,7 +157,7 @@ def representors_refusal(interface: Interface) -> str:
     """Return why a port has no representors; empty when it has some in switchdev mode."""
     nic = interface.nic
     if nic is None or nic["function"] != "pf":
-        return "it is not a physical function, and only those have representors"
+        return "it is not a PF, and only those have representors"
     if nic["link_layer"] == "InfiniBand":
         return "it is an InfiniBand port, and those have no representors"
     return ""

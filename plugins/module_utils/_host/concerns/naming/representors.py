@@ -4,7 +4,7 @@
 """Plans the names of representors: a udev rule per port for those to come, one step for those that are there.
 
 The kernel calls a representor by what it stands for (``phys_port_name``, Documentation/networking/switchdev.rst and
-devlink-port.rst): ``pf0vf3`` for virtual function 3, ``pf0sf88`` for the sub-function of number 88.
+devlink-port.rst): ``pf0vf3`` for VF 3, ``pf0sf88`` for the sub-function of number 88.
 """
 
 from __future__ import annotations

@@ -259,7 +259,7 @@ def _of_interface(interface: Interface) -> str:
 
 def _of_port(context: Context, interface: Interface) -> str:
     if is_function(interface):
-        return "a virtual function has no port of its own: ask it of its physical function, on the host that has it"
+        return "a VF has no port of its own: ask it of its PF, on the host that has it"
     if interface.nic is None:
         return ""
     return arm_side_refusal(context.actual, interface.nic) or restriction(context.actual, interface.nic)

@@ -148,7 +148,7 @@ def function_blockers(
 ) -> list[Blocker]:
     """Return functions that could not be restored: passed through to a VM or container, or in switchdev mode.
 
-    ``nics`` are the physical and virtual functions that unloading removes. ``loaded`` are modules: without IPoIB no
+    ``nics`` are the physical and VFs that unloading removes. ``loaded`` are modules: without IPoIB no
     InfiniBand function has an interface anywhere. ``modes`` are the e-switch modes that devlink reports: mlx5 sets a
     switch id in legacy mode too.
     """

@@ -17,7 +17,7 @@ from ..host_state import binds_functions, seen_functions
 from ..own_files import DRIVER_JOURNAL
 from ..shapes import Nic, ReadNetdev
 
-# The members that ip(8) prints for an interface, a route, an address or a virtual function.
+# The members that ip(8) prints for an interface, a route, an address or a VF.
 Shown = Mapping[str, Any]
 
 _NO_ADDRESS = frozenset({"", "00:00:00:00:00:00"})
@@ -42,7 +42,7 @@ def take_snapshot(
     """Return everything to restore, as JSON data.
 
     ``functions`` are NICs and ``ports`` interfaces of the facts, ``links`` the entries of ``ip -details address show``
-    by name (with the settings of virtual functions), ``vlans`` the VLANs on these links, ``routes`` those through any
+    by name (with the settings of VFs), ``vlans`` the VLANs on these links, ``routes`` those through any
     of them by IP version.
     """
     owner = {name: nic["address"] for nic in functions for name in nic["netdevs"]}

@@ -51,7 +51,7 @@ _LOAD_DIRECTORIES = (
 def read_snapshot(probe: Probe, driver: str, nics: Iterable[Nic], netdevs: Iterable[ReadNetdev]) -> Snapshot:
     """Return the configuration of the interfaces of ``driver`` and of those on top, as JSON data, to restore later.
 
-    ``nics`` and ``netdevs`` are those of the facts; any PCI driver may be named. Virtual functions are included with
+    ``nics`` and ``netdevs`` are those of the facts; any PCI driver may be named. VFs are included with
     their physical one, whatever their driver.
     """
     functions = _functions(driver, nics)
@@ -148,7 +148,7 @@ def read_stack_state(probe: Probe, desired: HostSpec, facts: Facts) -> None:
 
 
 def _functions(driver: str, nics: Iterable[Nic]) -> list[Nic]:
-    """Return the physical functions of a driver and their virtual ones, whatever the driver of these."""
+    """Return the PFs of a driver and their virtual ones, whatever the driver of these."""
     all_nics = {nic["address"]: nic for nic in nics}
     physical = [nic for nic in all_nics.values() if nic["driver"] == driver and not nic["pf"]]
     members = {vf for nic in physical if nic["sriov"] for vf in nic["sriov"]["vfs"]}
@@ -219,7 +219,7 @@ def _loaded_at_boot(probe: Probe) -> dict[str, list[str]]:
 
 
 def _of_unknown_mode(facts: Facts) -> list[str]:
-    """Return the physical functions with a switch id, which may be in switchdev mode, whose mode was not read yet."""
+    """Return the PFs with a switch id, which may be in switchdev mode, whose mode was not read yet."""
     switched = {netdev["pci"] for netdev in facts["netdevs"] if netdev["switch_id"]}
     ports = [nic["address"] for nic in facts["nics"] if nic["function"] == "pf" and nic["driver"] == NETDEV_DRIVER]
     return [address for address in ports if address in switched and address not in facts["eswitch"]]
