@@ -34,6 +34,8 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import
 from ansible_collections.rdma.fabric.tests.sweeps import some_of
 from ansible_collections.rdma.fabric.tests.unit._host import igb
 from ansible_collections.rdma.fabric.tests.unit._host.driver.hosts import driver_host
+from ansible_collections.rdma.fabric.tests.unit._host.families import PF
+from ansible_collections.rdma.fabric.tests.unit._host.firmware import test_firmware
 from ansible_collections.rdma.fabric.tests.unit._host.full_hosts import HOSTS
 from ansible_collections.rdma.fabric.tests.unit._host.kernel.machine import Kernel
 from ansible_collections.rdma.fabric.tests.unit.rules import none_of
@@ -123,6 +125,15 @@ def uplinked() -> Kernel:
     return kernel
 
 
+def pending() -> Kernel:
+    """A host whose card has other firmware parameters from the next boot on."""
+    kernel = test_firmware.host()
+    apply(kernel, check_spec({**_FIRMWARE, "consents": EVERY_CONSENT}), APPLY, None, kernel)
+    kernel.revive()
+    return kernel
+
+
+_FIRMWARE = {"interfaces": [{"pci": PF, "firmware": test_firmware.MORE}]}
 _DRIVER = {"driver": {"flavour": "doca-ofed", "version": "25.07-0.9.7.0.0"}}
 _MORE_FUNCTIONS = {"interfaces": [{"pci": igb.PF, "vfs": 4, "mtu": 9000}]}
 CASES = {
@@ -135,6 +146,8 @@ CASES = {
     "uplink": Case(uplinked, HOSTS["igb"].wish),
     "functions": Case(lambda: igb.with_functions(2), _MORE_FUNCTIONS),
     "driver": Case(driver_host, _DRIVER),
+    "firmware": Case(test_firmware.host, _FIRMWARE),
+    "firmware pending": Case(pending, _FIRMWARE),
 }
 
 
