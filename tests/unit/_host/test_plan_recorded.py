@@ -125,6 +125,6 @@ def test_in_a_guest_a_policy_makes_no_functions_and_says_why() -> None:
     wanted, notices = with_requests(wish, facts_of("vm-vf-01"))
     assert wanted["interfaces"] == []
     assert notices == [
-        "SriovNetworkNodePolicy/vfs selects this host and none of its ports: 0000:05:00.0, 0000:06:00.0 are virtual "
-        "functions in a guest, which makes none of its own; the device plugin offers them as they are"
+        "SriovNetworkNodePolicy/vfs selects this host and none of its ports: 0000:05:00.0, 0000:06:00.0 are VFs "
+        "in a guest, which makes none of its own; the device plugin offers them as they are"
     ]

@@ -96,7 +96,7 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
     what = "vfio-pci" if wanted == VFIO else "the driver of their interfaces"
     wording: Wording = {
         "target": context.target_of(interface),
-        "action": f"bind virtual {numbered(numbers)} to {what}",
+        "action": f"bind {numbered(numbers)} to {what}",
         "before": {str(number): wrong[number] for number in numbers},
         "after": dict.fromkeys(map(str, numbers), wanted),
         "reason": f"vf_driver of rdma_fabric_interfaces asks for {wanted}",
@@ -116,7 +116,7 @@ def _step(context: Context, interface: Interface, wrong: Drivers, wanted: str, c
         "vfs",
         key,
         **wording,
-        interrupts=f"whatever uses virtual {numbered(busy)}, whose driver changes" if busy else NOTHING,
+        interrupts=f"whatever uses {numbered(busy)}, whose driver changes" if busy else NOTHING,
         undo="removing the functions ends it" if created else "bind the former drivers",
         when=NOW,
         **context.consent("vf_reset", needed=bool(busy)),

@@ -170,7 +170,7 @@ def _binding(context: Context, interface: Interface, mode: str) -> list[Step]:
             CONCERN,
             interface.key,
             target=context.target_of(interface),
-            action=f"bind virtual {numbered(numbers)} to the driver",
+            action=f"bind {numbered(numbers)} to the driver",
             before=mode,
             after=mode,
             reason="a run that was ended before they were bound again left them without driver",

@@ -84,7 +84,7 @@ def _steps(context: Context, interface: Interface, count: int, created: bool) ->
             CONCERN,
             interface.key,
             **_wording(context, interface, changes),
-            interrupts=f"traffic on virtual {numbered(busy)}, whose driver is bound again" if busy else NOTHING,
+            interrupts=f"traffic on {numbered(busy)}, whose driver is bound again" if busy else NOTHING,
             undo="removing the functions ends it" if created else "set the former GUIDs",
             when=NOW,
             **context.consent("vf_reset", needed=bool(busy)),
@@ -160,7 +160,7 @@ def _wording(context: Context, interface: Interface, changes: Changes) -> Wordin
     for key, what in ((GUID, "set the GUIDs of"), (LINK_STATE, "let the links follow the port for"), (BOUND, "bind")):
         numbers = sorted(number for number, change in changes.items() if key in change)
         if numbers and not (key == LINK_STATE and parts):
-            parts.append(f"{what} virtual {numbered(numbers)}")
+            parts.append(f"{what} {numbered(numbers)}")
     return {
         "target": context.target_of(interface),
         "action": " and ".join(parts) or "give the VFs GUIDs",

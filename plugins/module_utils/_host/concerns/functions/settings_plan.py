@@ -61,7 +61,7 @@ def plan(context: Context, interface: Interface, about_number: Sequence[Step]) -
     if away and not context.removing:
         changes = {number: settings for number, settings in changes.items() if number not in away}
         notices.append(
-            f"{context.target_of(interface)}: virtual {numbered(sorted(away))} keeps other vf_settings, which whoever "
+            f"{context.target_of(interface)}: {numbered(sorted(away))} keeps other vf_settings, which whoever "
             f"has it may have set ({'; '.join(away.values())}); a run after it is given back sets those of this entry"
         )
     if not changes and not _needs_mac(interface):
@@ -166,12 +166,12 @@ def unbound_functions(actual: HostState, interface: Interface) -> list[int]:
 
 
 def numbered(numbers: Sequence[int]) -> str:
-    """Return ``function 3``, ``functions 0 to 7`` or ``functions 0, 2``."""
+    """Return ``VF 3``, ``VFs 0 to 7`` or ``VFs 0, 2``."""
     if len(numbers) == 1:
-        return f"function {numbers[0]}"
+        return f"VF {numbers[0]}"
     if list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
-        return f"functions {numbers[0]} to {numbers[-1]}"
-    return f"functions {', '.join(map(str, numbers))}"
+        return f"VFs {numbers[0]} to {numbers[-1]}"
+    return f"VFs {', '.join(map(str, numbers))}"
 
 
 def word(value: object) -> str:
@@ -237,8 +237,8 @@ def _wording(context: Context, interface: Interface, changes: Changes) -> Wordin
         str(number): _former(known[number], settings) if number < len(known) else None
         for number, settings in sorted(changes.items())
     }
-    what = f"set {', '.join(keys)} of virtual {numbered(set_up)}" if set_up else ""
-    bind = f"bind virtual {numbered(unbound)} to the driver" if unbound else ""
+    what = f"set {', '.join(keys)} of {numbered(set_up)}" if set_up else ""
+    bind = f"bind {numbered(unbound)} to the driver" if unbound else ""
     return {
         "target": context.target_of(interface),
         "action": " and ".join(filter(None, (what, bind))) or "set up the VFs",
@@ -258,9 +258,9 @@ def _change(context: Context, interface: Interface, changes: Changes, created: b
     busy, interrupts = [] if created else _busy(context, interface, [*renewed, *paused]), NOTHING
     bound_again = set(busy) & set(renewed)
     if bound_again:
-        interrupts = f"traffic on virtual {numbered(busy)}, whose driver is bound again"
+        interrupts = f"traffic on {numbered(busy)}, whose driver is bound again"
     elif busy:
-        interrupts = f"traffic on virtual {numbered(busy)} for a moment"
+        interrupts = f"traffic on {numbered(busy)} for a moment"
     undo = "removing the functions ends it" if created else "set what was set before"
     return make_step(
         "vfs",
