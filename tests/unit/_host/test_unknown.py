@@ -29,6 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     load_recording,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, assess, preview
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.holds import unread
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HostSpec, check_spec
 from ansible_collections.rdma.fabric.tests.sweeps import some_of
@@ -233,6 +234,12 @@ def test_what_a_device_does_not_have_is_no_gap(code: str) -> None:
     desired = check_spec(full.wish)
     missing = Failing(full.host(), ("read", "/sys/bus/pci/devices/0000:01:00.0/numa_node"), code)
     assert planned(missing, desired, CHECK)[0] == planned(full.host(), desired, CHECK)[0]
+
+
+@pytest.mark.parametrize(("code", "step"), [("EACCES", "as root (ansible_become)"), ("EIO", "make it readable")])
+def test_who_reads_a_host_without_its_rights_is_told_so(code: str, step: str) -> None:
+    (reason,) = unread([{"path": "/boot/grub/grub.cfg", "error": code, "meaning": "no"}]).values()
+    assert step in reason
 
 
 def test_text_that_is_no_json_is_not_an_empty_list() -> None:

@@ -71,6 +71,8 @@ CONSENT = "takeover"
 RELOAD = "driver_reload"
 # Errors that say that the device or its driver has no such value.
 _ABSENT = ("EOPNOTSUPP", "ENODEV", "ENXIO")
+_DENIED = ("EACCES", "EPERM")
+_AS_ROOT, _READABLE = "read the host as root (ansible_become)", "make it readable (dmesg may say why it is not)"
 # No step depends on these.
 _SHOWN = re.compile(
     r"/(carrier|operstate|speed|name_assign_type|(current|max)_link_(speed|width)|hca_type|kernel/hostname"
@@ -256,7 +258,7 @@ def unread(gaps: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return why a plan can't do without what could not be read, by file or command; without what none needs."""
     return {
         gap["path"]: f"{gap['path']} can't be read ({gap['error']}: {gap['meaning']}), so it is not known what this "
-        "changes and interrupts; next: make it readable (dmesg may say why it is not), and run again"
+        f"changes and interrupts; next: {_AS_ROOT if gap['error'] in _DENIED else _READABLE}, and run again"
         for gap in gaps
         if gap["error"] not in _ABSENT and not _SHOWN.search(gap["path"])
     }
