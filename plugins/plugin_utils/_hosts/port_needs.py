@@ -77,7 +77,7 @@ def _of_network(network: Mapping[str, Any], ports: Mapping[str, Mapping[str, Por
         yield f"{about}: ipoib takes InfiniBand only, and it is Ethernet on {ether}: use a MacvlanNetwork there"
     busy = on(lambda port: port.above is not None)
     if plugin in _ON_ETHERNET and busy:
-        above = next(port.above for port in own.values() if port.above)
+        above = next((port.above for port in own.values() if port.above), "")
         yield f"{about}: it belongs to {above} on {busy}, so pods get no interface on it: name {above} as the master"
     small = on(lambda port: bool(mtu and port.mtu and port.mtu < mtu))
     if plugin in _BELOW_ITS_PORT and small:
