@@ -193,7 +193,8 @@ class FabricAction(ActionBase):
         """
         try:
             given = Path(path).expanduser()
-            if "\0" in path:
+            # Which of both Python's own functions take, differs from release to release.
+            if b"\0" in os.fsencode(path):
                 raise ValueError("it has a null byte")
             beside_playbook = Path(self._loader.path_dwim(str(given)))
             return beside_playbook if not given.exists() and beside_playbook.exists() else given

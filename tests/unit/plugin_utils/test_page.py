@@ -317,7 +317,7 @@ def test_a_thousand_equal_hosts_fit_and_are_drawn_once() -> None:
     html = page_of(hosts)
     assert len(html.encode()) < MAX_BYTES
     assert html.count("<figure") == 1
-    assert "gpu-[0000:0999]</span></bdi><small>1,000 hosts</small>" in html
+    assert "gpu-[0000:0999]</span></bdi></div><small>1,000 hosts</small>" in html
     assert html.count("gpu-0500") == 0
 
 
@@ -379,7 +379,7 @@ def test_when_hosts_are_left_out_those_that_need_attention_stay() -> None:
         if index == 1599:
             sample_fleet.port_down(facts, "0000:86:00.0")
         hosts.append(sample_fleet.document(f"node-{index}", facts, []))
-    assert re.search(r"node-1599</span></bdi> <span class=\"chip attention\">", page_of(hosts))
+    assert re.search(r"node-1599</span></bdi></div> <span class=\"chip attention\">", page_of(hosts))
 
 
 def test_hosts_that_need_a_person_stand_first_and_equal_ones_in_one_row() -> None:

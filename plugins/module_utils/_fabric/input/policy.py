@@ -342,6 +342,8 @@ def module_requests(policies: Sequence[Policy]) -> list[dict[str, Any]]:
             "source": f"{policy.kind}/{policy.name}",
             "node_selector": driver_selector(policy),
             **driver_terms(policy),
+            "driver": None,
+            "peer_memory": None,
             "kernel_modules": list(_OF_SHARED_DEVICES),
         }
         for policy in policies
