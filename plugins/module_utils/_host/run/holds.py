@@ -95,6 +95,9 @@ _SPLIT = {"vfs": NUMBER, "mtu": MTU}
 # The steps of these concerns need the driver.
 _OF_THE_DRIVER = ("vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "irq_affinity")
 _OF_FUNCTIONS = ("vfs", "eswitch", "guids")
+# What processes have open says who uses a device: nothing else depends on it, and a sandbox or hidepid keeps it secret.
+_OF_PROCESSES = re.compile(r"/proc/\d+/(fd|ns|root|cgroup|comm)\b")
+_TAKING = (*_OF_FUNCTIONS, "driver")
 _FOLLOWS = "it comes after a step that takes an RDMA device away from its users"
 _PACKAGES = "driver:packages"
 _REFUSAL = (
@@ -283,8 +286,13 @@ def _without_gaps(actual: HostState, step: Step, gaps: Iterable[tuple[set[str], 
     of_any = step["concern"] not in _OF_HOST and about.isdisjoint({*actual.nics, *actual.netdevs})
     found = []
     for devices, path, reason in gaps:
-        concerns = next((names for pattern, names in _NEEDED_BY if re.search(pattern, path)), (step["concern"],))
-        if step["concern"] in _OF_ALL or (step["concern"] in concerns and (of_any or not devices or devices & about)):
+        if _OF_PROCESSES.match(path):
+            concerns: tuple[str, ...] = (*_TAKING, *(["naming"] if _renames(step) else []))
+            for_all = False
+        else:
+            concerns = next((names for pattern, names in _NEEDED_BY if re.search(pattern, path)), (step["concern"],))
+            for_all = step["concern"] in _OF_ALL
+        if for_all or (step["concern"] in concerns and (of_any or not devices or devices & about)):
             found.append(reason)
     if not found:
         return step
