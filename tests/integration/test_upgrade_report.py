@@ -48,5 +48,5 @@ def test_the_console_of_a_fleet_has_a_line_for_each_change_of_a_turn_and_none_fo
     assert told[-1].endswith("; 2 of 2 back, 0 in turn, 0 to go")
     assert "about" in told[3]
     assert not [line for line in lines if "waits for a slot" in line]
-    play = "\n".join(lines).split("PLAY [Interrupt the hosts in their turn]")[2].split("PLAY [")[0].splitlines()
+    play = "\n".join(lines).split("PLAY [Interrupt the hosts in their turn]")[-1].split("PLAY [")[0].splitlines()
     assert [line for line in play[1:] if line and line not in told] == []
