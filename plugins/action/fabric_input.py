@@ -69,7 +69,6 @@ _INPUTS = ("manifests", "helm_values", "helm_values_files", "helm_set")
 _SHARE = re.compile(r"[0-9]+%?")
 # What the tasks of a host read of its variables after the preflight, which would be too late to refuse them.
 READ_LATER = tuple(row for row in TABLE.values() if row.scope == HOST and row.name not in HOST_VARIABLES)
-RECORDING = f"{PREFIX}recording"
 RESOURCE_FIELDS = ("apiVersion", "kind", "metadata", "spec")
 
 
@@ -141,7 +140,6 @@ class ActionModule(FabricAction):
                 *serial_violations(arguments),
                 *limit_violations(arguments),
                 *late.violations(),
-                *self._missing_recordings(arguments["hosts"], hostvars),
                 *unusable_names(arguments["hosts"]),
                 *run_dir_violations(arguments["run_dir"]),
                 *skipped_tags_violations(context.CLIARGS, constants.TAGS_SKIP),
@@ -193,22 +191,6 @@ class ActionModule(FabricAction):
     def _not_found(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> list[Violation]:
         asked = self._asks_of_cluster(arguments, task_vars)
         return not_found(arguments["hosts_pattern"], arguments["hosts"], asked, task_vars, self._loader)
-
-    def _missing_recordings(self, hosts: Iterable[str], hostvars: Mapping[str, Any]) -> list[Violation]:
-        """Return which recordings are not there, all at once: each host would fail by its own."""
-        missing: dict[str, str] = {}
-        for host in hosts:
-            try:
-                value = plain(hostvars[host][RECORDING]) if RECORDING in hostvars.get(host, {}) else None
-            except AnsibleError:
-                continue  # it is told with the other variables that have no value
-            if value and isinstance(value, str) and not self.find_file(value).is_file():
-                missing[host] = value
-        if not missing:
-            return []
-        paths = named(list(dict.fromkeys(missing.values())))
-        hint = "name a file that rdma.fabric.record wrote"
-        return [Violation(RECORDING, "", f"names what is no file: {paths} (on {named(list(missing))})", hint)]
 
     @staticmethod
     def _asks_of_cluster(arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> bool:

@@ -187,15 +187,6 @@ def test_hosts_beside_the_fabric_are_looked_at_when_the_pattern_is_given() -> No
     assert load(task_vars={"hostvars": hostvars})["spec"]["hosts"] == {}
 
 
-def test_recordings_that_are_not_there_are_told_together(tmp_path: Path) -> None:
-    (tmp_path / "here.json.gz").write_bytes(b"")
-    names = {"a": "here", "b": "gone-b", "c": "gone-c"}
-    recorded = {host: {"rdma_fabric_recording": str(tmp_path / f"{name}.json.gz")} for host, name in names.items()}
-    (violation,) = load(hosts=list(recorded), task_vars={"hostvars": recorded})["violations"]
-    gone = f"{tmp_path}/gone-b.json.gz, {tmp_path}/gone-c.json.gz"
-    assert violation["problem"] == f"names what is no file: {gone} (on b, c)"
-
-
 def test_a_policy_of_the_gpu_operator_without_one_of_the_network_operator_is_told(tmp_path: Path) -> None:
     (tmp_path / "gpu.yaml").write_text(
         "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: a}\nspec: {}\n"

@@ -95,7 +95,7 @@ _SPLIT = {"vfs": NUMBER, "mtu": MTU}
 # The steps of these concerns need the driver.
 _OF_THE_DRIVER = ("vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "irq_affinity")
 _OF_FUNCTIONS = ("vfs", "eswitch", "guids")
-# What processes have open says who uses a device: nothing else depends on it, and a sandbox or hidepid keeps it secret.
+# What processes have open says who uses a device; nothing else depends on it. A sandbox hides it from root as well.
 _OF_PROCESSES = re.compile(r"/proc/\d+/(fd|ns|root|cgroup|comm)\b")
 _TAKING = (*_OF_FUNCTIONS, "driver")
 _FOLLOWS = "it comes after a step that takes an RDMA device away from its users"
@@ -263,7 +263,9 @@ def unread(gaps: Iterable[Mapping[str, str]]) -> dict[str, str]:
         gap["path"]: f"{gap['path']} can't be read ({gap['error']}: {gap['meaning']}), so it is not known what this "
         f"changes and interrupts; next: {_AS_ROOT if gap['error'] in _DENIED else _READABLE}, and run again"
         for gap in gaps
-        if gap["error"] not in _ABSENT and not _SHOWN.search(gap["path"])
+        if gap["error"] not in _ABSENT
+        and not _SHOWN.search(gap["path"])
+        and not (gap["error"] in _DENIED and _OF_PROCESSES.match(gap["path"]))
     }
 
 
