@@ -386,7 +386,7 @@ def test_check_mode_shows_plan_and_cluster_and_the_result_tells_pending_changed_
     for message in (failure["msg"] for failure in outcome.failures.values()):
         assert "a run would fail: refused, so the host would not come to the desired state" in message
     assert "0000:ff:1f.7" in outcome.failures[HOST]["msg"]
-    assert " to create, " in outcome.result["counts"]
+    assert "3 objects in the cluster" in outcome.result["counts"]
 
 
 def test_preview_of_the_host_goes_on_to_the_cluster(

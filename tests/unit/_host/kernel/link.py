@@ -52,7 +52,7 @@ def ip(kernel: Kernel, argv: Sequence[str]) -> CommandResult:
         return naming.set_altname(kernel, argv[3], name, alternative)
     options = [word for word in argv[1:] if word.startswith("-")]
     words = deque(argv[1 + len(options) :])
-    if words[0] in routes.OBJECTS and len(words) > 2 - (words[0] == "rule"):
+    if words[0] in routes.OBJECTS and len(words) > 2 - (words[0] != "route"):
         return routes.ip(kernel, options, list(words))
     if words.popleft() != "link" or words.popleft() != "set":
         return failed(255, f'Object "{argv[1]}" is unknown, try "ip help".')
