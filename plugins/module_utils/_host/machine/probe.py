@@ -214,8 +214,11 @@ class Probe:
         if result is None:
             return None
         text = result.stdout.strip() or "[]"
-        if result.rc or parsed(text) is None:
-            self.note(" ".join(argv), f"exit status {result.rc}" if result.rc else GARBAGE)
+        if result.rc:
+            # There is no such device, or a release without the option: nothing to know.
+            return None
+        if parsed(text) is None:
+            self.note(" ".join(argv), GARBAGE)
             return None
         return text
 
