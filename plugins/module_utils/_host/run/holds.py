@@ -69,8 +69,8 @@ from ..spec.pcie import READ_REQUEST
 
 CONSENT = "takeover"
 RELOAD = "driver_reload"
-# Errors that say that the device or its driver has no such value.
-_ABSENT = ("EOPNOTSUPP", "ENODEV", "ENXIO")
+# Errors that say that there is no such value, by the device, its driver or the folder.
+_ABSENT = ("EOPNOTSUPP", "ENODEV", "ENOTDIR", "ENXIO")
 _DENIED = ("EACCES", "EPERM")
 _AS_ROOT, _READABLE = "read the host as root (ansible_become)", "make it readable (dmesg may say why it is not)"
 # No step depends on these.
