@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import OF_PORTS, Function
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import (
+    LINKS,
+    OF_PORTS,
+    Function,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.host_devices import (
     Given,
     Offer,
@@ -22,7 +26,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Not
 
 Document = Mapping[str, Any]
 
-_LINKS = {"Ethernet": "ether", "InfiniBand": "infiniband"}
 _IPV4_DEFAULT = ("default route", "ipv4")
 _CUT = "a pod that gets it cuts the node off the network"
 _MEANT = "select the ports that are meant, a port by pciAddresses, its functions by pfNames or rootDevices"
@@ -119,7 +122,7 @@ def _functions(document: Document) -> Iterator[Function]:
             device=str(nic["device"]),
             driver=str(nic["driver"] or ""),
             netdev=_first(nic["netdevs"]),
-            link=_LINKS.get(str(nic["link_layer"]), ""),
+            link=LINKS.get(str(nic["link_layer"]), ""),
             is_rdma=bool(nic["rdma"]),
             port=None if port is None else (_first(port["netdevs"]), port["address"]),
             number=siblings.index(address) if address in siblings else -1,

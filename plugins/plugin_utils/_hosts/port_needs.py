@@ -13,8 +13,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks import devplugin
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import networks_of
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.devplugin_ports import LINKS
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.proof_pods import (
+    networks_of,
+    shared_resources,
+)
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import named
 
 from .interface_names import names_of
@@ -22,7 +25,6 @@ from .interface_names import names_of
 Document = Mapping[str, Any]
 _ON_ETHERNET = ("macvlan", "ipvlan", "vlan")
 _BELOW_ITS_PORT = ("macvlan", "vlan")
-_LINKS = {"Ethernet": "ether", "InfiniBand": "infiniband"}
 
 
 class Port(NamedTuple):
@@ -41,17 +43,18 @@ def unmet_needs(spec: Mapping[str, Any], documents: Sequence[Document]) -> list[
     port fits unless every host of the spec was read.
     """
     hosts = set(spec.get("hosts") or {})
-    read = [each for each in documents if each["host"] in hosts]
-    ports = {each["host"]: {port.name: port for port in _ports(each)} for each in read}
+    read = [(each, *names_of(each)) for each in documents if each["host"] in hosts]
+    ports = {each["host"]: {port.name: port for port in _ports(each, moved)} for each, _names, moved in read}
     found = [notice for network in networks_of(dict(spec)) for notice in _of_network(network, ports)]
     if read and len(read) == len(hosts):
-        found += _of_resources(spec, read)
+        names = {name for _document, own, _moved in read for name in own}
+        devices = [device for document, _names, moved in read for device in _devices(document, moved)]
+        found += _of_resources(spec, devices, names, len(hosts))
     return found
 
 
-def _ports(document: Document) -> Iterator[Port]:
+def _ports(document: Document, moved: Mapping[str, str]) -> Iterator[Port]:
     """Return the interfaces of a host with the names and MTUs that its plan gives them."""
-    _names, moved = names_of(document)
     asked = (document.get("desired") or {}).get("interfaces") or []
     links = {nic["address"]: nic["link_layer"] or "" for nic in document["facts"]["nics"]}
     for netdev in document["facts"]["netdevs"]:
@@ -88,28 +91,24 @@ def _of_network(network: Mapping[str, Any], ports: Mapping[str, Mapping[str, Por
         )
 
 
-def _of_resources(spec: Mapping[str, Any], read: Sequence[Document]) -> Iterator[str]:
-    """Return what the RDMA shared device plugin offers of no port of any host."""
-    policies = [spec["cluster_policy"]] if spec.get("cluster_policy") else []
-    for policy in [*policies, *(spec.get("node_policies") or [])]:
-        section = policy["spec"].get("rdmaSharedDevicePlugin")
-        config, problems = devplugin.check_rdma_shared(section.get("config")) if section else ({}, [])
-        if problems or not config:
+def _of_resources(
+    spec: Mapping[str, Any], devices: Sequence[Mapping[str, str]], names: set[str], hosts: int
+) -> Iterator[str]:
+    """Return what the RDMA shared device plugin offers of no port of any host; ``names`` are those of interfaces."""
+    there = sorted({f"{each['deviceIDs']} ({each['drivers']}, {each['linkTypes']})" for each in devices})
+    have = f"ports with RDMA are {named(there)}" if there else "no port has RDMA"
+    for name, entry in shared_resources(dict(spec)):
+        selectors = dict(entry.get("selectors") or {"ifNames": entry.get("devices") or []})
+        # That no host has an interface of a name is told of each name already.
+        named_nothing = bool(selectors.get("ifNames")) and not names.intersection(selectors["ifNames"])
+        if named_nothing or any(_takes(selectors, device) for device in devices):
             continue
-        for name, entry in zip(devplugin.resource_names("rdma_shared", config), config["configList"]):
-            selectors = dict(entry.get("selectors") or {"ifNames": entry.get("devices") or []})
-            devices = [device for document in read for device in _devices(document)]
-            if any(_takes(selectors, device) for device in devices) or _names_nothing(selectors, read):
-                continue
-            asked = ", ".join(f"{key} {'/'.join(selectors[key])}" for key in selectors if selectors[key])
-            there = sorted({f"{each['deviceIDs']} ({each['drivers']}, {each['linkTypes']})" for each in devices})
-            have = f"ports with RDMA are {named(there)}" if there else "no port has RDMA"
-            yield f"resource {name}: {asked}: no port of the {len(read)} hosts that were read fits; {have}"
+        asked = ", ".join(f"{key} {'/'.join(selectors[key])}" for key in selectors if selectors[key])
+        yield f"resource {name}: {asked}: no port of the {hosts} hosts that were read fits; {have}"
 
 
-def _devices(document: Document) -> Iterator[dict[str, str]]:
+def _devices(document: Document, moved: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Return what the plugin compares of each network function with an RDMA device."""
-    _names, moved = names_of(document)
     for nic in document["facts"]["nics"]:
         if nic["rdma"] and nic["driver"]:
             yield {
@@ -117,15 +116,9 @@ def _devices(document: Document) -> Iterator[dict[str, str]]:
                 "deviceIDs": nic["device"],
                 "drivers": nic["driver"],
                 "ifNames": next((moved.get(name, name) for name in nic["netdevs"]), ""),
-                "linkTypes": _LINKS.get(nic["link_layer"] or "", ""),
+                "linkTypes": LINKS.get(nic["link_layer"] or "", ""),
             }
 
 
 def _takes(selectors: Mapping[str, Sequence[str]], device: Mapping[str, str]) -> bool:
     return all(not selectors.get(key) or value in selectors[key] for key, value in device.items())
-
-
-def _names_nothing(selectors: Mapping[str, Sequence[str]], read: Sequence[Document]) -> bool:
-    """Tell whether the names of a resource are those of no interface, which is told of each name already."""
-    there = {name for document in read for name in names_of(document)[0]}
-    return bool(selectors.get("ifNames")) and not there.intersection(selectors["ifNames"])

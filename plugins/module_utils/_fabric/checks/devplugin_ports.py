@@ -16,6 +16,8 @@ Selectors = Mapping[str, Any]
 PORTS_BY_NAME_UNTIL = (3, 5, 0)
 """The first release that finds only functions by ``pfNames`` and ``rootDevices``, no port (GetPfName, GetPfAddr)."""
 OF_PORTS = ("pfNames", "rootDevices")
+LINKS = {"Ethernet": "ether", "InfiniBand": "infiniband"}
+"""The words of selectors (``linkTypes``) for the link layers of facts."""
 # What facts of hosts do not tell of a port: whoever asks for it is taken to mean others.
 _UNTOLD = ("acpiIndexes", "ddpProfiles", "pKeys", "vdpaType")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Iterator, NamedTuple
 
 from ..checks import devplugin
+from ..checks.driver_container import policies_of
 from ..common.names import is_alternative
 from ..common.objects import Object
 from .proof_pods import networks_of
@@ -34,10 +35,9 @@ def interfaces_named(spec: Object) -> list[NamedInterface]:
         for each in networks_of(spec)
         if each["master"]
     ]
-    policies = [spec["cluster_policy"]] if spec.get("cluster_policy") else []
-    for policy in [*policies, *(spec.get("node_policies") or [])]:
+    for policy in policies_of(spec):
         for kind, section in _SECTIONS.items():
-            found += _of_plugin(kind, policy["spec"].get(section))
+            found += _of_plugin(kind, policy.get(section))
     return [each for each in dict.fromkeys(found) if not is_alternative(each.name)]
 
 

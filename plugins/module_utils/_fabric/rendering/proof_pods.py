@@ -9,10 +9,11 @@ resource, one secondary network.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from ..checks import devplugin, multus, nad
 from ..checks.cni import RESOURCE_NAME, plugins_of
+from ..checks.driver_container import policies_of
 from ..common import names
 from ..common.images import mirrored
 from ..common.jsontext import Problem, parse_json
@@ -40,7 +41,7 @@ def networks_of(spec: Object) -> list[dict[str, Any]]:
     to use it: the network's own, or the RDMA shared device plugin's for its master; None when several fit
     (``candidates``) or none does. An isolated one is for pods of its namespace alone.
     """
-    shared = _shared_resources(spec)
+    shared = [(name, _interfaces(item)) for name, item in shared_resources(spec)]
     rendered = [(each["kind"], nad.network_attachment(each)) for each in spec.get("networks") or []]
     rendered += [(nad.KIND, nad.given_attachment(each)) for each in spec.get("attachments") or []]
     found = [_network(kind, attachment, shared) for kind, attachment in rendered]
@@ -75,19 +76,13 @@ def _first_plugin(config: Any) -> dict[str, Any]:
     return plugins[0][1] if plugins else {}
 
 
-def _shared_resources(spec: Object) -> list[tuple[str, list[str]]]:
-    """Return (resource, interfaces its selector names) of the RDMA shared device plugin, of every policy."""
-    policies = [spec["cluster_policy"]] if spec.get("cluster_policy") else []
-    found = []
-    for policy in [*policies, *(spec.get("node_policies") or [])]:
-        section = policy["spec"].get("rdmaSharedDevicePlugin")
-        if section is None:
-            continue
-        config, problems = devplugin.check_rdma_shared(section.get("config"))
-        if not problems:
-            names = devplugin.resource_names("rdma_shared", config)
-            found += [(name, _interfaces(item)) for name, item in zip(names, config["configList"])]
-    return found
+def shared_resources(spec: Object) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (name, entry of the configuration) of each resource of the RDMA shared device plugin, of every policy."""
+    for policy in policies_of(spec):
+        section = policy.get("rdmaSharedDevicePlugin")
+        config, problems = devplugin.check_rdma_shared(section.get("config")) if section is not None else ({}, [])
+        if config and not problems:
+            yield from zip(devplugin.resource_names("rdma_shared", config), config["configList"])
 
 
 def _interfaces(item: dict[str, Any]) -> list[str]:
