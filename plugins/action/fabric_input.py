@@ -204,12 +204,11 @@ class ActionModule(FabricAction):
 
     def _helm_values(self, arguments: Mapping[str, Any]) -> tuple[list[Document], list[Violation]]:
         documents, violations = self._read_files(arguments["helm_values_files"])
-        if arguments["helm_values"]:
-            documents.append(Document("rdma_fabric_helm_values", arguments["helm_values"]))
+        given = [Document("rdma_fabric_helm_values", arguments["helm_values"])] if arguments["helm_values"] else []
         findings = Findings()
-        documents += values_of_settings(arguments["helm_set"], findings, "helm_set")
-        self.learn([document.content for document in documents])
-        return documents, [*violations, *findings.violations]
+        given += values_of_settings(arguments["helm_set"], findings, "helm_set")
+        self.learn([document.content for document in given])
+        return [*documents, *given], [*violations, *findings.violations]
 
 
 def controller_of(task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
