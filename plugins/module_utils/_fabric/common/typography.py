@@ -41,17 +41,12 @@ class Cleaned(NamedTuple):
 
 def cleaned(text: str) -> Cleaned:
     """Take blanks of other kinds between tokens for plain ones, and drop characters of no width there."""
-    first, count = 0, 0
-
-    def plain(match: re.Match[str]) -> str:
-        nonlocal first, count
-        if match["kept"] is not None:
-            return match[0]
-        first = first or text.count("\n", 0, match.start()) + 1
-        count += len(match[0])
-        return match[0].translate(_PLAIN)
-
-    return Cleaned(_BETWEEN_TOKENS.sub(plain, text) if _TYPESET.search(text) else text, count, first)
+    matches = _BETWEEN_TOKENS.finditer(text) if _TYPESET.search(text) else ()
+    found = [match for match in matches if match["kept"] is None]
+    if not found:
+        return Cleaned(text, 0, 0)
+    plain = _BETWEEN_TOKENS.sub(lambda match: match["kept"] or match[0].translate(_PLAIN), text)
+    return Cleaned(plain, sum(len(match[0]) for match in found), text.count("\n", 0, found[0].start()) + 1)
 
 
 def begins_typeset(text: str) -> str:
