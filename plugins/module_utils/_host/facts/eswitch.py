@@ -84,14 +84,10 @@ def vf_lag_refusal(actual: HostState, interfaces: Sequence[Interface], interface
     bond = actual.netdevs.get(netdev["master"] or "") if netdev is not None else None
     if bond is None or nic is None or interface.wanted["eswitch_mode"] != SWITCHDEV or nic["driver"] != NETDEV_DRIVER:
         return ""
-    card = [
-        other
-        for other in actual.nics.values()
-        if (other["address"][:-1], other["function"]) == (nic["address"][:-1], "pf")
-    ]
     ports = {
         other["address"]: port["name"]
-        for other in card
+        for other in actual.nics.values()
+        if (other["address"][:-1], other["function"]) == (nic["address"][:-1], "pf")
         for port in actual.ports_of(other)
         if port["master"] == bond["name"]
     }

@@ -210,13 +210,11 @@ class Probe:
 
     def json(self, *argv: str) -> str | None:
         """Return the JSON that a program prints, a list if it prints nothing, None if it fails or prints other text."""
-        result = self.command(*argv)
-        if result is None:
+        # A program that fails says that there is no such device, or has not the option: nothing to know.
+        printed = self.printed(*argv)
+        if printed is None:
             return None
-        text = result.stdout.strip() or "[]"
-        if result.rc:
-            # There is no such device, or a release without the option: nothing to know.
-            return None
+        text = printed.strip() or "[]"
         if parsed(text) is None:
             self.note(" ".join(argv), GARBAGE)
             return None

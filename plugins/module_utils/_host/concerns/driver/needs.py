@@ -239,6 +239,11 @@ class Stake(NamedTuple):
     mounts: list[str]
     package: str | None
 
+    @property
+    def comes_along(self) -> bool:
+        """Return whether a vendor's driver brings its package: it is installed, or something mounted needs it."""
+        return bool(self.client.package) and (self.package is not None or bool(self.mounts))
+
 
 def stakes(case: Case) -> list[Stake]:
     """Return what stands on the stack: what is loaded, or has a package of the vendor."""
@@ -261,11 +266,7 @@ def clients_packages(case: Case) -> list[str]:
     family, build = case.family, case.request.settings["build"]
     if family is None or not case.request.is_vendor:
         return []
-    return [
-        client_package(family, build, stake.client.package)
-        for stake in stakes(case)
-        if stake.client.package and (stake.package is not None or stake.mounts)
-    ]
+    return [client_package(family, build, stake.client.package) for stake in stakes(case) if stake.comes_along]
 
 
 def _leaves_clients(case: Case) -> bool:

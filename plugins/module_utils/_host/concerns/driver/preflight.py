@@ -164,9 +164,10 @@ def losses(case: Case) -> tuple[list[Refusal], list[str]]:
         return [], []
     mounted, notices = [], []
     facts, title = case.actual.facts["modules"], case.request.title
-    for client, loaded, mounts, package in needs.stakes(case):
+    for stake in needs.stakes(case):
+        client, loaded, mounts, _package = stake
         names = ", ".join(loaded)
-        comes = package is not None or bool(client.package and mounts)
+        comes = stake.comes_along
         if not case.request.is_vendor:
             comes = bool(client.package) or not any(name in facts and facts[name]["out_of_tree"] for name in loaded)
         if comes:
