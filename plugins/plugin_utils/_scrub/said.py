@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
 from urllib.parse import quote, unquote
 
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK
@@ -31,11 +31,16 @@ def hidden(value: Any, texts: Iterable[str], mark: str) -> Any:
 
 def without_logins(value: Any) -> Any:
     """Return an answer of a host without credentials in URLs: its package manager names those of its own mirrors."""
+    return each_text(value, lambda text: LOGIN.sub(MASK, text) if "@" in text and "://" in text else text)
+
+
+def each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Return plain data with each of its texts changed; keys stay as they are."""
     if isinstance(value, str):
-        return LOGIN.sub(MASK, value) if "@" in value and "://" in value else value
+        return change(value)
     if isinstance(value, dict):
-        return {key: without_logins(item) for key, item in value.items()}
-    return [without_logins(item) for item in value] if isinstance(value, list) else value
+        return {key: each_text(item, change) for key, item in value.items()}
+    return [each_text(item, change) for item in value] if isinstance(value, list) else value
 
 
 def _hidden(value: Any, forms: list[str], mark: str) -> Any:

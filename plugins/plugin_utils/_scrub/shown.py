@@ -20,7 +20,7 @@ import yaml
 from ansible_collections.rdma.fabric.plugins.module_utils._host.facts.masks import MASK
 from ansible_collections.rdma.fabric.plugins.plugin_utils._yaml import to_yaml
 
-from .said import hidden
+from .said import each_text, hidden
 from .scrub import scrubbed, scrubbed_prose, scrubbed_text
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -84,15 +84,7 @@ def _read(side: Any) -> Any:
 def without_secrets(said: Any, given: Iterable[Any]) -> Any:
     """Return what is said without the secrets of what was given, and without what tells itself by its form."""
     texts = {text for value in given for text in secrets_of(value)}
-    return _without_forms(hidden(said, texts, MASK))
-
-
-def _without_forms(said: Any) -> Any:
-    if isinstance(said, str):
-        return scrubbed_prose(said)
-    if isinstance(said, dict):
-        return {key: _without_forms(item) for key, item in said.items()}
-    return [_without_forms(item) for item in said] if isinstance(said, list) else said
+    return each_text(hidden(said, texts, MASK), scrubbed_prose)
 
 
 def secrets_of(value: Any) -> set[str]:

@@ -29,7 +29,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._host.recording.record
     load_recording,
 )
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.converge import apply, assess, preview
-from ansible_collections.rdma.fabric.plugins.module_utils._host.run.holds import unread
+from ansible_collections.rdma.fabric.plugins.module_utils._host.run.holds import OF_PROCESSES, unread
 from ansible_collections.rdma.fabric.plugins.module_utils._host.run.result import Run
 from ansible_collections.rdma.fabric.plugins.module_utils._host.spec.host import CONSENTS, HostSpec, check_spec
 from ansible_collections.rdma.fabric.tests.sweeps import some_of
@@ -53,7 +53,6 @@ _ANY_TEXT = re.compile(
     r"/(config|vendor|device|traffic_class|boot_id|osrelease|phys_port_name|cmdline|modules|limits|hostname|arch|rmem_max)$"
 )
 _OF_THE_KERNEL = ("/sys/", "/proc/")
-_OF_PROCESSES = re.compile(r"/proc/\d+/(fd|ns|root|cgroup|comm)\b")
 _JSON = re.compile(r"(ip|bridge) .*-json")
 # What may not differ from the plan with every value known.
 _COMPARED = ("from", "to", "when", "consent", "interrupts", "status")
@@ -187,7 +186,7 @@ def failures_of(kind: str, what: str) -> tuple[str, ...]:
         return ("ETIMEDOUT", STRANGE) if _JSON.match(what) else ("ETIMEDOUT",)
     sensible = kind == "read" and what.startswith(_OF_THE_KERNEL) and not _ANY_TEXT.search(what)
     # Some settings can only be written, and some processes are hidden from root.
-    hidden = what.startswith("/proc/sys/") or _OF_PROCESSES.match(what)
+    hidden = what.startswith("/proc/sys/") or OF_PROCESSES.match(what)
     errors = tuple(code for code in FAILURES[kind] if code != "EACCES" or not hidden)
     return (*errors, STRANGE) if sensible else errors
 

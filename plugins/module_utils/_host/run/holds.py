@@ -96,7 +96,7 @@ _SPLIT = {"vfs": NUMBER, "mtu": MTU}
 _OF_THE_DRIVER = ("vfs", "eswitch", "guids", "mtu", "link", "queues", "qos", "irq_affinity")
 _OF_FUNCTIONS = ("vfs", "eswitch", "guids")
 # What processes have open says who uses a device; nothing else depends on it. A sandbox hides it from root as well.
-_OF_PROCESSES = re.compile(r"/proc/\d+/(fd|ns|root|cgroup|comm)\b")
+OF_PROCESSES = re.compile(r"/proc/\d+/(fd|ns|root|cgroup|comm)\b")
 _TAKING = (*_OF_FUNCTIONS, "driver")
 _FOLLOWS = "it comes after a step that takes an RDMA device away from its users"
 _PACKAGES = "driver:packages"
@@ -265,7 +265,7 @@ def unread(gaps: Iterable[Mapping[str, str]]) -> dict[str, str]:
         for gap in gaps
         if gap["error"] not in _ABSENT
         and not _SHOWN.search(gap["path"])
-        and not (gap["error"] in _DENIED and _OF_PROCESSES.match(gap["path"]))
+        and not (gap["error"] in _DENIED and OF_PROCESSES.match(gap["path"]))
     }
 
 
@@ -288,7 +288,7 @@ def _without_gaps(actual: HostState, step: Step, gaps: Iterable[tuple[set[str], 
     of_any = step["concern"] not in _OF_HOST and about.isdisjoint({*actual.nics, *actual.netdevs})
     found = []
     for devices, path, reason in gaps:
-        if _OF_PROCESSES.match(path):
+        if OF_PROCESSES.match(path):
             concerns: tuple[str, ...] = (*_TAKING, *(["naming"] if _renames(step) else []))
             for_all = False
         else:
