@@ -129,6 +129,12 @@ options:
   helm_chart_version:
     description: Release of the chart. By default, for the network operator, the one whose images the collection uses.
     type: str
+  operator_release:
+    description:
+      - Release of NVIDIA's operator whose images, definitions and chart are the defaults. By default the newest one
+        that NVIDIA has published.
+      - A policy's own versions and O(image_overrides) win.
+    type: str
   helm_release:
     description: Name of Helm's release. The default is V(network-operator).
     type: str

@@ -56,7 +56,7 @@ _VALUES = {"operator": {"repository": "example.com/images", "mood": "calm"}, "nf
 
 def make_chart(folder: Path, *, definitions: bool = True) -> Path:
     """Write the chart into a new folder, which is returned; Helm would leave its definitions in the cluster."""
-    described = {"apiVersion": "v2", "name": "network-operator", "version": "26.4.1", "type": "application"}
+    described = {"apiVersion": "v2", "name": "network-operator", "version": "26.7.0", "type": "application"}
     kinds = [definition(GROUP, kind, plural, "Cluster", "v1alpha1") for kind, plural in PLURALS.items()]
     kinds.append(definition(*ATTACHMENTS, "Namespaced", "v1"))
     texts = {

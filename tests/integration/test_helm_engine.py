@@ -201,7 +201,7 @@ def test_another_value_upgrades_and_a_teardown_takes_all_of_it_back(installed: I
     foretold = user.run("site", "--check", "--diff", variables=other, cluster=cluster).succeeded()
     assert re.search(r"^-\s+mood: curious$", foretold.output, re.MULTILINE), foretold.output
     assert foretold.changed["localhost"]
-    assert "would be upgraded (from network-operator-26.4.1)" in foretold.output
+    assert "would be upgraded (from network-operator-26.7.0)" in foretold.output
     assert "without the plugin helm-diff" in foretold.output
     user.run("site", variables=other, cluster=cluster).succeeded()
     assert stored(cluster, "deployment", "network-operator", NAMESPACE)["spec"]["template"]["metadata"]["labels"] == {

@@ -91,7 +91,7 @@ def test_every_command_of_the_guide_does_what_it_says(cluster: ControlPlane, use
     assert "rename enp24s0np0 to rail0" in printed["ansible-playbook rdma.fabric.site -i hosts.yml --check --diff"]
     (listed,) = [output for command, output in printed.items() if command.startswith("helm list")]
     assert re.search(
-        r"^network-operator\s+nvidia-network-operator\s+1\s.*deployed\s+network-operator-26.4.1", listed, re.M
+        r"^network-operator\s+nvidia-network-operator\s+1\s.*deployed\s+network-operator-26.7.0", listed, re.M
     )
     (resources,) = [output for command, output in printed.items() if "get nicclusterpolicies" in command]
     assert {line.split()[0] for line in resources.splitlines() if "/" in line} == {

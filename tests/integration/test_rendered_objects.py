@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.checks.versions import R26_10
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering import crds, crds_controllers
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.instances import violations_of
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.rendering.render import objects_of, render
@@ -46,7 +47,7 @@ MATCHERS: Json = {"matchFeatures": [TERM], "matchAny": [{"matchFeatures": [TERM]
 TAINT: Json = {"effect": "NoSchedule", "key": "a/b", "value": "c"}
 CARDS = "configuration.net.nvidia.com/v1alpha1"
 ETHERNET: Json = {"linkType": "Ethernet"}
-PLANES: Json = {"enabled": True, "version": "a"}
+PLANES: Json = {"enabled": True, "version": "RA2.4", "platformType": "b300"}
 CARD: Json = {"nicType": "1021", "pciAddresses": ["0000:18:00.0"], "serialNumbers": ["a"], "partNumbers": ["b"]}
 CONFIGURATION: Json = {
     "numVfs": 8,
@@ -149,9 +150,10 @@ WRITTEN: list[Json] = [
             "nodeSelector": {"a": "b"},
             "numVfs": 1,
             "vfStateFollow": False,
+            "ovsConfig": {"hw-offload": "true"},
             "railTopology": [
                 {"name": "rail-0", "mtu": 9000, "nicSelector": {"pfNames": ["rail0"]}, "cidrPoolRef": "rail-0"},
-                {"name": "rail-1", "mtu": 0, "nicSelector": {"pfNames": ["rail1"]}, "ipam": "{}"},
+                {"name": "rail-1", "mtu": 0, "nicSelector": {"pfNames": ["rail1"]}, "ipam": "{}", "swPlane": 0},
             ],
         },
     },
@@ -285,8 +287,8 @@ def definitions(control_plane: ControlPlane) -> None:
         *crds.whereabouts(True),
         *crds.node_feature_discovery(of_0_18=True),
     ]
-    objects += [*crds.nv_ipam(), *crds_controllers.nic_configuration(of_26_7=True)]
-    objects += crds_controllers.spectrum_x(of_26_7=True)
+    objects += [*crds.nv_ipam(), *crds_controllers.nic_configuration(R26_10)]
+    objects += crds_controllers.spectrum_x(R26_10)
     # The last spec above may have left some of them: the set is the same, so they are simply completed.
     apply(control_plane, [{"name": "crds", "objects": objects}])
     names = [f"crd/{each['metadata']['name']}" for each in objects]
@@ -327,9 +329,15 @@ def test_definitions_refuse_a_field_their_program_would_not_read(
         ("1021", {"networkBay": {"conf": "a"}}, "ConnectX-9"),
         ("1021", {"linkType": "Ethernet", "rawNvConfig": [{"name": "A[0]", "value": "1"}]}, ""),
         ("1021", {"linkType": "Ethernet", "rawNvConfig": [{"name": "A[0..3]", "value": "1"}]}, "no range of indexes"),
-        ("1023", {"linkType": "Infiniband", "spectrumXOptimized": {"enabled": True, "version": "a"}}, "linkType"),
+        ("1023", {"linkType": "Infiniband", "spectrumXOptimized": PLANES}, "linkType"),
+        ("1023", {**ETHERNET, "spectrumXOptimized": {"enabled": True, "version": "RA2.4"}}, "platformType is required"),
         ("1023", {**ETHERNET, "spectrumXOptimized": PLANES}, ""),
-        ("1021", {**ETHERNET, "spectrumXOptimized": PLANES}, "only for ConnectX-8"),
+        ("1021", {**ETHERNET, "spectrumXOptimized": PLANES}, ""),
+        (
+            "1021",
+            {**ETHERNET, "spectrumXOptimized": {**PLANES, "multiplaneMode": "swplb", "numberOfPlanes": 2}},
+            "ConnectX-7 (1021) without planes",
+        ),
         ("1023", {**ETHERNET, "numVfs": 2, "spectrumXOptimized": PLANES}, "numVfs 1"),
         ("1023", {**ETHERNET, "spectrumXOptimized": {**PLANES, "numberOfPlanes": 2}}, "must be 1"),
         ("1023", {**ETHERNET, "spectrumXOptimized": {**PLANES, "multiplaneMode": "swplb"}}, "must not be 1"),
@@ -347,7 +355,7 @@ def test_rules_of_a_cards_configuration_hold(
     }
     command = ["create", "--validate=strict", "--dry-run=server", "-f", "-"]
     # What is said of an input before the server has the definitions is what the server says.
-    said = [each.problem for each in violations_of(crds_controllers.nic_configuration(of_26_7=True), [body])]
+    said = [each.problem for each in violations_of(crds_controllers.nic_configuration(R26_10), [body])]
     assert any(words in each for each in said) if words else said == []
     if not words:
         control_plane.kubectl(*command, stdin=json.dumps(body))

@@ -18,7 +18,7 @@ from .guest_root import MERGED_LINKS, taken
 from .images import Config, Directory, Entry, File, Link
 
 VENDOR = "nvcr.io/nvidia/mellanox"
-VENDOR_TAG = "network-operator-v26.4.1"
+VENDOR_TAG = "network-operator-v26.7.0"
 UPSTREAM = "ghcr.io/k8snetworkplumbingwg"
 PAUSE_REFERENCE = "registry.k8s.io/pause:3.10"
 TEST_REFERENCE = "docker.io/mellanox/rping-test:latest"

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import RELEASES
+
 from .variable import Variable
 
 _PREFLIGHT = ("preflight",)
@@ -142,6 +144,17 @@ SETTING_ROWS = (
             "and the latest one for another chart. A chart on the controller has its own.",
         ),
         _PREFLIGHT,
+    ),
+    Variable(
+        "operator_release",
+        "str",
+        (
+            "Release of NVIDIA's operator whose images, definitions and chart are the defaults. A policy's own "
+            "versions and C(rdma_fabric_image_overrides) win. By default the newest one that NVIDIA has published. "
+            "C(26.10.0-beta.3) is not final: its images are in NVIDIA's staging registry.",
+        ),
+        _PREFLIGHT,
+        choices=tuple(RELEASES),
     ),
     Variable(
         "helm_release",

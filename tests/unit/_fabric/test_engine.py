@@ -35,11 +35,11 @@ def host(**variables: Any) -> dict[str, HostReading]:
 @pytest.mark.parametrize(
     ("given", "reference", "repository", "version"),
     [
-        ({}, "network-operator", "https://helm.ngc.nvidia.com/nvidia", "26.4.1"),
+        ({}, "network-operator", "https://helm.ngc.nvidia.com/nvidia", "26.7.0"),
         ({"helm_chart_version": "25.10.0"}, "network-operator", "https://helm.ngc.nvidia.com/nvidia", "25.10.0"),
         ({"helm_chart": "mine", "helm_chart_repository": "https://c.example"}, "mine", "https://c.example", ""),
-        ({"helm_chart": "oci://r.example/x/network-operator"}, "oci://r.example/x/network-operator", "", "26.4.1"),
-        ({"helm_chart": "known/network-operator"}, "known/network-operator", "", "26.4.1"),
+        ({"helm_chart": "oci://r.example/x/network-operator"}, "oci://r.example/x/network-operator", "", "26.7.0"),
+        ({"helm_chart": "known/network-operator"}, "known/network-operator", "", "26.7.0"),
         ({"helm_chart": "/srv/network-operator"}, "/srv/network-operator", "", ""),
     ],
 )

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.findings import Document, Findings
-from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import default_image
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.helm import read_values, values_of_settings
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.input.load import build_spec
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import InvalidInput
@@ -83,15 +82,14 @@ def test_null_takes_back_a_setting_and_the_charts_default_counts() -> None:
 class TestSections:
     def test_a_switch_alone_takes_the_bill_of_materials(self) -> None:
         spec = sections_of({"ofedDriver": {"deploy": True}, "sriovDevicePlugin": {"deploy": True}})
-        assert spec["ofedDriver"] == default_image("doca-driver")
-        assert spec["sriovDevicePlugin"]["version"] == default_image("sriov-device-plugin")["version"]
+        assert spec["ofedDriver"] == {} and set(spec["sriovDevicePlugin"]) == {"config"}
         resource = json.loads(spec["sriovDevicePlugin"]["config"])["resourceList"][0]
         assert (resource["resourcePrefix"], resource["resourceName"]) == ("nvidia.com", "hostdev")
 
     def test_details_win_and_the_charts_own_keys_go(self) -> None:
         values = {"deploy": True, "version": "24.07-0.6.1.0-0", "initContainer": {"enable": True}, "repository": ""}
         driver = sections_of({"ofedDriver": values})["ofedDriver"]
-        assert driver == {**default_image("doca-driver"), "version": "24.07-0.6.1.0-0"}
+        assert driver == {"version": "24.07-0.6.1.0-0"}
 
     @pytest.mark.parametrize("name", ["rdmaSharedDevicePlugin", "devicePlugin"])
     def test_resources_become_the_plugins_configuration(self, name: str) -> None:
@@ -197,16 +195,13 @@ class TestSections:
         spec = fabric.spec["cluster_policy"]["spec"]
         assert spec["ofedDriver"] == driver
         assert spec["secondaryNetwork"]["multus"]["version"] == "v4.0.2"
-        assert spec["secondaryNetwork"]["cniPlugins"] == default_image("cni-plugins")
+        assert spec["secondaryNetwork"]["cniPlugins"] == {}
         assert "counts" in fabric.said("ofedDriver: is given in the NicClusterPolicy too").problem
 
-    @pytest.mark.parametrize(
-        ("name", "component"),
-        [("docaTelemetryService", "doca-telemetry"), ("nicFeatureDiscovery", "nic-feature-discovery")],
-    )
-    def test_services_are_deployed_where_they_are_switched_on_only(self, name: str, component: str) -> None:
+    @pytest.mark.parametrize("name", ["docaTelemetryService", "nicFeatureDiscovery"])
+    def test_services_are_deployed_where_they_are_switched_on_only(self, name: str) -> None:
         assert sections_of({name: {"deploy": False, "image": "x"}}) == {}
-        assert sections_of({name: {"deploy": True}}) == {name: default_image(component)}
+        assert sections_of({name: {"deploy": True}}) == {name: {}}
 
 
 class TestSettings:

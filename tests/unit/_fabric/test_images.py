@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.rdma.fabric.plugins.module_utils._fabric.common.images import (
-    BILL,
+    COMPONENTS,
+    DEFAULT_RELEASE,
+    RELEASES,
     SECTION_COMPONENTS,
+    bill,
     bill_of,
-    default_image,
     effective_version,
     image_reference,
     mirrored,
@@ -32,12 +34,12 @@ SETTINGS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("section", "global_config", "settings", "expected"),
     [
-        ({}, {}, {}, "nvcr.io/nvidia/mellanox/multus-cni:network-operator-v26.4.1"),
+        ({}, {}, {}, "nvcr.io/nvidia/mellanox/multus-cni:network-operator-v26.7.0"),
         ({}, {}, SETTINGS, "reg.local/over/over:o1"),
         ({}, GLOBAL, SETTINGS, "reg.local/vendor/over:global-1"),
         (SECTION, GLOBAL, SETTINGS, "ghcr.io/mine/own:v9"),
         ({"version": "v9"}, GLOBAL, {}, "reg.local/vendor/multus-cni:v9"),
-        ({"repository": "", "version": ""}, {}, {}, "nvcr.io/nvidia/mellanox/multus-cni:network-operator-v26.4.1"),
+        ({"repository": "", "version": ""}, {}, {}, "nvcr.io/nvidia/mellanox/multus-cni:network-operator-v26.7.0"),
         ({"version": "sha256:" + "a" * 64}, {}, {}, "nvcr.io/nvidia/mellanox/multus-cni@sha256:" + "a" * 64),
         ({"version": "v9@sha256:" + "a" * 64}, {}, {}, "nvcr.io/nvidia/mellanox/multus-cni:v9@sha256:" + "a" * 64),
         ({}, {}, {"registry_mirrors": {"nvcr.io": "r.local/nv"}}, None),
@@ -46,7 +48,7 @@ SETTINGS: dict[str, Any] = {
 def test_the_most_specific_value_of_each_field_counts(
     section: dict[str, Any], global_config: dict[str, Any], settings: dict[str, Any], expected: str | None
 ) -> None:
-    expected = expected or "r.local/nv/nvidia/mellanox/multus-cni:network-operator-v26.4.1"
+    expected = expected or "r.local/nv/nvidia/mellanox/multus-cni:network-operator-v26.7.0"
     assert image_reference("multus", section, global_config, settings) == expected
 
 
@@ -110,11 +112,20 @@ def test_the_version_is_the_one_of_the_image() -> None:
 
 
 def test_every_section_has_a_material_and_every_material_is_complete() -> None:
-    assert set(SECTION_COMPONENTS.values()) <= set(BILL)
-    for component, material in BILL.items():
-        assert all(material)
-        assert default_image(component) == material._asdict()
-        assert material.version != "latest"
+    assert set(SECTION_COMPONENTS.values()) <= set(COMPONENTS)
+    for release in RELEASES:
+        materials = bill({"operator_release": release})
+        assert tuple(materials) != () and set(materials) == set(COMPONENTS)
+        # The operator has no release of xPlane either.
+        assert [name for name, material in materials.items() if not all(material)] == ["xplane"]
+        assert not [each for each in materials.values() if each.version == "latest"]
+
+
+def test_the_newest_release_that_the_vendor_has_published_is_the_default() -> None:
+    assert [name for name, release in RELEASES.items() if not release.is_final] == ["26.10.0-beta.3"]
+    assert bill({}) == bill({"operator_release": DEFAULT_RELEASE}) != bill({"operator_release": "26.4.1"})
+    newer = image_reference("multus", {}, {}, {"operator_release": "26.10.0-beta.3"})
+    assert newer == "nvcr.io/nvstaging/mellanox/multus-cni:network-operator-v26.10.0-beta.3"
 
 
 def test_the_bill_names_every_image_once_with_its_users() -> None:

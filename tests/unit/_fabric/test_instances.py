@@ -125,10 +125,28 @@ def test_what_26_7_made_others_goes_by_the_images() -> None:
     bay = {**cards, "template": {"numVfs": 1, "networkBay": {"conf": "a"}}}
     assert judged(bay, release="26.7.0") == []
     assert [each.problem for each in judged(bay)] == ["lacks `linkType`", "is an unknown field here"]
-    follow = {**RAILS, "vfStateFollow": False}
-    assert judged(follow, "SpectrumXRailPoolConfig", SPECTRUM, "26.7.0") == []
-    (found,) = judged(follow, "SpectrumXRailPoolConfig", SPECTRUM)
-    assert (found.path, found.problem) == ("spec.vfStateFollow", "is an unknown field here")
+
+
+def test_what_26_10_made_others_goes_by_the_images() -> None:
+    def problems(nic_type: str, release: str, **changed: Any) -> list[str]:
+        optimized = {"enabled": True, "version": "RA2.4", "overlay": "none", **changed}
+        template = {"numVfs": 1, "linkType": "Ethernet", "spectrumXOptimized": optimized}
+        found = judged({**TEMPLATE, "nicSelector": {"nicType": nic_type}, "template": template}, release=release)
+        return [each.problem for each in found]
+
+    of_b300 = {"platformType": "b300"}
+    assert problems("1023", "26.10.0", **of_b300) == problems("1021", "26.10.0", **of_b300) == []
+    assert problems("1023", "26.7.0", **of_b300) == ["is an unknown field here"]
+    assert "platformType is required" in problems("1023", "26.10.0")[0]
+    assert "26.10" not in str(problems("1023", "26.7.0", multiplaneMode="uniplane", numberOfPlanes=2))
+    assert problems("1023", "26.10.0", **of_b300, multiplaneMode="uniplane", numberOfPlanes=2)
+    assert "ConnectX-7" in problems("1021", "26.10.0", **of_b300, multiplaneMode="swplb", numberOfPlanes=2)[0]
+    rail = {**RAILS["railTopology"][0], "swPlane": 1}
+    for field, value in {"vfStateFollow": False, "ovsConfig": {"a": "b"}, "railTopology": [rail]}.items():
+        changed = {**RAILS, field: value}
+        assert judged(changed, "SpectrumXRailPoolConfig", SPECTRUM, "26.10.0") == []
+        (found,) = judged(changed, "SpectrumXRailPoolConfig", SPECTRUM, "26.7.0")
+        assert found.problem == "is an unknown field here"
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_a_pool_that_has_no_address_for_anybody_is_said(kind: str, spec: dict[st
 
 class TestSection:
     def test_the_bill_of_materials_fills_in_the_image(self) -> None:
-        assert "network-operator-v26.4.1" in of_policy({"nvIpam": {"image": "x"}}).accepted().said("nvIpam").hint
+        assert "network-operator-v26.7.0" in of_policy({"nvIpam": {"image": "x"}}).accepted().said("nvIpam").hint
 
     def test_a_release_without_pool_objects_is_named_for_the_token_that_it_leaves_on_nodes(self) -> None:
         said = of_policy({"nvIpam": {"version": "v0.0.3"}}).accepted().said("never renews the token")

@@ -188,7 +188,7 @@ def test_networks_bring_their_program_to_every_node(kind: str, component: str, i
     assert [name for name in found if name.endswith("-cni-ds")] == [f"{component}-ds"]
     assert not [notice for notice in fabric.notices if "names the program" in notice.problem]
     pod = found[f"{component}-ds"]["spec"]["template"]["spec"]
-    assert pod["containers"][0]["image"] == f"nvcr.io/nvidia/mellanox/{image}:network-operator-v26.4.1"
+    assert pod["containers"][0]["image"] == f"nvcr.io/nvidia/mellanox/{image}:network-operator-v26.7.0"
     assert pod["tolerations"][0] == {"operator": "Exists"}
     assert pod.get("nodeSelector", {}) == {}
 
@@ -200,7 +200,7 @@ def test_a_network_that_moves_the_rdma_device_brings_the_program_for_it(kind: st
     assert not [notice for notice in fabric.notices if "names the program rdma" in notice.problem]
     sets = [each for each in objects_of(render(fabric.spec)) if each["metadata"]["name"] == "rdma-cni-ds"]
     (container,) = sets[0]["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == "nvcr.io/nvidia/mellanox/rdma-cni:network-operator-v26.4.1"
+    assert container["image"] == "nvcr.io/nvidia/mellanox/rdma-cni:network-operator-v26.7.0"
     assert container["volumeMounts"] == [{"mountPath": "/host/opt/cni/bin", "name": "cnibin"}]
 
 

@@ -10,7 +10,7 @@ known which release of the vendor brought them.
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
+from typing import Any, Mapping, Tuple
 
 from ..common.images import older_than, version_numbers
 from ..common.jsontext import Problem
@@ -54,7 +54,9 @@ _WHEREABOUTS_NODE_SLICES = (0, 9, 0)
 _WHEREABOUTS_SLICES_BESIDE_OTHERS = (0, 9, 4)
 
 _RELEASE = re.compile(r"^network-operator-v(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
-_CONTROLLERS_OF_26_7 = (26, 7)
+R26_4, R26_7, R26_10 = (26, 4), (26, 7), (26, 10)
+Release = Tuple[int, int]
+"""Year and month of a release of the vendor's operator."""
 # (kind or empty for both, field of the spec, nv-ipam's own first version, the vendor's first release with it).
 _POOL_FIELDS_SINCE: tuple[tuple[str, str, tuple[int, int, int], tuple[int, int, int]], ...] = (
     ("", "exclusions", (0, 2, 0), (24, 7, 0)),
@@ -175,13 +177,13 @@ def webhook_problems(version: str) -> list[Problem]:
     return [Problem("", f"is not known to nv-ipam {version}, which has no webhook", "use v0.1.1 or newer, or drop it")]
 
 
-def is_controller_of_26_7(version: str) -> bool:
-    """Return whether an image of NIC configuration or Spectrum-X is that of the vendor's release 26.7, or newer.
+def controller_release(version: str) -> Release:
+    """Return the vendor's release (year, month) of an image of NIC configuration or Spectrum-X.
 
-    The API and the rights of both grew there. Only the vendor's tags say so; other versions are taken for 26.4.
+    The API and the rights of both grow. Only the vendor's tags say so; other versions are taken for 26.4.
     """
     match = _RELEASE.match(version)
-    return match is not None and (int(match[1]), int(match[2])) >= _CONTROLLERS_OF_26_7
+    return (int(match[1]), int(match[2])) if match else R26_4
 
 
 def controller_remarks(version: str) -> list[Problem]:

@@ -3,23 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The bill of materials: every image this collection can ask a cluster to pull, and how users replace each.
 
-The defaults are those of the vendor's release 26.4.1; NFD and whereabouts come from their own projects, since that
-release does not ship the latter.
+The defaults are those of one release of the vendor's operator; NFD and whereabouts come from their own projects, since
+the vendor does not ship the latter. The release of ``xPlane`` is always the user's: the operator has none either.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 from .objects import Object, containers_of
 from .pods import pods_of
 
 _VENDOR = "nvcr.io/nvidia/mellanox"
 _DOCA = "nvcr.io/nvidia/doca"
-_RELEASE = "network-operator-v26.4.1"
-CHART_VERSION = _RELEASE.rpartition("-v")[2]
-"""Release of the operator's chart with these images."""
+RELEASE_SETTING = "operator_release"
+"""The setting that chooses one of :data:`RELEASES`."""
 
 
 class Material(NamedTuple):
@@ -30,29 +29,81 @@ class Material(NamedTuple):
     version: str
 
 
-BILL: dict[str, Material] = {
-    "cni-plugins": Material(_VENDOR, "plugins", _RELEASE),
-    "doca-driver": Material(_VENDOR, "doca-driver", "doca3.4.1-26.04-1.1.0.0-1"),
-    "doca-driver-init": Material(_VENDOR, "network-operator-init-container", _RELEASE),
-    "doca-telemetry": Material(_DOCA, "doca_telemetry", "1.25.5-doca3.4.0-host"),
-    "ib-kubernetes": Material(_VENDOR, "ib-kubernetes", _RELEASE),
-    "ib-sriov-cni": Material(_VENDOR, "ib-sriov-cni", _RELEASE),
-    "ipoib-cni": Material(_VENDOR, "ipoib-cni", _RELEASE),
-    "multus": Material(_VENDOR, "multus-cni", _RELEASE),
-    "nfd": Material("registry.k8s.io/nfd", "node-feature-discovery", "v0.17.3"),
-    "nic-feature-discovery": Material(_VENDOR, "nic-feature-discovery", _RELEASE),
-    "nic-configuration-daemon": Material(_VENDOR, "nic-configuration-operator-daemon", _RELEASE),
-    "nic-configuration-operator": Material(_VENDOR, "nic-configuration-operator", _RELEASE),
-    "nv-ipam": Material(_VENDOR, "nvidia-k8s-ipam", _RELEASE),
-    "ovs-cni": Material(_VENDOR, "ovs-cni-plugin", _RELEASE),
-    "rdma-cni": Material(_VENDOR, "rdma-cni", _RELEASE),
-    "rdma-shared-device-plugin": Material(_VENDOR, "k8s-rdma-shared-dev-plugin", _RELEASE),
-    "spectrum-x-operator": Material(_VENDOR, "spectrum-x-operator", _RELEASE),
-    "sriov-cni": Material(_VENDOR, "sriov-cni", _RELEASE),
-    "sriov-device-plugin": Material(_VENDOR, "sriov-network-device-plugin", _RELEASE),
-    "whereabouts": Material("ghcr.io/k8snetworkplumbingwg", "whereabouts", "v0.8.0"),
-    "xplane": Material("nvcr.io/nvstaging/doca", "xplane", "3.4.0005"),
+class Release(NamedTuple):
+    """What is a release's own in the images of an operator's release; every other one has the release's name as tag."""
+
+    driver: str
+    telemetry: str
+    repository: str = _VENDOR
+    source: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether the vendor has published it: what is to come is in a registry of its own."""
+        return self.repository == _VENDOR
+
+
+_IMAGES = "docs/advanced/images-sha256.rst of Mellanox/network-operator-docs"
+RELEASES: dict[str, Release] = {
+    "26.4.1": Release(
+        "doca3.4.1-26.04-1.1.0.0-1",
+        "1.25.5-doca3.4.0-host",
+        source="hack/release.yaml of Mellanox/network-operator at v26.4.1",
+    ),
+    "26.7.0": Release("doca3.5.0-26.07-0.7.7.0-1", "1.26.5-doca3.5.0-host", source=f"{_IMAGES}, as of 26.7.0"),
+    "26.10.0-beta.3": Release(
+        "doca3.6.0-26.10-043000-0",
+        "1.27.4-doca3.6.0-host",
+        repository="nvcr.io/nvstaging/mellanox",
+        source=f"{_IMAGES}, as of 26.10.0-beta.3",
+    ),
 }
+DEFAULT_RELEASE = [name for name, release in RELEASES.items() if release.is_final][-1]
+"""The newest release whose images the vendor has published."""
+_OF_THE_VENDOR = {
+    "cni-plugins": "plugins",
+    "doca-driver": "doca-driver",
+    "doca-driver-init": "network-operator-init-container",
+    "doca-telemetry": "doca_telemetry",
+    "ib-kubernetes": "ib-kubernetes",
+    "ib-sriov-cni": "ib-sriov-cni",
+    "ipoib-cni": "ipoib-cni",
+    "multus": "multus-cni",
+    "nic-feature-discovery": "nic-feature-discovery",
+    "nic-configuration-daemon": "nic-configuration-operator-daemon",
+    "nic-configuration-operator": "nic-configuration-operator",
+    "nv-ipam": "nvidia-k8s-ipam",
+    "ovs-cni": "ovs-cni-plugin",
+    "rdma-cni": "rdma-cni",
+    "rdma-shared-device-plugin": "k8s-rdma-shared-dev-plugin",
+    "spectrum-x-operator": "spectrum-x-operator",
+    "sriov-cni": "sriov-cni",
+    "sriov-device-plugin": "sriov-network-device-plugin",
+}
+_OF_OTHERS = {
+    "nfd": Material("registry.k8s.io/nfd", "node-feature-discovery", "v0.17.3"),
+    "whereabouts": Material("ghcr.io/k8snetworkplumbingwg", "whereabouts", "v0.8.0"),
+    "xplane": Material(_DOCA, "xplane", ""),
+}
+COMPONENTS = (*_OF_THE_VENDOR, *_OF_OTHERS)
+
+
+def bill(settings: Mapping[str, Any]) -> dict[str, Material]:
+    """Return the bill of materials of the release that ``settings`` choose, by component."""
+    name = chosen_release(settings)
+    release = RELEASES[name]
+    own = {"doca-driver": release.driver, "doca-telemetry": release.telemetry}
+    found = dict(_OF_OTHERS)
+    for component, image in _OF_THE_VENDOR.items():
+        repository = _DOCA if component == "doca-telemetry" else release.repository
+        found[component] = Material(repository, image, own.get(component, f"network-operator-v{name}"))
+    return found
+
+
+def chosen_release(settings: Mapping[str, Any]) -> str:
+    """Return the release of the vendor's operator whose images, definitions and chart are the defaults."""
+    return str(settings.get(RELEASE_SETTING) or DEFAULT_RELEASE)
+
 
 SECTION_COMPONENTS: dict[str, str] = {
     "docaTelemetryService": "doca-telemetry",
@@ -74,11 +125,6 @@ SECTION_COMPONENTS: dict[str, str] = {
 """Which component a section of a policy describes; sections outside this list have no image of ours."""
 
 
-def default_image(component: str) -> dict[str, str]:
-    """Return the ImageSpec (repository, image, version) a policy section gets when it names none."""
-    return dict(BILL[component]._asdict())
-
-
 def image_reference(component: str, section: Object, global_config: Object, settings: Object) -> str:
     """Return the image of a component as a pod names it.
 
@@ -95,14 +141,14 @@ def effective_image(component: str, section: Object, global_config: Object, sett
     """Return the repository, image and version of a component.
 
     For each of them the first non-empty value counts: the policy's section, the policy's ``global`` (repository and
-    version), ``settings["image_overrides"]``, the bill of materials.
+    version), ``settings["image_overrides"]``, the bill of materials. Only ``xplane`` may be without a version.
     """
     override = (settings.get("image_overrides") or {}).get(component) or {}
     inherited = inherited_image(component, global_config)
     chosen: dict[str, str] = {}
-    for field, default in BILL[component]._asdict().items():
+    for field, default in bill(settings)[component]._asdict().items():
         candidates = (section.get(field), inherited.get(field), override.get(field), default)
-        chosen[field] = next(value for value in candidates if value)
+        chosen[field] = next((value for value in candidates if value), "")
     return chosen
 
 
@@ -111,7 +157,7 @@ def inherited_image(component: str, global_config: Object) -> dict[str, str]:
 
     Releases that have ``global`` ship no whereabouts, so there is no such image where it points to.
     """
-    if BILL[component].repository not in (_VENDOR, _DOCA):
+    if component not in _OF_THE_VENDOR:
         return {}
     return {key: global_config[key] for key in ("repository", "version") if global_config.get(key)}
 

@@ -26,7 +26,7 @@ _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 _DRIVER_VERSION = re.compile(
     r"sha256:[0-9a-f]{64}"
-    r"|doca\d+\.\d+(?:\.\d+)?-\d+\.\d+-\d+\.\d+\.\d+\.\d+-\d+(?:-[\w.-]+)?"
+    r"|doca\d+\.\d+(?:\.\d+)?-\d+\.\d+-(?:\d+\.\d+\.\d+\.\d+|\d+)-\d+(?:-[\w.-]+)?"
     r"|\d+\.\d+-\d+(?:\.\d+)*(?:-\d+)?(?:-[\w.-]+)?",
     re.ASCII,
 )
@@ -135,7 +135,8 @@ def version(text: str) -> list[Problem]:
 def driver_version(text: str) -> list[Problem]:
     """Judge ``ofedDriver.version`` by the rule of the vendor's webhook (api/v1alpha1/validator).
 
-    That takes digests in upper case as well, which name no image.
+    That takes digests in upper case as well, which name no image, and not yet what it ships itself as a beta of 26.10:
+    ``doca3.6.0-26.10-043000-0``.
     """
     if _DRIVER_VERSION.fullmatch(text):
         return []

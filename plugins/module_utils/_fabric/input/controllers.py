@@ -14,7 +14,7 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.rdma.fabric.plugins.module_utils._violations import Violation
 
 from ..checks import nic_configuration
-from ..checks.versions import controller_remarks, is_controller_of_26_7
+from ..checks.versions import R26_7, R26_10, controller_release, controller_remarks
 from ..common.images import SECTION_COMPONENTS, effective_version, image_reference
 from .components import Deployed
 from .policy import Policy
@@ -25,6 +25,7 @@ _DAEMON = f"{nic_configuration.SECTION}.configurationDaemon"
 # What makes a ConfigMap a profile of Spectrum-X: pkg/consts of the NIC configuration operator.
 _PROFILE_LABEL = "network.nvidia.com/operator.nic-configuration.spectrum-x-profile"
 _PROFILE_KEY = "profile"
+_BUNDLE_KEY, _BUNDLE_FORMAT = "format", "dospcx-data.tar.gz/v1"
 
 
 def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
@@ -42,7 +43,10 @@ def check(deployed: Deployed, objects: Sequence[Resource]) -> None:
         _remark_cards(deployed, cluster, cards, objects)
         for path in (f"{nic_configuration.SECTION}.operator", _DAEMON):
             _remark_release(deployed, cluster, path)
-        if is_controller_of_26_7(_version(deployed, cluster, _DAEMON)):
+        release = controller_release(_version(deployed, cluster, _DAEMON))
+        if release >= R26_10:
+            _remark_bundle(objects)
+        elif release >= R26_7:
             _remark_profiles(objects)
     if cluster is not None and flows is not None:
         _remark_flows(deployed, cluster, flows)
@@ -63,17 +67,11 @@ def _version(deployed: Deployed, cluster: Policy, path: str) -> str:
 def _remark_profiles(objects: Sequence[Resource]) -> None:
     """Name the profiles of Spectrum-X that templates ask for and the input does not bring.
 
-    Until 26.4 the daemon had some of its own (RA1.3 to RA2.2); since 26.7 each is a ConfigMap.
+    Until 26.4 the daemon had some of its own (RA1.3 to RA2.2); in 26.7 each is a ConfigMap.
     """
-    brought = {each.name for each in objects if each.kind == "ConfigMap" and _is_profile(each)}
-    for each in objects:
-        profile: Any = each.spec if each.kind == "NicConfigurationTemplate" else None
-        for key in ("template", "spectrumXOptimized"):
-            profile = profile.get(key) if isinstance(profile, Mapping) else None
-        if not isinstance(profile, Mapping) or profile.get("enabled") is not True:
-            continue
-        name = profile.get("version")
-        if isinstance(name, str) and name not in brought:
+    brought = {each.name for each in objects if _is_profile(each, _PROFILE_KEY)}
+    for each, name in _optimized(objects):
+        if name not in brought:
             problem = f"asks for the profile {name}, which is not part of the input: the daemon of 26.7 has none itself"
             hint = (
                 f"the cluster has to have a ConfigMap {name} with the label {_PROFILE_LABEL} and the key {_PROFILE_KEY}"
@@ -81,9 +79,44 @@ def _remark_profiles(objects: Sequence[Resource]) -> None:
             each.spec_place.at("template", "spectrumXOptimized", "version").notice(problem, hint)
 
 
-def _is_profile(resource: Resource) -> bool:
+def _remark_bundle(objects: Sequence[Resource]) -> None:
+    """Say what the daemon of 26.10 plans templates of Spectrum-X from: one bundle of profiles in the cluster.
+
+    Source: the documentation of 26.10, configuration details of the NIC configuration operator.
+    """
+    optimized = _optimized(objects)
+    bundles = [each for each in objects if _is_profile(each, _BUNDLE_KEY)]
+    of_26_7 = [each for each in objects if _is_profile(each, _PROFILE_KEY)]
+    wanted = f"one ConfigMap with the label {_PROFILE_LABEL} and {_BUNDLE_KEY}: {_BUNDLE_FORMAT}"
+    for each in of_26_7:
+        each.place.at("data", _PROFILE_KEY).notice(
+            "is a profile of 26.7, which the daemon of 26.10 takes none of", wanted
+        )
+    for each in bundles[1:]:
+        each.place.violation("is a second bundle of profiles, of which the daemon of 26.10 takes none", wanted)
+    for each, version in optimized[:1] if not bundles else []:
+        problem = f"asks for {version}, and the bundle of profiles to plan it from is not part of the input"
+        each.spec_place.at("template", "spectrumXOptimized", "version").notice(
+            problem, f"the cluster has to have {wanted}"
+        )
+
+
+def _optimized(objects: Sequence[Resource]) -> list[tuple[Resource, str]]:
+    """Return the templates with Spectrum-X enabled, each with the version that it asks for."""
+    found = []
+    for each in objects:
+        profile: Any = each.spec if each.kind == "NicConfigurationTemplate" else None
+        for key in ("template", "spectrumXOptimized"):
+            profile = profile.get(key) if isinstance(profile, Mapping) else None
+        if isinstance(profile, Mapping) and profile.get("enabled") is True and isinstance(profile.get("version"), str):
+            found.append((each, profile["version"]))
+    return found
+
+
+def _is_profile(resource: Resource, key: str) -> bool:
     data = resource.content.get("data")
-    return _PROFILE_LABEL in resource.metadata("labels") and isinstance(data, Mapping) and _PROFILE_KEY in data
+    is_labelled = resource.kind == "ConfigMap" and _PROFILE_LABEL in resource.metadata("labels")
+    return is_labelled and isinstance(data, Mapping) and key in data
 
 
 def _check_maintenance(resource: Resource, *, waiting: bool) -> None:
@@ -141,7 +174,12 @@ def _remark_flows(deployed: Deployed, cluster: Policy, section: Mapping[str, Any
     )
     place.notice(problem, hint)
     service = section.get("xPlane")
-    if isinstance(service, Mapping):
+    if isinstance(service, Mapping) and not effective_version("xplane", dict(service), {}, deployed.settings):
+        problem = "has no version: as with the operator, the flow controller then starts no xPlane"
+        place.at("xPlane").notice(
+            problem, "give the version that the release notes of Spectrum-X name, and its repository"
+        )
+    elif isinstance(service, Mapping):
         reference = image_reference("xplane", dict(service), {}, deployed.settings)
         problem = f"is started by the flow controller, so its image is in no list of this collection: {reference}"
         place.at("xPlane").notice(problem, "copy it to the mirror as well, where nodes reach no other registry")

@@ -16,7 +16,7 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Vio
 
 from ..checks import driver_container, sriov_policies
 from ..common.findings import Document, Findings, Place
-from ..common.images import CHART_VERSION
+from ..common.images import chosen_release
 from ..common.schema import REFUSED, RETIRED
 from .functions import FunctionPolicy, PoolConfig
 from .models_sriov import SRIOV_MODELS
@@ -53,7 +53,7 @@ def chart_of(settings: Mapping[str, Any], values: Mapping[str, Any], namespace: 
     return {
         "reference": reference,
         "repository": (settings.get("helm_chart_repository") or REPOSITORY) if "/" not in reference else "",
-        "version": settings.get("helm_chart_version") or (CHART_VERSION if is_vendors else ""),
+        "version": settings.get("helm_chart_version") or (chosen_release(settings) if is_vendors else ""),
         "release": settings.get("helm_release") or CHART,
         "namespace": namespace,
         "values": dict(values),

@@ -14,7 +14,6 @@ from ansible_collections.rdma.fabric.plugins.module_utils._violations import Not
 from ..checks import devplugin, ib_kubernetes, nic_configuration
 from ..checks.sriov_networks import RESOURCE_PREFIX
 from ..common.findings import Document, Findings, Place, shown
-from ..common.images import SECTION_COMPONENTS, default_image
 from .helm_values import CHART, CONTAINER_CHART, POLICY_SECTIONS
 from .pools import note
 
@@ -190,7 +189,7 @@ def _read_nic_configuration(values: _Values, found: HelmInput) -> None:
     name = nic_configuration.SECTION
     if (values.get(name) or {}).get("enabled"):
         parts = ("operator", "configurationDaemon")
-        section = {part: default_image(SECTION_COMPONENTS[f"{name}.{part}"]) for part in parts}
+        section: dict[str, Any] = {part: {} for part in parts}
         _put(found, name, section, values.at(name))
 
 
@@ -212,11 +211,11 @@ def _read_sections(values: _Values, found: HelmInput, everything: bool) -> None:
         elif values.get(name):
             values.at(name).notice("has no effect without deployCR: true", "give it in the NicClusterPolicy")
     readers: dict[str, Callable[[Mapping[str, Any], Place], dict[str, Any]]] = {
-        "docaTelemetryService": _plain("docaTelemetryService"),
+        "docaTelemetryService": _plain,
         "ibKubernetes": _guids,
-        "nicFeatureDiscovery": _plain("nicFeatureDiscovery"),
-        "nvIpam": _plain("nvIpam"),
-        "ofedDriver": _plain("ofedDriver"),
+        "nicFeatureDiscovery": _plain,
+        "nvIpam": _plain,
+        "ofedDriver": _plain,
         "devicePlugin": _rdma,
         "rdmaSharedDevicePlugin": _rdma,
         "sriovDevicePlugin": _sriov,
@@ -243,7 +242,7 @@ def _read_secondary(values: Mapping[str, Any], place: Place, everything: bool) -
     for name in ("multus", "cniPlugins", "ipoib", "ipamPlugin"):
         default = (everything or switch is True) and name in _SECONDARY_DEFAULTS
         if _is_deployed(values.get(name), place.at(name), default):
-            parts[name] = _plain(f"secondaryNetwork.{name}")(values.get(name) or {}, place.at(name))
+            parts[name] = _plain(values.get(name) or {}, place.at(name))
     return parts
 
 
@@ -263,25 +262,20 @@ def _without_chart_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in _CHART_ONLY}
 
 
-def _plain(section: str) -> Callable[[Mapping[str, Any], Place], dict[str, Any]]:
-    """Return a reader of a section that has the policy's own shape; images come from the bill of materials."""
-
-    def read(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
-        given = {key: value for key, value in _without_chart_keys(values).items() if value not in ("", None)}
-        return {**default_image(SECTION_COMPONENTS[section]), **given}
-
-    return read
+def _plain(values: Mapping[str, Any], _place: Place) -> dict[str, Any]:
+    """Read a section that has the policy's own shape; images come from the bill of materials."""
+    return {key: value for key, value in _without_chart_keys(values).items() if value not in ("", None)}
 
 
 def _guids(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
     """Read the section of ib-kubernetes, with the GUIDs that the chart gave it."""
-    section = {**ib_kubernetes.DEFAULT_RANGE, **_plain("ibKubernetes")(values, place)}
+    section = {**ib_kubernetes.DEFAULT_RANGE, **_plain(values, place)}
     note(ib_kubernetes.lacking(section), place)
     return section
 
 
 def _rdma(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    section = _plain("rdmaSharedDevicePlugin")(values, place)
+    section = _plain(values, place)
     items = [
         {
             "resourceName": item["name"],
@@ -295,7 +289,7 @@ def _rdma(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
 
 
 def _sriov(values: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    section = _plain("sriovDevicePlugin")(values, place)
+    section = _plain(values, place)
     items = []
     for item in _named(values, place):
         selectors = {key: value for key, value in item.items() if key != "name" and value}

@@ -251,7 +251,7 @@ _NODE_POLICY = record(
 
 _NAMESPACE = text("namespace of the network attachment", check=or_empty(dns_label))
 _IPAM = text("address management, as JSON text")
-_META = text("further CNI plugins, as JSON objects joined by commas", since="v26.7.0")
+_META = text("further CNI plugins, as JSON objects joined by commas", since="v26.10.0")
 _MODES = ("bridge", "private", "vepa", "passthru", "")
 
 NIC_CLUSTER_POLICY = Model("NicClusterPolicy", _CLUSTER_POLICY)

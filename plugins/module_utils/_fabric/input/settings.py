@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from ..checks import driver_container
 from ..common import openshift
 from ..common.findings import Document, Findings, Place
-from ..common.images import BILL
+from ..common.images import COMPONENTS, RELEASE_SETTING, RELEASES
 from ..common.jsontext import Problem, half_characters
 from ..common.names import dns_label, dns_subdomain, image, or_empty, repository, version
 from ..common.schema import Model, flag, in_effect, mapping, record, series, text
@@ -56,7 +56,7 @@ def _web_address(text: str) -> list[Problem]:
 def _chart_version(text: str) -> list[Problem]:
     if _CHART_VERSION.fullmatch(text):
         return []
-    return [Problem("", "is not a chart release", "one release such as 26.4.1: ranges would change it unasked")]
+    return [Problem("", "is not a chart release", "one release such as 26.7.0: ranges would change it unasked")]
 
 
 def _release_name(text: str) -> list[Problem]:
@@ -104,6 +104,7 @@ SETTINGS = Model(
             "helm_chart_repository": text("URL of the chart's repository", check=_web_address),
             "helm_chart_version": text("release of the chart", check=_chart_version),
             "helm_release": text("name of Helm's release", check=_release_name),
+            RELEASE_SETTING: text("release of the operator whose images are the defaults", choices=tuple(RELEASES)),
             "nfd": flag("whether Node Feature Discovery is deployed"),
             "label_nodes": flag("whether nodes are labelled by what was read of their hosts"),
             openshift.SETTING: flag("whether the cluster is OpenShift"),
@@ -116,7 +117,7 @@ SETTINGS = Model(
             "join_taint": text("taint of nodes that are yet to be verified", check=or_empty(taint)),
             "registry_mirrors": mapping("registry to mirror", text("mirror", check=repository), keys=repository),
             "image_overrides": record(
-                "images by component", {**dict.fromkeys(BILL, _OVERRIDE), "doca-driver": _DRIVER_OVERRIDE}
+                "images by component", {**dict.fromkeys(COMPONENTS, _OVERRIDE), "doca-driver": _DRIVER_OVERRIDE}
             ),
             "image_pull_secrets": series("pull secrets", text("name of a Secret", check=dns_subdomain)),
             "proxy": record(

@@ -3,15 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The custom resource definitions of controllers that the vendor's operator deploys: NIC configuration, Spectrum-X.
 
-Source: the API ``configuration.net.nvidia.com/v1alpha1`` and ``spectrumx.nvidia.com/v1alpha2`` of release 26.4, and of
-26.7 (the Network Operator's commit b06827e0, after 26.7.0-rc.2), with the rules that the API server holds their objects
-to. Controllers of 26.4 would ignore the fields of 26.7, so each release has its own.
+Source: the API ``configuration.net.nvidia.com/v1alpha1`` and ``spectrumx.nvidia.com/v1alpha2`` of release 26.4, of 26.7
+(the Network Operator at v26.7.0-rc.2), and of 26.10 as far as it is published (commit 8bfbeb3 of the NIC configuration
+operator and 246268d of the Spectrum-X operator, the documentation of 26.10), with the rules that the API server holds
+their objects to. An older controller would ignore a field of a newer release, so each release has its own.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ..checks.versions import R26_7, R26_10, Release
 from ..common.objects import Object
 from .definitions import FLAG, INTEGER, STRING, Schema, definition, held_to, list_of, map_of, object_of, one_of
 
@@ -62,11 +64,20 @@ _TEMPLATE_RULES_OF_26_7 = {
         "!has(self.rawNvConfig) || self.rawNvConfig.all(each, !each.name.matches('[[][0-9]+[.][.][0-9]+[]]'))"
     ),
 }
+_PLANES_OF_26_10 = {
+    **_PLANES_OF_26_7,
+    "platformType is required when Spectrum-X optimization is enabled": "!self.enabled || has(self.platformType)",
+}
+_TEMPLATE_RULES_OF_26_10 = {
+    **_TEMPLATE_RULES_OF_26_7,
+    "spectrumXOptimized is not for a Network Bay card": f"!{_SPECTRUM_X} || !has(self.networkBay)",
+}
+_SUPER_NIC = (
+    f"!{_OF_TEMPLATE} || (self.nicSelector.nicType == '1023' || self.nicSelector.nicType == '1025' || "
+    "self.nicSelector.nicType == 'a2dc')"
+)
 _CARD_RULES = {
-    "spectrumXOptimized can be enabled only for ConnectX-8, ConnectX-9 or BlueField-3 SuperNICs": (
-        f"!{_OF_TEMPLATE} || (self.nicSelector.nicType == '1023' || self.nicSelector.nicType == '1025' || "
-        "self.nicSelector.nicType == 'a2dc')"
-    ),
+    "spectrumXOptimized can be enabled only for ConnectX-8, ConnectX-9 or BlueField-3 SuperNICs": _SUPER_NIC,
     "hwplb MultiplaneMode can only be enabled for ConnectX-8 (NicType 1023) or ConnectX-9 (NicType 1025)": (
         "!has(self.template.spectrumXOptimized) || !has(self.template.spectrumXOptimized.multiplaneMode) || "
         "self.template.spectrumXOptimized.multiplaneMode != 'hwplb' || self.nicSelector.nicType == '1023' || "
@@ -79,6 +90,14 @@ _CARD_RULES_OF_26_7 = {
         "!has(self.template.networkBay) || self.nicSelector.nicType == '1025'"
     ),
 }
+_CARD_RULES_OF_26_10 = {
+    **{message: rule for message, rule in _CARD_RULES_OF_26_7.items() if rule != _SUPER_NIC},
+    "spectrumXOptimized is for ConnectX-8, ConnectX-9, BlueField-3 SuperNICs, and ConnectX-7 (1021) without planes": (
+        f"{_SUPER_NIC} || (self.nicSelector.nicType == '1021' && "
+        "(!has(self.template.spectrumXOptimized.multiplaneMode) || "
+        "self.template.spectrumXOptimized.multiplaneMode == 'none'))"
+    ),
+}
 _SOURCE_RULES = {
     "At least one of binUrlSources, bfbUrlSource, or docaSpcXCCUrlSource must be specified": (
         "size(self.binUrlSources) > 0 || size(self.bfbUrlSource) > 0 || size(self.docaSpcXCCUrlSource) > 0"
@@ -86,22 +105,23 @@ _SOURCE_RULES = {
 }
 
 
-def nic_configuration(*, of_26_7: bool = False) -> list[Object]:
-    """Return the CRDs of the NIC configuration operator."""
-    conditions = {"conditions": list_of(_condition())} if of_26_7 else {}
+def nic_configuration(release: Release) -> list[Object]:
+    """Return the CRDs of the NIC configuration operator of a release."""
+    conditions = {"conditions": list_of(_condition())} if release >= R26_7 else {}
     devices = object_of({**conditions, "nicDevices": list_of(STRING)})
     configuration = object_of(
         {
             "nicSelector": _cards(),
             "nodeSelector": _LABELS,
             "resetToDefault": {**FLAG, "default": False},
-            "template": _configuration(of_26_7),
+            "template": _configuration(release),
         },
         ["nicSelector", "template"],
     )
     firmware = object_of(
         {"nicSelector": _cards(), "nodeSelector": _LABELS, "template": _firmware()}, ["nicSelector", "template"]
     )
+    card_rules = _of(release, _CARD_RULES, _CARD_RULES_OF_26_7, _CARD_RULES_OF_26_10)
     names = {
         "netDevicePrefix": STRING,
         "nodeSelector": _LABELS,
@@ -110,12 +130,8 @@ def nic_configuration(*, of_26_7: bool = False) -> list[Object]:
         "rdmaDevicePrefix": STRING,
     }
     return [
-        _of_cards(
-            "NicConfigurationTemplate",
-            held_to(configuration, _CARD_RULES_OF_26_7 if of_26_7 else _CARD_RULES),
-            devices,
-        ),
-        _of_cards("NicDevice", _device(of_26_7), _device_status(of_26_7)),
+        _of_cards("NicConfigurationTemplate", held_to(configuration, card_rules), devices),
+        _of_cards("NicDevice", _device(release), _device_status(release)),
         _of_cards("NicFirmwareSource", _source(), _source_status()),
         _of_cards("NicFirmwareTemplate", firmware, devices),
         _of_cards(
@@ -126,10 +142,11 @@ def nic_configuration(*, of_26_7: bool = False) -> list[Object]:
     ]
 
 
-def spectrum_x(*, of_26_7: bool = False) -> list[Object]:
-    """Return the CRD of the Spectrum-X operator."""
+def spectrum_x(release: Release) -> list[Object]:
+    """Return the CRD of the Spectrum-X operator of a release."""
     rail = object_of(
         {
+            **({"swPlane": {**INTEGER, "minimum": 0}} if release >= R26_10 else {}),
             "cidrPoolRef": STRING,
             "ipam": STRING,
             "mtu": {**INTEGER, "minimum": 0},
@@ -150,8 +167,9 @@ def spectrum_x(*, of_26_7: bool = False) -> list[Object]:
     }
     generation = {**INTEGER, "format": "int64"}
     status: dict[str, Schema] = {"observedGeneration": generation, "syncStatus": STRING}
-    if of_26_7:
-        spec["vfStateFollow"] = {**FLAG, "default": True}
+    if release >= R26_10:
+        spec.update(ovsConfig=_LABELS, vfStateFollow={**FLAG, "default": True})
+    if release >= R26_7:
         states = one_of("Unknown", "InProgress", "Failed", "Succeeded")
         of_node = {"message": STRING, "name": STRING, "observedGeneration": generation, "state": states}
         status["nodeStates"] = list_of(object_of(of_node, ["name", "state"]))
@@ -160,12 +178,17 @@ def spectrum_x(*, of_26_7: bool = False) -> list[Object]:
     found = definition(
         "spectrumx.nvidia.com/v1alpha2", kind, f"{kind.lower()}s", "spectrum-x-operator", fields, has_status=True
     )
-    if of_26_7:
+    if release >= R26_7:
         found["spec"]["versions"][0]["additionalPrinterColumns"] = [
             {"jsonPath": ".status.syncStatus", "name": "Status", "type": "string"},
             {"jsonPath": ".metadata.creationTimestamp", "name": "Age", "type": "date"},
         ]
     return [found]
+
+
+def _of(release: Release, first: Any, of_26_7: Any, of_26_10: Any) -> Any:
+    """Return which of three a release has."""
+    return of_26_10 if release >= R26_10 else of_26_7 if release >= R26_7 else first
 
 
 def _of_cards(kind: str, spec: Schema, status: Schema) -> Object:
@@ -191,16 +214,18 @@ def _cards() -> Schema:
     return object_of(fields, ["nicType"])
 
 
-def _configuration(of_26_7: bool) -> Schema:
+def _configuration(release: Release) -> Schema:
     """Return the schema of what a card's firmware and its settings at run time are to be."""
     qos = {"pfc": {**STRING, "pattern": "^([01],){7}[01]$"}, "tos": INTEGER, "trust": STRING}
     spectrum_x = {
-        "multiplaneMode": one_of("none", "swplb", "hwplb", "uniplane", default="none"),
+        "multiplaneMode": one_of("none", "swplb", "hwplb", *(["uniplane"] if release < R26_10 else []), default="none"),
         "numberOfPlanes": one_of(1, 2, 4, default=1),
         "overlay": one_of("l3", "none", default="none"),
-        # Since 26.7 it names a ConfigMap with a profile.
-        "version": STRING if of_26_7 else one_of("RA1.3", "RA2.0", "RA2.1", "RA2.2"),
+        # In 26.7 it names a ConfigMap with a profile, since 26.10 an architecture.
+        "version": STRING if release >= R26_7 else one_of("RA1.3", "RA2.0", "RA2.1", "RA2.2"),
+        **({"platformType": STRING} if release >= R26_10 else {}),
     }
+    planes = _of(release, _PLANES, _PLANES_OF_26_7, _PLANES_OF_26_10)
     reads = {"maxAccOutRead": INTEGER, "maxReadRequest": one_of(128, 256, 512, 1024, 2048, 4096)}
     fields = {
         "gpuDirectOptimized": _switched({"env": STRING}, "env"),
@@ -209,12 +234,13 @@ def _configuration(of_26_7: bool) -> Schema:
         "pciPerformanceOptimized": _switched(reads),
         "rawNvConfig": list_of(object_of({"name": STRING, "value": STRING}, ["name", "value"])),
         "roceOptimized": _switched({"qos": object_of(qos, ["pfc", "trust"])}),
-        "spectrumXOptimized": held_to(_switched(spectrum_x, "version"), _PLANES_OF_26_7 if of_26_7 else _PLANES),
+        "spectrumXOptimized": held_to(_switched(spectrum_x, "version"), planes),
     }
-    if of_26_7:
-        fields.update(_fields_of_26_7(qos))
-        return held_to(object_of(fields, ["numVfs"]), _TEMPLATE_RULES_OF_26_7)
-    return held_to(object_of(fields, ["linkType", "numVfs"]), _TEMPLATE_RULES)
+    rules = _of(release, _TEMPLATE_RULES, _TEMPLATE_RULES_OF_26_7, _TEMPLATE_RULES_OF_26_10)
+    if release < R26_7:
+        return held_to(object_of(fields, ["linkType", "numVfs"]), rules)
+    fields.update(_fields_of_26_7(qos))
+    return held_to(object_of(fields, ["numVfs"]), rules)
 
 
 def _fields_of_26_7(qos: dict[str, Schema]) -> dict[str, Schema]:
@@ -277,7 +303,7 @@ def _source_status() -> Schema:
     return object_of(fields, ["state"])
 
 
-def _device(of_26_7: bool) -> Schema:
+def _device(release: Release) -> Schema:
     names = {
         "netDevicePrefix": STRING,
         "nicIndex": INTEGER,
@@ -287,17 +313,17 @@ def _device(of_26_7: bool) -> Schema:
     }
     return object_of(
         {
-            "configuration": object_of({"resetToDefault": FLAG, "template": _configuration(of_26_7)}),
+            "configuration": object_of({"resetToDefault": FLAG, "template": _configuration(release)}),
             "firmware": _firmware(),
             "interfaceNameTemplate": object_of(names, ["netDevicePrefix", "nicIndex", "planeIndices", "railIndex"]),
         }
     )
 
 
-def _device_status(of_26_7: bool) -> Schema:
+def _device_status(release: Release) -> Schema:
     of_port = {"networkInterface": STRING, "pci": STRING, "rdmaInterface": STRING}
-    port = object_of({**of_port, "fwctlDevice": STRING} if of_26_7 else of_port, ["pci"])
-    bay = {"networkBay": object_of({"asic": INTEGER, "peerPci": STRING}, ["asic"])} if of_26_7 else {}
+    port = object_of({**of_port, "fwctlDevice": STRING} if release >= R26_7 else of_port, ["pci"])
+    bay = {"networkBay": object_of({"asic": INTEGER, "peerPci": STRING}, ["asic"])} if release >= R26_7 else {}
     texts = ("firmwareVersion", "modelName", "node", "partNumber", "psid", "serialNumber", "type")
     required = {
         **dict.fromkeys(texts, STRING),

@@ -67,7 +67,7 @@ def test_the_section_alone_brings_the_service_and_the_operators_configuration() 
 def test_the_service_sees_the_nodes_network_and_the_devices_of_pods() -> None:
     found = rendered({})["DaemonSet"]
     pod, main = pod_of(found), main_of(found)
-    assert main["image"] == "nvcr.io/nvidia/doca/doca_telemetry:1.25.5-doca3.4.0-host"
+    assert main["image"] == "nvcr.io/nvidia/doca/doca_telemetry:1.26.5-doca3.5.0-host"
     assert pod["hostNetwork"] is True
     assert pod["nodeSelector"] == {"feature.node.kubernetes.io/pci-15b3.present": "true"}
     assert main["securityContext"] == {"privileged": True}

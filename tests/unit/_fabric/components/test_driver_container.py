@@ -80,6 +80,7 @@ def of_case(case: Object) -> Fabric:
         group.update({"precompiled": True} if case["precompiled"] else {}, runtime=case["runtime"])
         group.update(TOOLKIT if case["openshift"] else {})
     settings = {"driver_source": "container", "driver_nodes": groups, "nfd": False, "openshift": case["openshift"]}
+    settings["operator_release"] = "26.4.1"
     documents = [resource(case["kind"], case["policy"], case["spec"])]
     documents += [config_map("certs", CERTIFICATES), config_map("repos", REPOSITORIES)]
     return Fabric(documents, [], settings=settings)

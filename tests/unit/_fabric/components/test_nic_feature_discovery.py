@@ -37,7 +37,7 @@ def test_the_section_alone_brings_one_daemon_that_writes_where_nfd_reads() -> No
     pod = pod_of(spec)
     assert len(pod["containers"]) == 1
     main = pod["containers"][0]
-    assert main["image"] == "nvcr.io/nvidia/mellanox/nic-feature-discovery:network-operator-v26.4.1"
+    assert main["image"] == "nvcr.io/nvidia/mellanox/nic-feature-discovery:network-operator-v26.7.0"
     assert main["command"] == ["/nic-feature-discovery"]
     assert main["args"] == ["--v=0", "--logging-format=json"]
     assert main["securityContext"] == {"privileged": True}

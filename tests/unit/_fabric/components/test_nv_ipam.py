@@ -50,7 +50,7 @@ def test_the_daemon_installs_the_program_and_serves_it_on_one_socket() -> None:
     daemon = rendered({}, namespace="fabric")[("DaemonSet", "nv-ipam-node")]
     pod = daemon["spec"]["template"]["spec"]
     main = container(daemon)
-    assert main["image"] == "nvcr.io/nvidia/mellanox/nvidia-k8s-ipam:network-operator-v26.4.1"
+    assert main["image"] == "nvcr.io/nvidia/mellanox/nvidia-k8s-ipam:network-operator-v26.7.0"
     assert "--bind-address=unix:///var/lib/cni/nv-ipam/daemon.sock" in main["args"]
     assert "--cni-daemon-socket=unix:///var/lib/cni/nv-ipam/daemon.sock" in main["args"]
     assert "--ippools-namespace=$(IPPOOLS_NAMESPACE)" in main["args"]

@@ -12,7 +12,7 @@ ConfigMaps for profiles of Spectrum-X (``cmd/nic-configuration-daemon``), and do
 from __future__ import annotations
 
 from ...checks.nic_configuration import DEFAULT_SIZE, LOG_LEVEL, SECTION, STORAGE, claim_of, makes_claim
-from ...checks.versions import is_controller_of_26_7
+from ...checks.versions import R26_7, Release, controller_release
 from ...common.objects import (
     Object,
     build,
@@ -111,10 +111,10 @@ def nic_configuration(rollout: Rollout) -> list[Object]:
         return []
     parts = ((COMPONENT, "operator"), (DAEMON, "configurationDaemon"))
     # Both share the kinds and the account, so the newer of them counts.
-    of_26_7 = any(is_controller_of_26_7(rollout.version(each, section.get(part) or {})) for each, part in parts)
+    release = max(controller_release(rollout.version(each, section.get(part) or {})) for each, part in parts)
     return [
-        *crds_controllers.nic_configuration(of_26_7=of_26_7),
-        *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(of_26_7)),
+        *crds_controllers.nic_configuration(release),
+        *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(release)),
         config_map(_TABLE, rollout.namespace, COMPONENT, _SUPPORTED),
         *_claim(rollout, section),
         _deployment(rollout, section),
@@ -122,11 +122,11 @@ def nic_configuration(rollout: Rollout) -> list[Object]:
     ]
 
 
-def _rules(of_26_7: bool) -> list[Object]:
+def _rules(release: Release) -> list[Object]:
     configured = ("nicconfigurationtemplates", "nicdevices", "nicfirmwaresources", "nicfirmwaretemplates")
     names = "nicinterfacenametemplates"
     return [
-        rule([""], ["configmaps"], ["get", "list", "watch"] if of_26_7 else ["get"]),
+        rule([""], ["configmaps"], ["get", "list", "watch"] if release >= R26_7 else ["get"]),
         rule([""], ["nodes"], ["get", "list", "patch", "update", "watch"]),
         rule([""], ["pods"], ["list"]),
         rule([""], ["pods/eviction"], _EVERY_VERB),

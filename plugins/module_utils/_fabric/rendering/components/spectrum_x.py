@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ...checks.versions import is_controller_of_26_7
+from ...checks.versions import R26_7, Release, controller_release
 from ...common.images import pull_secrets, split_reference
 from ...common.objects import Object, cluster_rbac, field_env, host_volume, mount, rule, workload
 from .. import crds_controllers
@@ -38,15 +38,15 @@ def spectrum_x(rollout: Rollout) -> list[Object]:
     section = rollout.section(SECTION)
     if section is None:
         return []
-    of_26_7 = is_controller_of_26_7(rollout.version(COMPONENT, section))
+    release = controller_release(rollout.version(COMPONENT, section))
     return [
-        *crds_controllers.spectrum_x(of_26_7=of_26_7),
-        *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(of_26_7)),
-        _daemon_set(rollout, section, _OF_26_7 if of_26_7 else ()),
+        *crds_controllers.spectrum_x(release),
+        *cluster_rbac(COMPONENT, rollout.namespace, COMPONENT, _rules(release)),
+        _daemon_set(rollout, section, _OF_26_7 if release >= R26_7 else ()),
     ]
 
 
-def _rules(of_26_7: bool) -> list[Object]:
+def _rules(release: Release) -> list[Object]:
     of_status = ["get", "patch", "update"]
     functions = ["ovsnetworks", "sriovnetworknodepolicies", "sriovnetworkpoolconfigs"]
     return [
@@ -60,7 +60,7 @@ def _rules(of_26_7: bool) -> list[Object]:
         rule(["spectrumx.nvidia.com"], ["spectrumxrailpoolconfigs/status"], of_status),
         rule(["sriovnetwork.openshift.io"], functions, _EVERY_VERB),
         rule(["sriovnetwork.openshift.io"], ["sriovnetworknodestates"], _READ),
-        *([rule(["nv-ipam.nvidia.com"], ["cidrpools"], _READ)] if of_26_7 else []),
+        *([rule(["nv-ipam.nvidia.com"], ["cidrpools"], _READ)] if release >= R26_7 else []),
     ]
 
 
@@ -123,9 +123,9 @@ def _daemon_set(rollout: Rollout, section: Object, folders: Sequence[tuple[str, 
 def _xplane(rollout: Rollout, section: Object | None) -> list[Object]:
     """Return the variables that name the image of the pods that the flow controller makes itself, if it makes any.
 
-    As for the operator, ``global`` does not count for it.
+    As for the operator, ``global`` does not count for it, and it makes none without a version.
     """
-    if section is None:
+    if section is None or not rollout.version(XPLANE, section):
         return []
     reference = split_reference(rollout.image(XPLANE, section))
     secrets = ",".join(secret["name"] for secret in pull_secrets(section, {}, rollout.settings))
