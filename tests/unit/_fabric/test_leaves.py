@@ -361,7 +361,7 @@ def of_settings(driver_source: str) -> Case:
     policy = resource("NicClusterPolicy", POLICY_NAME, {"ofedDriver": {}, "secondaryNetwork": secondary, **plugins})
     base = sample(SETTINGS.root, "")
     # Overrides of every image leave nothing to a release.
-    del base["image_overrides"]["nv-ipam" if driver_source == "packages" else "multus"]
+    del base["image_overrides"]["nv-ipam" if driver_source == "packages" else "rdma-shared-device-plugin"]
     if driver_source == "packages":
         # The default: with the other value it is the other case.
         base.pop("driver_source")
